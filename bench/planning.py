@@ -1,4 +1,4 @@
-"""Common code of the planning benches: models from dpc-model, clusters, and runs of dpc-opt with their seconds and memory."""
+"""Code shared by the planning benches: writes models and clusters, and runs dpc-opt with its time and memory measured."""
 import json
 import os
 import subprocess
@@ -9,7 +9,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("DPC_BUILD_DIR") or os.path.join(ROOT, "build")
 BIN = os.environ.get("DPC_BIN") or os.path.join(BUILD, "bin")
 
-# Per device and direction, as in examples/clusters/dgx-a100-128.json.
+# Bandwidths are per device and direction, as in examples/clusters/dgx-a100-128.json.
 LEVELS = {"a100": (("nvlink", 300, 3), ("infiniband", 25, 8)),
           "a100-omnipath": (("nvlink", 300, 3), ("omni-path", 6.25, 8)),
           "h100": (("nvlink", 450, 3), ("infiniband", 50, 8)),
@@ -29,7 +29,7 @@ def tool(name):
 
 
 def write_cluster(folder, kind, devices, device=None):
-    """Writes a cluster.json with this many devices, or with those of a device file; returns its path. NVLink of gb200 joins 64, as far as plans use it."""
+    """Writes a cluster.json with `devices` devices of a `kind`, or of the device file `device`; returns its path. For gb200, NVLink connects groups of 64."""
     inside = 4 if kind == "gb200" else 8
     inside = min(inside, devices)
     (link, rate, latency), (net, net_rate, net_latency) = LEVELS[kind]
@@ -47,7 +47,7 @@ def write_cluster(folder, kind, devices, device=None):
 
 
 def write_model(folder, name, family, **dims):
-    """Writes an ONNX file of dpc-model; returns its path."""
+    """Writes an ONNX file with dpc-model. Returns the path of the file."""
     path = os.path.join(folder, name + ".onnx")
     words = [f"--{key.replace('_', '-')}={value}" for key, value in dims.items()]
     done = subprocess.run([tool("dpc-model"), family, *words, "-o", path], capture_output=True, text=True)
@@ -57,7 +57,7 @@ def write_model(folder, name, family, **dims):
 
 
 class Planned:
-    """A run of dpc-opt: report.json, seconds (wall and CPU), and peak MiB."""
+    """Runs dpc-opt and reads report.json, the seconds (wall and CPU) and the peak MiB."""
 
     def __init__(self, folder, model, cluster, batch, *words):
         out = os.path.join(folder, "report")
@@ -91,11 +91,11 @@ NEUTRAL = {"vpp": 1, "cp": 1, "cp_kind": "ring", "ep": 1, "sp": False, "zero": 0
 
 
 def named(strategy):
-    """Returns a strategy of report.json in the form of --strategy, without neutral keys (those not in NEUTRAL: "none")."""
+    """Formats a strategy of report.json for --strategy, without neutral keys. Keys that are not in NEUTRAL have the neutral value "none"."""
     return ",".join(f"{key}={str(value).lower()}" for key, value in strategy.items() if NEUTRAL.get(key, "none") != value)
 
 
 def table(rows):
-    """Formats columns of texts; the first row is a header."""
+    """Formats rows of texts as aligned columns. The first row is the header."""
     widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)

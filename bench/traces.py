@@ -1,14 +1,14 @@
-"""Reads a plan's instructions and their times from a trace: of dpc-run --trace=FILE.json, or the simulated one of dpc-opt."""
+"""Reads the instructions of a plan and their times from a trace: of dpc-run --trace=FILE.json, or simulated by dpc-opt."""
 
 
 def lane_of(plan, rank=0):
-    """Returns [(instruction, phase)] of a rank's compute queue in the order of a step."""
+    """Returns [(instruction, phase)] for the compute queue of a rank, in the order of a step."""
     return [(instruction, entry["phase"]) for entry in plan["schedule"][rank]
             for instruction in plan["phases"][entry["phase"]] if instruction["queue"] == "compute"]
 
 
 def durations_of(trace, lane):
-    """Returns a list of microseconds per step for every instruction of rank 0's lane. Raises ValueError for another plan's trace."""
+    """Returns, for every instruction of the lane of rank 0, the microseconds in each step. Raises ValueError if the trace belongs to another plan."""
     events = [event["dur"] for event in trace["traceEvents"] if event["ph"] == "X" and event["pid"] == 0 and event["tid"] == 0]
     steps, rest = divmod(len(events), len(lane))
     if steps == 0 or rest:

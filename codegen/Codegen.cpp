@@ -46,10 +46,6 @@ LogicalResult writeKernels(PlanDraft &draft, const std::string &dir) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// The Lowering interface
-//===----------------------------------------------------------------------===//
-
 namespace {
 
 template <typename Op, LoweringKind kind>
@@ -58,8 +54,6 @@ struct FixedLowering
   LoweringKind getLoweringKind(Operation *) const { return kind; }
 };
 
-/// Transposes, slices, broadcasts and sums are views only where they are marked
-/// as views.
 template <typename Op, LoweringKind kind = LoweringKind::elementwise>
 struct ViewLowering
     : LoweringOpInterface::ExternalModel<ViewLowering<Op, kind>, Op> {

@@ -40,7 +40,7 @@ BATCH, FEATURES, CLASSES = 32, 20, 5
 
 
 class Classifier(nn.Module):
-    """The forward pass ends in a scalar, the loss, which dpc trains."""
+    """A model whose forward pass returns the loss, as dpc requires for training."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ def make_classifier():
 
 
 def write_batches(folder):
-    """Writes ten batches for the classifier: one file per input of the model, [steps, global batch, ...]."""
+    """Writes ten batches for the classifier: one file of shape [steps, global batch, ...] for each input."""
     folder.mkdir(parents=True, exist_ok=True)
     x = torch.randn(10, BATCH, FEATURES)
     np.save(folder / "x.npy", x.numpy())
@@ -80,7 +80,7 @@ def export_pt2(module, inputs, path):
 
 
 def keep_ties(module, path):
-    """Gives every tensor a separate record, and tied ones the same, because tensors without values share one record."""
+    """Assigns a separate record to every tensor, but one record to tied tensors. PyTorch assigns one record to all tensors without values."""
     records, names = {}, {}
     for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)):
         names[name] = records.setdefault(id(tensor), f"weight_{len(records)}")
@@ -111,7 +111,7 @@ def export_onnx(module, inputs, path, weights):
 
 
 def forget_weights(path):
-    """Declares for every float weight that its data is in a file, which does not exist."""
+    """Replaces the data of every float weight by a reference to a file that does not exist."""
     import onnx
     model = onnx.load(path)
     for tensor in model.graph.initializer:

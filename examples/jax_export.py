@@ -10,8 +10,7 @@ states. In a plain function the floats of the first argument are parameters if t
 dataclass). All other arguments are inputs, whose first dimension counts samples. Arguments are named as in Python:
 params["dense"]["w"] is "params.dense.w", x is "x". Arrays may be jax.ShapeDtypeStruct: such a model can be planned.
 
-Beside model.mlir it writes model.safetensors with the values of parameters, and of states that do not start from 0, for
---init. As a program, this file writes an MLP in both forms and prints the next commands.
+It also writes model.safetensors for --init, with the values of parameters and of states that do not start from 0. As a program, this file writes an MLP in both forms and prints the next commands.
 """
 import json
 import pathlib
@@ -46,9 +45,9 @@ def write_safetensors(path, arrays):
 
 
 def write(path, function, *args, donate=()):
-    """Writes `path` (.mlir) and, if the arrays of parameters and states have values, a file with these values."""
+    """Writes `path` (.mlir). If parameters and states have values, writes the values to a .safetensors file."""
     path = pathlib.Path(path)
-    # keep_unused: the file must have all arguments of the function.
+    # With keep_unused, the file has all arguments of the function.
     lowered = jax.jit(function, donate_argnums=donate, keep_unused=True).lower(*args)
     module = lowered.compiler_ir("stablehlo").operation
     path.write_text(module.get_asm(print_generic_op_form=True, enable_debug_info=True))
@@ -69,7 +68,7 @@ def loss(params, x, y):
 
 
 def step(params, momentum, x, y):
-    """SGD with momentum; any optimizer (optax) works."""
+    """A training step with SGD and momentum; other optimizers (optax) work as well."""
     value, grads = jax.value_and_grad(loss)(params, x, y)
     momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, grads)
     params = jax.tree.map(lambda p, m: p - 0.1 * m, params, momentum)

@@ -4,7 +4,7 @@
     python3 examples/train_huggingface.py gpt2 mine --ranks=4                  (needs torch, transformers, safetensors)
     python3 examples/train_huggingface.py sd3 mine --strategy=dp=2,tp=2 --ranks=4                   (needs diffusers too)
 
-NAME is gpt2, llama, bert, vit or sd3: small models with random weights; replace their config by yours. The steps:
+NAME is gpt2, llama, bert, vit or sd3: small models with random weights, whose config you can replace. The steps:
 
 1. export the module and its loss to FOLDER/model.pt2, with a symbolic batch size;
 2. write batches as FOLDER/batches/INPUT.npy, [steps, global batch, ...];
@@ -32,7 +32,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 
 class LanguageLoss(nn.Module):
-    """The forward pass ends in a scalar, the loss, which dpc trains."""
+    """A model whose forward pass returns the loss, as dpc requires for training."""
 
     def __init__(self, model):
         super().__init__()
@@ -52,7 +52,7 @@ class ClassLoss(nn.Module):
 
 
 class FlowLoss(nn.Module):
-    """Rectified flow: the transformer predicts the direction from the latents to the noise."""
+    """The loss of rectified flow: the transformer predicts the direction from the latents to the noise."""
 
     def __init__(self, model):
         super().__init__()
@@ -65,7 +65,7 @@ class FlowLoss(nn.Module):
 
 
 def language_model(name, **sizes):
-    """A decoder or BERT of transformers, and batches of token ids."""
+    """Returns a decoder or BERT model of the transformers library, and batches of token ids."""
     import transformers
     classes = {"gpt2": ("GPT2LMHeadModel", "GPT2Config"), "llama": ("LlamaForCausalLM", "LlamaConfig"),
                "bert": ("BertForMaskedLM", "BertConfig")}[name]
@@ -121,7 +121,7 @@ def call(*words):
 
 
 def give_back(model, trained, folder):
-    """Loads trained weights into the library's model, saves it and loads it again."""
+    """Loads trained weights into the model of the library, saves the model and loads it again."""
     prefix = "model."  # the prefix of the wrapper that adds the loss
     weights = {name.removeprefix(prefix): value for name, value in load_file(trained).items()}
     own = model.state_dict()

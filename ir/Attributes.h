@@ -20,24 +20,21 @@ namespace attr {
 
 // On modules and functions.
 
-/// On the module: the name of the model.
 inline constexpr llvm::StringLiteral kModel = "dpc.model";
-/// On the module: the names of the float weights that were imported as
-/// constants.
+/// On the module: the names of float weights that were constants in the model.
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
 /// On the module (unit): the imported @train_step already has gradients and an
-/// optimizer, so dpc does not know which forward op each gradient belongs to.
+/// optimizer. dpc does not know which forward op each gradient belongs to.
 inline constexpr llvm::StringLiteral kWholeStep = "dpc.whole_step";
 /// On the module (dictionary of i64): the degrees of `dp`, `tp`, `cp`, `pp` and
-/// `vpp` in the shardings of the model (kUserSplit).
+/// `vpp` that the model's own shardings (kUserSplit) use.
 inline constexpr llvm::StringLiteral kUserDegrees = "dpc.user_degrees";
-/// On step functions: the mesh.
 inline constexpr llvm::StringLiteral kMesh = "dpc.mesh";
 /// On step functions: the names of the rank axes, innermost first. Absent if
 /// ranks are placed in the order of the mesh.
 inline constexpr llvm::StringLiteral kPlacement = "dpc.placement";
 /// On step functions: the number of micro-batches of each data-parallel rank
-/// (BatchShares.h). Absent if all ranks have the same number, the size of `mb`.
+/// (BatchShares.h). Absent: each rank has as many as the size of `mb`.
 inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 /// On @step and @step.s: (phase, chunk, micro-batch) triples in the order in
 /// which they run. Phase 1 is forward, 2 is backward and 3 is weight.
@@ -52,61 +49,56 @@ inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
 /// On a state: the initial value of all its elements. Absent: 0.
 inline constexpr llvm::StringLiteral kInit = "dpc.init";
-/// On a scalar argument: the name of the state that counts the skipped steps.
-/// At step n, the argument is its value for step n minus this count.
+/// On a scalar argument: the name of the state that counts skipped steps. In
+/// step n, the argument has its scheduled value for step n minus this count.
 inline constexpr llvm::StringLiteral kSkips = "dpc.skips";
 inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 /// On an input: the dimension that counts samples.
 inline constexpr llvm::StringLiteral kBatchDim = "dpc.batch_dim";
-/// On a result (unit): the loss to train on.
+/// On a result (unit): the result is the loss.
 inline constexpr llvm::StringLiteral kLoss = "dpc.loss";
 /// The sharded type of the global tensor.
 inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 /// On a parameter or state: its memory space, host or disk. Absent: the memory
 /// of the device.
 inline constexpr llvm::StringLiteral kSpace = "dpc.space";
-/// On a parameter or state (unit): checkpoints do not contain this argument,
-/// but the argument with the same name on another stage.
+/// On a parameter or state (unit): another stage has an argument with the same
+/// name, and checkpoints contain only the argument of that stage.
 inline constexpr llvm::StringLiteral kCopy = "dpc.copy";
-/// On an argument (array of i64): the dimension that each tensor axis splits;
-/// an empty array means that no axis splits the argument. Absent: the search
-/// decides. A model may contain such shardings (sdy.sharding of JAX,
-/// ShardingSpec of ONNX).
+/// On an argument (array of i64): for each tensor axis, the dimension that the
+/// axis splits. An empty array means that no axis splits the argument. Absent:
+/// the search decides. Frontends set it from sdy.sharding (JAX) and
+/// ShardingSpec (ONNX).
 inline constexpr llvm::StringLiteral kUserSplit = "dpc.user_split";
-/// On an argument of @forward (unit): the argument is trained although a
-/// rewrite found that the loss does not depend on it.
+/// On an argument of @forward (unit): the argument is trained, although the
+/// loss no longer depends on it after a rewrite.
 inline constexpr llvm::StringLiteral kZeroGradient = "dpc.zero_gradient";
-
-// On ops: when and where they run.
 
 /// The phase; see Phase.
 inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
-/// On an op and the ops of its gradient: a number that they share.
+/// On an op and the ops of its gradient: the id of their group.
 inline constexpr llvm::StringLiteral kGroup = "dpc.group";
 /// On an op: its virtual pipeline stage. On @step.s: s, the stage of its ranks.
 inline constexpr llvm::StringLiteral kStage = "dpc.stage";
 /// On an op of @step.s: the index of its model chunk on the rank. Absent: 0.
 inline constexpr llvm::StringLiteral kChunk = "dpc.chunk";
-/// On a reshard: it runs in its own phase although it depends on no input. On a
-/// parameter with kSpace: all ops that depend only on this parameter run in
-/// their own phases.
+/// On a reshard: the reshard runs in its own phase, although it depends on no
+/// input. On a parameter with kSpace: each op that depends only on this
+/// parameter runs in its own phase.
 inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
 /// On the function (string): the values to recompute (see dpc-recompute). On an
 /// op (unit): the op is a recomputation.
 inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
 /// On a forward matmul or collective (unit), only in programs for estimates:
-/// the op runs a second time in backward, although no op reads the second
-/// result.
+/// the backward pass also runs the op, and no op reads the second result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
 
 // On ops: how they run.
 
-/// On a convert between equal types (unit): the gradient stops here
-/// (StopGradient.h).
 inline constexpr llvm::StringLiteral kStopGradient = "dpc.stop_gradient";
 /// On data movement (unit): the op has no buffer, and its users read strided
-/// data. On a sum over micro-batches: the sum shares a buffer with the matmul
-/// that adds to it (GemmEpilogues.h).
+/// data. On a sum over micro-batches: the sum and the matmul that adds to it
+/// share a buffer (GemmEpilogues.h).
 inline constexpr llvm::StringLiteral kView = "dpc.view";
 /// On a matmul: the order in which it writes the dimensions of its result.
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
@@ -116,21 +108,20 @@ inline constexpr llvm::StringLiteral kEpilogue = "dpc.epilogue";
 /// is split, and ranks exchange keys and values in a ring.
 inline constexpr llvm::StringLiteral kRing = "dpc.ring";
 /// On attention and its gradient (unit): the op becomes one instruction, whose
-/// operands and results may be strided. In estimates for software that does not
-/// expand attention, attention without this attribute has dense operands and
-/// results.
+/// operands and results may be strided. Without this attribute, in estimates
+/// for software that does not expand attention, operands and results are dense.
 inline constexpr llvm::StringLiteral kFused = "dpc.fused";
-/// On fused attention: the kOutPerm of each result. An empty list is the
+/// On fused attention: the kOutPerm of each result; an empty list means the
 /// default order.
 inline constexpr llvm::StringLiteral kOutPerms = "dpc.out_perms";
 /// On the gradient of attention in cuDNN: the bytes of its workspace.
 inline constexpr llvm::StringLiteral kWorkspace = "dpc.workspace";
-/// On a matmul of bf16: the 8-bit types to which its operands are converted,
-/// [f8E4M3FN, f8E5M2]. In the program of a rank, only matmuls whose sizes fp8
-/// supports have this attribute, and they have kWorkspace too.
+/// On a bf16 matmul: the 8-bit types to which its operands are converted,
+/// [f8E4M3FN, f8E5M2]. At the local altitude, only matmuls whose sizes fp8
+/// supports have this attribute, together with kWorkspace.
 inline constexpr llvm::StringLiteral kFp8 = "dpc.fp8";
-/// On attention that runs as a ring (array of i64): the factors of its
-/// positions. The last factor is split.
+/// On attention that runs as a ring (array of i64): the factors of the sequence
+/// dimension, of which the last one is split.
 inline constexpr llvm::StringLiteral kRingFactors = "dpc.ring_factors";
 /// On a reshard and its collectives: the compression of the communicated data,
 /// "int8" or "topk:SHARE". Ops with "topk:SHARE" also have `dpc.of`, which
@@ -150,14 +141,14 @@ inline constexpr llvm::StringLiteral kInput = "input";
 inline constexpr llvm::StringLiteral kScalar = "scalar";
 } // namespace role
 
-/// The phase mark of `op`; nullopt if `op` has no mark or a mark with an
-/// unknown phase.
+/// Returns the phase mark of `op`, or nullopt if the mark is missing or
+/// unknown.
 inline std::optional<Phase> markedPhase(mlir::Operation *op) {
   auto name = op->getAttrOfType<mlir::StringAttr>(attr::kPhase);
   return name ? symbolizePhase(name.getValue()) : std::nullopt;
 }
 
-/// The phase of `op`; ops without a mark are forward.
+/// Returns the phase of `op`; ops without a mark are forward.
 inline Phase phaseOf(mlir::Operation *op) {
   return markedPhase(op).value_or(Phase::forward);
 }
@@ -170,19 +161,19 @@ inline void setPhase(mlir::Operation *op, Phase phase) {
   op->setAttr(attr::kPhase, phaseAttr(op->getContext(), phase));
 }
 
-/// True for phases that run once per micro-batch.
+/// Returns true for phases that run once per micro-batch.
 inline bool isInLoop(Phase phase) {
   return phase != Phase::setup && phase != Phase::update;
 }
 
-/// The model chunk of `op` in its stage; 0 without a mark.
+/// Returns the model chunk of `op`, 0 without a mark.
 inline int64_t chunkOf(mlir::Operation *op) {
   auto chunk = op->getAttrOfType<mlir::IntegerAttr>(attr::kChunk);
   return chunk ? chunk.getInt() : 0;
 }
 
-/// The virtual stage of `op`, or the stage of the step function `op`; nullopt
-/// without a mark.
+/// Returns the virtual stage of an op or the stage of a step function, or
+/// nullopt without a mark.
 inline std::optional<int64_t> stageOf(mlir::Operation *op) {
   auto stage = op->getAttrOfType<mlir::IntegerAttr>(attr::kStage);
   return stage ? std::optional<int64_t>(stage.getInt()) : std::nullopt;
@@ -198,7 +189,6 @@ inline bool isSamePhase(mlir::Operation *a, mlir::Operation *b) {
   return phaseKey(a) == phaseKey(b);
 }
 
-/// Copies the attributes `names` from `from` to `to` if they are present.
 inline void copyAttributes(mlir::Operation *from, mlir::Operation *to,
                            llvm::ArrayRef<llvm::StringLiteral> names) {
   for (llvm::StringRef name : names)
@@ -207,7 +197,7 @@ inline void copyAttributes(mlir::Operation *from, mlir::Operation *to,
 }
 
 /// Copies the attributes `names` from `from` to `to`, the attributes of an op
-/// that is not yet created.
+/// that will be created.
 inline void copyAttributes(mlir::Operation *from, mlir::NamedAttrList &to,
                            llvm::ArrayRef<llvm::StringLiteral> names) {
   for (llvm::StringRef name : names)

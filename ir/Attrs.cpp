@@ -95,7 +95,6 @@ ParseResult parseDim(AsmParser &parser, MeshAttr mesh,
   auto parseAxis = [&]() {
     return parseAxisName(parser, mesh, axes.emplace_back());
   };
-  // Parses the axes of a factor after its size.
   auto parseFactor = [&](int64_t size) -> ParseResult {
     size_t before = axes.size();
     if (succeeded(parser.parseOptionalColon())) {

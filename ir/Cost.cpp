@@ -12,17 +12,14 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Operations of a polynomial evaluation of exp, log, tanh, ..
+/// The FLOPs of exp, log, tanh, .. when evaluated as polynomials.
 static constexpr double kTranscendental = 8;
 
-/// The number of elements of `value`, as a double so that products do not
-/// overflow.
+/// A double, so that products do not overflow.
 static double elements(Value value) {
   return static_cast<double>(tensorType(value).getNumElements());
 }
 
-/// The size of dimension `dim` of `value`; a negative `dim` counts from the
-/// end.
 static double size(Value value, int64_t dim) {
   auto type = tensorType(value);
   return static_cast<double>(
@@ -114,7 +111,7 @@ double MatmulOp::getFlops() {
 double SoftmaxOp::getFlops() { return 5 * elements(getX()); }
 double SoftmaxGradOp::getFlops() { return 4 * elements(getY()); }
 
-/// One comparison per element and picked element.
+/// Each picked element is compared with each element of the row.
 double TopKOp::getFlops() { return elements(getX()) * size(getValues(), -1); }
 double CumSumOp::getFlops() { return elements(getX()); }
 
@@ -131,20 +128,21 @@ double CrossEntropyOp::getFlops() { return 5 * elements(getLogits()); }
 double CrossEntropySumsOp::getFlops() { return 4 * elements(getLogits()); }
 double CrossEntropyGradOp::getFlops() { return 5 * elements(getLogits()); }
 
-/// The number of scores that are computed: B * H * T * S, or half of that with
-/// a causal mask (the exact share is (S + 1) / (2 S) if T = S).
+/// Returns how many scores are computed: B * H * T * S, or half of this number
+/// with a causal mask (the exact share is (S + 1) / (2 S) if T = S).
 static double scoresOf(Value q, Value k, bool causal) {
   double scores = size(q, 0) * size(q, 1) * size(q, 2) * size(k, 2);
   return causal ? scores / 2 : scores;
 }
 
-/// q k^T and P v: 2 D and 2 E per score.
+/// Per score: 2 D for q k^T and 2 E for P v.
 double AttentionOp::getFlops() {
   return 2 * scoresOf(getQ(), getK(), getCausal()) *
          (size(getQ(), 3) + size(getV(), 3));
 }
 
-/// q k^T, dS k and dS^T q: 2 D each; dout v^T and P^T dout: 2 E each.
+/// Per score: 2 D each for q k^T, dS k and dS^T q, and 2 E each for dout v^T
+/// and P^T dout.
 double AttentionGradOp::getFlops() {
   return 2 * scoresOf(getQ(), getK(), getCausal()) *
          (3 * size(getQ(), 3) + 2 * size(getV(), 3));
@@ -153,7 +151,8 @@ double AttentionGradOp::getFlops() {
 double AttentionProbsOp::getFlops() { return 7 * elements(getScores()); }
 double AttentionScoresGradOp::getFlops() { return 7 * elements(getScores()); }
 
-/// Two per element of `y` and per element of one filter of `w`.
+/// Returns 2 FLOPs for each pair of an element of `y` and an element of one
+/// filter.
 static double convFlops(Value y, Value w) {
   return 2 * elements(y) * elements(w) / size(w, 0);
 }

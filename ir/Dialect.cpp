@@ -23,7 +23,8 @@ using namespace dpc;
 
 namespace {
 
-/// Appends text such as "dp" or "3x4tp16" for one dimension.
+/// Appends the axes and factor sizes of one dimension, such as "dp" or
+/// "3x4tp16".
 void appendDimName(MeshAttr mesh, DimShardingAttr dim, std::string &name) {
   if (dim.getAxes().empty()) {
     name += "_r";
@@ -43,9 +44,9 @@ void appendDimName(MeshAttr mesh, DimShardingAttr dim, std::string &name) {
     name.pop_back();
 }
 
-/// Names encodings by their content (`#s_dp_r_sum_tp`), so that types are
-/// readable. The mesh has no alias, because tools that do not know the dialect
-/// lose aliases inside attributes.
+/// Prints each encoding as an alias that shows its content (`#s_dp_r_sum_tp`).
+/// The mesh has no alias, because a tool that does not know the dialect loses
+/// aliases inside attributes.
 struct ShardingAliases : public OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 

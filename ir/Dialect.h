@@ -1,8 +1,4 @@
 //===- Dialect.h - The dpc dialect ------------------------------*- C++ -*-===//
-//
-// Includes everything that TableGen generates from Dpc.td.
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_IR_DIALECT_H
 #define DPC_IR_DIALECT_H
 
@@ -36,7 +32,6 @@ enum class LoweringKind {
 };
 
 namespace detail {
-/// The bytes of all tensor operands and results of `op` together.
 double operandAndResultBytes(mlir::Operation *op);
 /// Checks that either no operand or result of `op` has an encoding, or that all
 /// have one and follow the sharding rule of `op`.
@@ -55,7 +50,7 @@ public:
 };
 } // namespace OpTrait
 
-/// The bytes of a tensor of `type`; an i1 element takes one byte.
+/// Returns the bytes of a tensor; an i1 element takes one byte.
 int64_t sizeInBytes(mlir::RankedTensorType type);
 
 } // namespace dpc

@@ -36,11 +36,10 @@ def Dpc_MeshAttr : Dpc_Attr<"Mesh", "mesh"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The index of the axis called `name`, or nullopt.
     std::optional<int64_t> findAxis(::llvm::StringRef name) const;
-    /// The size of the axis called `name`; 1 if the mesh has no such axis.
+    /// Returns 1 if the mesh has no axis called `name`.
     int64_t axisSize(::llvm::StringRef name) const;
-    /// The product of the sizes of all axes except `mb`.
+    /// Returns the product of all axis sizes except that of `mb`.
     int64_t numRanks() const;
   }];
 }

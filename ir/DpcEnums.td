@@ -20,7 +20,7 @@ def Dpc_ReduceKind : Dpc_Enum<"ReduceKind", "reduction of values",
                               ["sum", "max", "min", "prod"]>;
 def Dpc_ReduceKindAttr : Dpc_EnumAttr<Dpc_ReduceKind, "reduce_kind">;
 
-// `*_grad` kinds are derivatives f'(x); they are not multiplied with a gradient.
+// `*_grad` kinds compute only the derivative f'(x), not its product with a gradient.
 def Dpc_UnaryKind : Dpc_Enum<"UnaryKind", "elementwise function of one operand", [
   "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "abs", "sign", "floor",
   "ceil", "tanh", "sigmoid", "relu", "erf", "sin", "cos", "gelu", "gelu_tanh",

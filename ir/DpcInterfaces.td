@@ -110,7 +110,6 @@ def Dpc_CollectiveOpInterface : OpInterface<"CollectiveOpInterface",
     }]>,
   ];
   let extraSharedClassDeclaration = [{
-    /// True if `axis` is one of the axes of the collective.
     bool isOver(::llvm::StringRef axis) {
       return ::llvm::any_of($_op.getAxes(), [&](::mlir::Attribute name) {
         return ::mlir::cast<::mlir::StringAttr>(name).getValue() == axis;

@@ -15,13 +15,13 @@ class Dpc_Collective<string mnemonic, string methods = "">
   }] # methods;
 }
 
-/// A collective whose one call communicates a bucket of tensors.
+/// A collective that communicates a bucket of several tensors in one call.
 class Dpc_BucketCollective<string mnemonic, string methods>
     : Dpc_Collective<mnemonic, methods> {
   let results = (outs Variadic<Dpc_Tensor>:$outputs);
 }
 
-// The method of collectives that combine the values of ranks.
+// Defines getReduceKind() for collectives that reduce.
 defvar getReduceKind = "std::optional<::dpc::ReduceKind> getReduceKind() { return getKind(); }";
 
 def Dpc_AllReduceOp : Dpc_BucketCollective<"all_reduce", getReduceKind> {

@@ -13,7 +13,7 @@ include "ir/DpcInterfaces.td"
 // Import binds symbolic dimensions, so all shapes are static.
 defvar Dpc_Tensor = StaticShapeTensorOf<[AnyInteger, AnyFloat]>;
 
-/// Checks the encodings of operands and results by the sharding rule.
+/// Checks the encodings of operands and results against the sharding rule.
 def Dpc_ShardingVerified : NativeOpTrait<"ShardingVerified"> {
   let cppNamespace = "::dpc::OpTrait";
 }
@@ -49,7 +49,7 @@ class Dpc_KernelRoleIs<string parameters>
   let cppNamespace = "::dpc::OpTrait";
 }
 
-/// Implements FusionOpInterface by `role` (ir/KernelRole.h).
+/// Implements FusionOpInterface according to `role` (ir/KernelRole.h).
 class Dpc_KernelRole<string role, string cheap = "false"> : TraitList<[
     Dpc_KernelRoleIs<"::dpc::KernelRole::" # role # ", " # cheap>,
     Dpc_FusionOpInterface]>;

@@ -32,7 +32,6 @@ Operation *DpcDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, tensor, elements);
 }
 
-/// True if a value of `type` may be replaced by a constant.
 static bool canBeConstant(RankedTensorType type) {
   if (!type.getEncoding())
     return true;
@@ -40,7 +39,6 @@ static bool canBeConstant(RankedTensorType type) {
   return sharding && sharding.getPartialAxes().empty();
 }
 
-/// `attr` if it is small or a splat, else null.
 static DenseElementsAttr foldable(Attribute attr) {
   auto dense = dyn_cast_if_present<DenseElementsAttr>(attr);
   if (!dense || dense.getNumElements() == 0 ||
@@ -80,7 +78,7 @@ static APFloat toFloat(FloatType type, const APInt &value, bool isUnsigned) {
   return result;
 }
 
-/// Nullopt for NaN and for values outside the range of `type`.
+/// Returns nullopt for NaN and for values outside the range of `type`.
 static std::optional<APInt> toInteger(IntegerType type, const APFloat &value) {
   if (type.getWidth() == 1)
     return APInt(1, !value.isZero());
@@ -99,13 +97,13 @@ static APInt toInteger(IntegerType type, const APInt &value, bool isUnsigned) {
                     : value.sextOrTrunc(type.getWidth());
 }
 
-/// Element `i` of `attr`.
 template <typename T> static T elementAt(DenseElementsAttr attr, int64_t i) {
   return attr.isSplat() ? attr.getSplatValue<T>() : attr.getValues<T>()[i];
 }
 
-/// The constant of `type` whose element i is `compute(i)`, for all elements or
-/// for one if all `operands` are splats. Null if an element is nullopt.
+/// Returns a constant whose element i is `compute(i)`. If all `operands` are
+/// splats, `compute` is called only once. Returns null if an element is
+/// nullopt.
 template <typename T, typename Compute>
 static DenseElementsAttr buildConstant(RankedTensorType type,
                                        ArrayRef<DenseElementsAttr> operands,
@@ -124,8 +122,8 @@ static DenseElementsAttr buildConstant(RankedTensorType type,
   return DenseElementsAttr::get(withoutSharding(type), values);
 }
 
-/// The constant that `op`, which has a kind, computes from its operands. Null
-/// if an operand `x` is null.
+/// Evaluates `op`, which has a kind, on constant operands. Returns null if an
+/// operand `x` is null.
 template <typename Op, typename... Operands>
 static OpFoldResult foldElementwise(Op op, Operands... x) {
   if ((!x || ...) || !canBeConstant(op.getType()))
@@ -150,8 +148,8 @@ OpFoldResult UnaryOp::fold(FoldAdaptor adaptor) {
   return foldElementwise(*this, foldable(adaptor.getX()));
 }
 
-/// The operand that `op` returns unchanged because the other one is neutral, or
-/// null.
+/// Returns the operand that equals the result because the other one is neutral
+/// (x + 0, x * 1), or null.
 static Value foldNeutral(BinaryOp op, Attribute a, Attribute b) {
   auto ifRightIs = [&](double neutral) {
     return isSplatOf(b, neutral) ? op.getA() : Value();
@@ -162,7 +160,7 @@ static Value foldNeutral(BinaryOp op, Attribute a, Attribute b) {
                                    : Value();
   };
   switch (op.getKind()) {
-  case BinaryKind::add: // x + 0.0 differs from x only for x = -0.0
+  case BinaryKind::add: // x + 0.0 != x only for x = -0.0
   case BinaryKind::logical_or:
   case BinaryKind::logical_xor:
     return ifEitherIs(0.0);
@@ -173,7 +171,7 @@ static Value foldNeutral(BinaryOp op, Attribute a, Attribute b) {
   case BinaryKind::div:
   case BinaryKind::pow:
     return ifRightIs(1.0);
-  case BinaryKind::logical_and: // only in i1 does 1 have all bits set
+  case BinaryKind::logical_and: // 1 has all bits set only in i1
     return elementTypeOf(op).isInteger(1) ? ifEitherIs(1.0) : Value();
   default:
     return Value();
@@ -214,8 +212,8 @@ OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
       });
 }
 
-/// `attr` with the shape of `type`. Null if `attr` is no splat or `type` cannot
-/// be a constant.
+/// Returns the splat `attr` in the shape of `type`, or null if `attr` is not a
+/// splat or `type` cannot be a constant.
 static DenseElementsAttr resizeSplat(Attribute attr, RankedTensorType type) {
   auto dense = dyn_cast_if_present<DenseElementsAttr>(attr);
   if (!dense || !dense.isSplat() || !canBeConstant(type))
@@ -223,28 +221,26 @@ static DenseElementsAttr resizeSplat(Attribute attr, RankedTensorType type) {
   return dense.resizeSplat(withoutSharding(type));
 }
 
-/// True if operand 0 and result 0 of `op` have no encoding, so that the operand
-/// may be replaced by another value.
 static bool isUnencoded(Operation *op) {
   return !getSharding(op->getOperand(0).getType()) &&
          !getSharding(op->getResult(0).getType());
 }
 
-/// The operand of `op`, whose value is `attr`, if its type is that of the
-/// result; else the resized splat.
+/// Folds data movement whose operand has the constant value `attr`: returns the
+/// operand if its type is the result type, else a splat in the result type.
 template <typename Op> static OpFoldResult foldMove(Op op, Attribute attr) {
   if (op.getX().getType() == op.getType())
     return op.getX();
   return resizeSplat(attr, op.getType());
 }
 
-// The dims increase strictly, so they are the identity if the types are equal.
+// Equal types make this the identity, because the dims increase strictly.
 OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
   return foldMove(*this, adaptor.getX());
 }
 
-// A slice of the whole shape has offsets of 0 and, in dimensions of more than
-// one element, strides of 1.
+// Equal types make this the identity: all offsets are 0, and strides are 1 in
+// each dimension with more than one element.
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   return foldMove(*this, adaptor.getX());
 }

@@ -24,17 +24,17 @@
 
 namespace dpc {
 
-/// The indices of the optional operand and result of such a kernel.
+/// The indices of the optional operand and result of a kernel with an epilogue.
 inline constexpr unsigned kEpilogueOperand = 2, kEpilogueResult = 1;
 
-/// The name of the epilogue of `op`; empty if it has none.
+/// Returns the name of the epilogue of `op`, or "".
 inline llvm::StringRef epilogueOf(mlir::Operation *op) {
   auto name = op->getAttrOfType<mlir::StringAttr>(attr::kEpilogue);
   return name ? name.getValue() : llvm::StringRef();
 }
 
-/// `op` itself if it is a matmul, or the matmul in a kernel with an epilogue.
-/// Null for other ops.
+/// Returns `op` if it is a matmul, the matmul of a kernel with an epilogue, or
+/// null.
 inline MatmulOp matmulOf(mlir::Operation *op) {
   if (auto matmul = mlir::dyn_cast<MatmulOp>(op))
     return matmul;
@@ -43,8 +43,8 @@ inline MatmulOp matmulOf(mlir::Operation *op) {
                      : MatmulOp();
 }
 
-/// The sum over micro-batches to which the matmul `op` adds its result, or
-/// null.
+/// Returns the sum over micro-batches to which the matmul `op` adds its result,
+/// or null.
 inline AccumulateOp sumInPlace(mlir::Operation *op) {
   mlir::Value result = op->getResult(0);
   auto sum = result.hasOneUse()

@@ -12,8 +12,8 @@ namespace {
 /// The last two dimensions of an operand as a BLAS matrix.
 struct Matrix {
   int64_t rows, cols;
-  int64_t ld;      ///< stride of rows, or of columns if transposed
-  bool transposed; ///< columns are contiguous
+  int64_t ld;      ///< stride between rows, or columns if transposed
+  bool transposed; ///< stored column by column
 };
 
 using Batch = GemmLayout::Batch;
@@ -36,7 +36,6 @@ static std::optional<Matrix> matrixOf(const StridedView &view) {
   return std::nullopt;
 }
 
-/// The batch dimensions, with adjacent ones merged if possible.
 static SmallVector<Batch> batchesOf(const StridedView &a, const StridedView &b,
                                     const StridedView &c) {
   SmallVector<Batch> batches;

@@ -18,22 +18,20 @@ struct GemmLayout {
   bool transA = false, transB = false;
   int64_t lda = 0, ldb = 0, ldc = 0;
 
-  /// A batch dimension, and the strides of A, B and C along it.
   struct Batch {
     int64_t size, a, b, c;
   };
-  /// Outermost first. Adjacent dimensions are merged if their elements are
-  /// evenly spaced in A, B and C. If all batches have the same B, their rows
-  /// are combined into one matrix where possible.
+  /// The batch dimensions, outermost first. Adjacent dimensions are merged if
+  /// their elements are evenly spaced in A, B and C. If all batches share B,
+  /// the rows of A are combined into one matrix where possible.
   llvm::SmallVector<Batch> batches;
 
   bool isEmpty() const { return m == 0 || n == 0 || k == 0; }
 };
 
-/// The layout of a matmul, whose matrices are the last two dimensions of the
-/// views; `ta` and `tb` transpose A and B before the product. Returns nullopt
-/// if both the rows and the columns of a matrix are strided, or if C is stored
-/// column by column.
+/// Returns the layout of a matmul. The matrices are the last two dimensions of
+/// the views; `ta` and `tb` transpose A and B. Returns nullopt if both the rows
+/// and the columns of a matrix are strided, or if C is stored column by column.
 std::optional<GemmLayout> layOutGemm(const StridedView &a, const StridedView &b,
                                      const StridedView &c, bool ta, bool tb);
 

@@ -5,7 +5,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Larger constants are buffers of the plan instead of code.
+/// The largest constant that is part of a kernel's code. Larger ones are
+/// buffers.
 static constexpr int64_t kMaxEmbeddedElements = 4096;
 
 KernelRole dpc::kernelRole(Operation *op) {

@@ -13,32 +13,31 @@
 
 namespace dpc {
 
-/// The role of an op in kernel formation.
 enum class KernelRole {
   mover, ///< reshape, transpose, slice, broadcast: can be a view
-  /// small constant or iota: every kernel that reads it contains a copy
+  /// small constant or iota: every kernel that reads it computes it
   source,
   elementwise, ///< an element of the result reads one element of each operand
   row,         ///< needs whole rows; fuses with adjacent elementwise ops
   reduction,   ///< reduce: fuses with elementwise producers
   alone,       ///< a separate kernel
-  none         ///< not in a kernel: matmul, collective, large constant, ..
+  none ///< never part of a kernel: matmul, collective, large constant, ..
 };
 
-/// The role of `op`; `none` if it has no FusionOpInterface.
+/// Returns the role of `op`, or `none` if it has no FusionOpInterface.
 KernelRole kernelRole(mlir::Operation *op);
 
-/// True for data movement whose result shares its operand's buffer: reshapes,
-/// and other movers with `dpc.view`.
+/// Returns true for data movement whose result shares its operand's buffer:
+/// reshapes, and other movers with `dpc.view`.
 bool isMovedView(mlir::Operation *op);
 
-/// True for isMovedView and for sums over micro-batches with `dpc.view`.
+/// Returns true if the result shares the buffer of operand 0: isMovedView, or a
+/// sum over micro-batches with `dpc.view`.
 bool isBufferView(mlir::Operation *op);
 
 namespace OpTrait {
 
-/// Implements FusionOpInterface for ops with this role; isCheap() returns
-/// `cheap`.
+/// Implements FusionOpInterface for ops with `role`. isCheap() returns `cheap`.
 template <KernelRole role, bool cheap> struct KernelRoleIs {
   template <typename ConcreteType>
   class Impl : public mlir::OpTrait::TraitBase<ConcreteType, Impl> {

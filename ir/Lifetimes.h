@@ -1,9 +1,9 @@
 //===- Lifetimes.h - Until when buffers of a step are in use ----*- C++ -*-===//
-//
-// The rules by which the memory estimate (passes/price) and plans
-// (codegen/plan) find lifetimes. The estimate counts time in ops, and a plan
-// counts it in instructions. A lifetime is any type with the members `bytes`,
-// `first` and `last`: the buffer is live from `first` to `last`, both included.
+// The memory estimate (passes/price) and plans (codegen/plan) find the
+// lifetimes of buffers with this code. The estimate counts time in ops, and a
+// plan counts it in instructions. A lifetime is any type with the members
+// `bytes`, `first` and `last`: the buffer is live from `first` to `last`, both
+// included.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_LIFETIMES_H
@@ -20,16 +20,15 @@
 
 namespace dpc {
 
-/// The bytes that a buffer occupies in an arena.
 inline int64_t alignedBytes(int64_t bytes) {
   constexpr int64_t kAlignment = 64;
   return llvm::divideCeil(bytes, kAlignment) * kAlignment;
 }
 
-/// Remembers the last access of one queue to each buffer.
+/// Stores when one queue last accessed each buffer.
 class LastAccesses {
 public:
-  /// Records an access at `time`, which is later than all recorded accesses.
+  /// Adds an access at `time`. Times must increase.
   template <class Ids>
   void add(const Ids &readBuffers, const Ids &writtenBuffers, int64_t time) {
     for (int64_t id : readBuffers)
@@ -37,8 +36,8 @@ public:
     for (int64_t id : writtenBuffers)
       writes[id] = time;
   }
-  /// The last recorded access that must end before another queue may read or
-  /// write these buffers; -1 if there is none.
+  /// Returns the time of the last access that must end before another queue may
+  /// read `readBuffers` and write `writtenBuffers`; -1 if there is none.
   template <class Ids>
   int64_t lastConflict(const Ids &readBuffers,
                        const Ids &writtenBuffers) const {
@@ -61,10 +60,11 @@ private:
   llvm::DenseMap<int64_t, int64_t> reads, writes;
 };
 
-/// Extends `life` for the loop over micro-batches, which runs from time `begin`
-/// to `end`. A buffer that is written before the loop is read again by the next
-/// micro-batch. If phases of several micro-batches alternate (`isMixed`), a
-/// buffer that is read after the loop is live throughout the loop.
+/// Extends `life` if it overlaps the loop over micro-batches, which runs from
+/// `begin` to `end`. If the buffer is written before the loop, it stays live
+/// until the loop ends, because each micro-batch reads it. If phases of several
+/// micro-batches alternate (`isMixed`) and the buffer is read after the loop,
+/// it is live from `begin` on.
 template <class Life>
 void extendOverLoop(Life &life, int64_t begin, int64_t end, bool isMixed) {
   if (life.last < begin || life.first > end)
@@ -75,7 +75,7 @@ void extendOverLoop(Life &life, int64_t begin, int64_t end, bool isMixed) {
     life.first = std::min(life.first, begin);
 }
 
-/// Places buffers into bytes of a frame that are free while the buffers are
+/// Places buffers into gaps of a frame: bytes that are free while the buffer is
 /// live.
 class FrameGaps {
 public:
@@ -85,9 +85,9 @@ public:
     occupied.push_back(
         {offset, offset + alignedBytes(life.bytes), life.first, life.last});
   }
-  /// Tries to place the buffers `ids`, the largest first, each at the lowest
-  /// free offset. Calls `placed(id, offset)` for every buffer that fits.
-  /// `lives` is indexed by id.
+  /// Places each of the buffers `ids` at the lowest free offset, the largest
+  /// first. Calls `placed(id, offset)` for each buffer that fits. `lives` is
+  /// indexed by id.
   template <class Lives, class Placed>
   void fill(llvm::SmallVector<int64_t> ids, const Lives &lives, Placed placed) {
     llvm::sort(ids, [&](int64_t a, int64_t b) {
@@ -99,8 +99,8 @@ public:
   }
 
 private:
-  /// Occupies the lowest offset where the buffer fits and returns this offset;
-  /// -1 if the buffer fits nowhere.
+  /// Returns the lowest offset where the buffer fits, and marks it as occupied.
+  /// Returns -1 if the buffer fits nowhere.
   template <class Life> int64_t place(const Life &life) {
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (const Occupied &other : occupied)

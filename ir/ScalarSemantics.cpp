@@ -9,7 +9,6 @@ using llvm::APInt;
 
 static double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-/// The argument of tanh in gelu_tanh, and the derivative of the argument.
 static double geluInner(double x) {
   return std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
 }
@@ -167,7 +166,7 @@ std::optional<APInt> dpc::evaluate(BinaryKind kind, const APInt &a,
 }
 
 BinaryKind dpc::combinerOf(ReduceKind kind) {
-  // In the order of ReduceKind: sum, max, min, prod.
+  // The binary kinds of sum, max, min and prod, in the order of ReduceKind.
   static constexpr BinaryKind combiners[] = {
       BinaryKind::add, BinaryKind::maximum, BinaryKind::minimum,
       BinaryKind::mul};

@@ -19,8 +19,8 @@ namespace dpc {
 double evaluate(UnaryKind kind, double x);
 double evaluate(BinaryKind kind, double a, double b);
 
-/// Integer arithmetic wraps at the width of the operands. Returns nullopt for
-/// unary kinds that are defined on floats only.
+/// Integer results wrap at the width of the operands. Returns nullopt for kinds
+/// that are only defined on floats.
 std::optional<llvm::APInt> evaluate(UnaryKind kind, const llvm::APInt &x,
                                     bool isUnsigned);
 /// Returns nullopt for pow, for a division by zero and for a division that
@@ -47,10 +47,9 @@ template <typename T> bool evaluate(CompareKind kind, T a, T b) {
   llvm_unreachable("unknown compare kind");
 }
 
-/// The binary kind that a reduction applies to its elements one by one.
+/// Returns the binary kind with which a reduction combines two elements.
 BinaryKind combinerOf(ReduceKind kind);
 
-/// The neutral element of a reduction.
 double neutralOf(ReduceKind kind);
 
 } // namespace dpc

@@ -20,9 +20,9 @@ bool dpc::isUneven(MeshAttr mesh, const Factor &factor) {
   return factor.size % productOfAxes(mesh, factor.axes) != 0;
 }
 
-/// True if factor `a` and the next inner factor `b` place elements in the same
-/// way as one factor of their joint size, split by the axes of `a` and then
-/// those of `b`.
+/// Returns true if one factor of `a.size * b.size` elements, split by the axes
+/// of `a` and then by those of `b`, gives the same shards as `a` followed by
+/// `b`.
 static bool canMerge(MeshAttr mesh, const Factor &a, const Factor &b) {
   if (a.axes.empty())
     return b.axes.empty();
@@ -49,8 +49,9 @@ DimFactors dpc::canonicalize(MeshAttr mesh, DimFactors factors) {
   return result;
 }
 
-/// Cuts `factor` into an outer factor of `outerSize` and an inner factor.
-/// Returns nullopt if a shard would cross the cut.
+/// Splits `factor` into an outer factor of `outerSize` and an inner factor.
+/// Returns nullopt if a shard would cross the boundary between rows of the
+/// inner factor.
 static std::optional<std::pair<Factor, Factor>>
 cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
   if (outerSize == 0 || factor.size % outerSize != 0)
@@ -58,8 +59,8 @@ cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
   Factor outer{outerSize, {}}, inner{factor.size / outerSize, {}};
   if (factor.axes.empty())
     return std::make_pair(outer, inner);
-  // All axes split the outer factor if they divide it. Otherwise the first axes
-  // must split it into single elements.
+  // If the axes' product divides the outer factor, all axes split it. Otherwise
+  // the first axes must split the outer factor into single elements.
   if (outerSize % productOfAxes(mesh, factor.axes) == 0) {
     outer.axes = factor.axes;
     return std::make_pair(outer, inner);
@@ -79,7 +80,7 @@ cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
 std::optional<SmallVector<DimFactors>>
 dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
                   ArrayRef<int64_t> sizes) {
-  // A dimension without elements has one part or is not split.
+  // An empty tensor can be split only if it has one dimension.
   if (llvm::is_contained(sizes, 0)) {
     if (sizes.size() == 1)
       return SmallVector<DimFactors>{factors};
@@ -87,7 +88,6 @@ dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
       return std::nullopt;
     return ShardingSpec::replicated(mesh, sizes).dims;
   }
-  // A stack of the remaining factors, innermost first.
   SmallVector<Factor> rest(llvm::reverse(factors));
   SmallVector<DimFactors> result;
   for (int64_t size : sizes) {
@@ -113,8 +113,8 @@ dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
     }
     result.push_back(canonicalize(mesh, std::move(part)));
   }
-  // Only factors of size 1 may remain. If such a factor is split, it belongs to
-  // the last part.
+  // Only factors of size 1 may remain. If they are split, the last dimension
+  // gets them.
   for (const Factor &factor : llvm::reverse(rest)) {
     if (factor.size != 1 || (!factor.axes.empty() && result.empty()))
       return std::nullopt;

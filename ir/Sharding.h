@@ -38,44 +38,40 @@
 
 namespace dpc {
 
-/// The name of the mesh axis whose coordinates are micro-batches, not ranks.
 inline constexpr llvm::StringLiteral kMicroBatchAxis = "mb";
 
 /// The name of the mesh axis of pipeline stages. It splits no tensor.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
-/// True for the axes of tensor-parallel ranks: tp, or tp0, tp1, .. of a grid.
+/// Returns true for tensor-parallel axes: `tp`, or `tp0`, `tp1`, .. of a grid.
 inline bool isTensorAxis(llvm::StringRef name) {
   return name.starts_with("tp");
 }
 
-/// A factor of a dimension: `size` elements, split by the mesh axes with the
-/// indices `axes`.
+/// A factor with `size` elements. `axes` are the indices of the mesh axes that
+/// split it.
 struct Factor {
   int64_t size;
   llvm::SmallVector<int64_t, 2> axes;
   bool operator==(const Factor &) const = default;
 };
-/// The factors of one dimension, outermost first. The product of their sizes is
-/// the dimension. A size is never 0; only DimShardingAttr uses 0 for a whole
-/// dimension.
+/// The factors of one dimension, outermost first. A size is never 0; only
+/// DimShardingAttr uses 0 for a whole dimension.
 using DimFactors = llvm::SmallVector<Factor, 2>;
 
-/// ceil(a / b) for a >= 0, b > 0.
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// The number of elements that each rank stores of a factor that has `size`
-/// elements and is split by `axes`.
+/// Returns how many elements each rank stores of a factor with `size` elements
+/// that `axes` split.
 int64_t localFactorSize(MeshAttr mesh, int64_t size,
                         llvm::ArrayRef<int64_t> axes);
 
-/// The product of the sizes of `axes`.
 int64_t productOfAxes(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 
-/// True if the shard of some rank has padding.
+/// Returns true if some rank's shard of `factor` has padding.
 bool isUneven(MeshAttr mesh, const Factor &factor);
 
-/// The canonical factors of a dimension (see the file comment).
+/// Returns the canonical form of `factors` (see the file comment).
 DimFactors canonicalize(MeshAttr mesh, DimFactors factors);
 
 /// Divides `factors` among dimensions of the given `sizes` (row-major, same
@@ -105,52 +101,47 @@ struct ShardingSpec {
   llvm::SmallVector<DimFactors, 4> dims;
   llvm::SmallVector<PartialAxis, 2> partial;
 
-  /// The sharding of a replicated tensor of `shape`.
   static ShardingSpec replicated(MeshAttr mesh, llvm::ArrayRef<int64_t> shape);
-  /// The sharding `attr` of a tensor of `shape`.
+  /// Expands `attr`, the sharding of a tensor with this shape.
   static ShardingSpec get(ShardingAttr attr, llvm::ArrayRef<int64_t> shape);
-  /// The encoding of `type`; nullopt if it has none.
+  /// Expands the encoding of `type`; nullopt if `type` has no encoding.
   static std::optional<ShardingSpec> get(mlir::RankedTensorType type);
 
   /// The canonical attribute.
   ShardingAttr toAttr() const;
-  /// The shape of a rank's shard, including padding.
+  /// Includes padding.
   llvm::SmallVector<int64_t> localShape() const;
-  /// The shape of the global tensor.
   llvm::SmallVector<int64_t> globalShape() const;
-  /// The reduction over `axis`; nullopt if the value is not partial over it.
+  /// Returns the reduction over `axis`, or nullopt if the value is not partial
+  /// over it.
   std::optional<ReduceKind> partialOver(int64_t axis) const;
-  /// True if `axis` splits a factor.
   bool splitsAxis(int64_t axis) const;
-  /// True if `axis` splits a factor or the value is partial over it.
   bool usesAxis(int64_t axis) const;
-  /// True if the shard of some rank has padding.
   bool hasPadding() const;
 };
 
-/// The tensor type with this shape, element type and encoding. Asserts that
-/// `sharding` has the rank of `shape`. RankedTensorType::get does not check
-/// this, so all types with shardings should be created here.
+/// Returns a tensor type with `sharding` as its encoding. Asserts that the
+/// ranks of `sharding` and `shape` are equal. RankedTensorType::get does not
+/// check the ranks, so create all types with shardings here.
 mlir::RankedTensorType getSharded(llvm::ArrayRef<int64_t> shape,
                                   mlir::Type elementType,
                                   ShardingAttr sharding);
-/// `type` with `spec` as its encoding.
 mlir::RankedTensorType withSharding(mlir::RankedTensorType type,
                                     const ShardingSpec &spec);
-/// `type` without an encoding.
 mlir::RankedTensorType withoutSharding(mlir::RankedTensorType type);
-/// The sharding of `type`; null if `type` is not a tensor or has no sharding.
+/// Returns the sharding of `type`, or null if `type` is not a tensor or has
+/// none.
 ShardingAttr getSharding(mlir::Type type);
-/// The type of a rank's shard: local shape, no encoding.
+/// Returns the type of a rank's shard, which has no encoding.
 mlir::RankedTensorType localType(mlir::RankedTensorType type);
 
-/// The result shardings of an op with the given operand shardings. Returns
+/// Returns the result shardings that follow from the operand shardings. Returns
 /// nullopt and sets `why` if operands split a dimension in different ways, if
 /// they split a dimension that the rule does not allow to be split, or if a
 /// partial operand has a non-linear use.
 ///
-/// Iteration dimensions that are in no operand (iota, constant) take their
-/// factors from `resultHints`, if there are any.
+/// `resultHints` (optional) give the factors of iteration dimensions that are
+/// in no operand, as in iota and constant.
 std::optional<std::vector<ShardingSpec>>
 inferResults(const ShardingRule &rule, MeshAttr mesh,
              llvm::ArrayRef<ShardingSpec> operands,

@@ -46,7 +46,6 @@ ShardingRule dpc::elementwiseRule(Operation *op) {
 
 namespace {
 
-/// One run of inferResults.
 class Inference {
 public:
   Inference(const ShardingRule &rule, MeshAttr mesh,
@@ -65,9 +64,9 @@ private:
   MeshAttr mesh;
   ArrayRef<ShardingSpec> operands;
   std::string &why;
-  /// The factors of each iteration dimension; nullopt while unknown.
+  /// nullopt while unknown
   SmallVector<std::optional<DimFactors>> factors;
-  /// The axes over which results are partial because operands are partial.
+  /// Axes over which operands, and therefore results, are partial.
   SmallVector<PartialAxis> inherited;
 
   bool fail(const llvm::Twine &message) {
@@ -99,7 +98,7 @@ bool Inference::readDim(const DimFactors &found, const DimMap &map,
     if (!factors[dim])
       factors[dim] = canonical;
     else if (!keepFirst && *factors[dim] != canonical)
-      return fail(where + " is split unlike another operand");
+      return fail(where + " is split differently from another operand");
   }
   return true;
 }
@@ -115,7 +114,6 @@ bool Inference::readOperands() {
 }
 
 bool Inference::readHints(ArrayRef<ShardingSpec> hints) {
-  // The hints apply only to dimensions that are in no operand.
   for (auto [i, hint] : llvm::enumerate(hints))
     for (auto [d, dimMap] : llvm::enumerate(rule.results[i])) {
       bool open =

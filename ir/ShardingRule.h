@@ -27,8 +27,8 @@
 #ifndef DPC_IR_SHARDINGRULE_H
 #define DPC_IR_SHARDINGRULE_H
 
-// Included by ir/Dialect.h (include that), after the enumerations and before
-// the ops.
+// Include ir/Dialect.h instead of this file: the enumerations must come before
+// it, and the ops after it.
 #include "mlir/IR/Operation.h"
 
 namespace dpc {
@@ -36,46 +36,45 @@ namespace dpc {
 /// One loop of an op.
 struct IterDim {
   int64_t size;
-  /// Every result element needs the whole dimension, so the dimension cannot be
-  /// split.
+  /// The dimension cannot be split, because each result element depends on all
+  /// of it.
   bool whole = false;
-  /// The reduction of shards for results that do not contain this dimension.
+  /// How partial values are combined in results that do not contain this
+  /// dimension.
   ReduceKind reduction = ReduceKind::sum;
 };
 
 /// The iteration dimensions of one tensor dimension, row-major.
 using DimMap = llvm::SmallVector<int64_t, 2>;
-/// One DimMap per tensor dimension.
 using TensorMap = llvm::SmallVector<DimMap, 4>;
 
-/// See the file comment.
 struct ShardingRule {
   llvm::SmallVector<IterDim, 6> dims;
   llvm::SmallVector<TensorMap, 4> operands;
   llvm::SmallVector<TensorMap, 2> results;
   llvm::SmallVector<llvm::SmallVector<int64_t, 2>, 2> linear;
   bool movesData = false;
-  /// Partitioning adds the collectives that combine the shards (global_norm):
-  /// operands may have different shardings, and no result is partial.
+  /// For global_norm: operands may have different shardings, and no result is
+  /// partial, because partitioning adds the collectives that combine the
+  /// shards.
   bool combines = false;
 
-  /// Adds an iteration dimension and returns its index.
   int64_t addDim(int64_t size, bool whole = false,
                  ReduceKind reduction = ReduceKind::sum);
-  /// Adds one iteration dimension per size and returns their indices.
   llvm::SmallVector<int64_t> addDims(llvm::ArrayRef<int64_t> sizes,
                                      bool whole = false);
-  /// A copy of this rule with these maps and `linear` groups.
+  /// Returns a copy of this rule with other maps and `linear` groups.
   ShardingRule with(llvm::ArrayRef<TensorMap> operandMaps,
                     llvm::ArrayRef<TensorMap> resultMaps,
                     llvm::ArrayRef<llvm::SmallVector<int64_t, 2>> groups = {});
 };
 
-/// Maps tensor dimension i to iteration dimension dims[i]; if dims[i] is -1,
-/// the list of dimension i is empty.
+/// Maps tensor dimension i to iteration dimension dims[i], or to none if
+/// dims[i] is -1.
 TensorMap oneToOne(llvm::ArrayRef<int64_t> dims);
 
-/// The rule of an op whose operands and results have one shape.
+/// Returns the rule of an op whose operands and results all have the same
+/// shape.
 ShardingRule elementwiseRule(mlir::Operation *op);
 
 } // namespace dpc

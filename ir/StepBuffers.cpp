@@ -58,8 +58,8 @@ StepBuffers::StepBuffers(func::FuncOp step, SmallVector<Operation *> inOrder)
   }
 }
 
-/// Marks `value`, a gradient that the optimizer reads, and the values from
-/// which all_reduces, sums over micro-batches and views produce it.
+/// Marks `value`, a gradient that the optimizer reads, and each value from
+/// which views, all_reduces and sums over micro-batches produce it.
 void StepBuffers::findGradients(Value value) {
   if (!gradients.insert(value).second)
     return;
@@ -93,7 +93,7 @@ OpOperand *StepBuffers::reusedOperand(OpResult result) const {
   Operation *inner = yielded.getDefiningOp();
   if (!isa_and_nonnull<AdamWOp, SgdOp>(inner))
     return nullptr;
-  // The operands of these ops begin with the old values, in the order of the
+  // The first operands of an update are the old values, in the order of the
   // results.
   auto old = dyn_cast<BlockArgument>(
       inner->getOperand(cast<OpResult>(yielded).getResultNumber()));
@@ -112,7 +112,6 @@ Value StepBuffers::reusedParameter(OpResult result) const {
   return fits ? old : Value();
 }
 
-/// Ops with equal keys run in one phase of a chunk.
 static std::pair<Phase, int64_t> runOf(Operation *op) {
   Phase phase = phaseOf(op);
   return {phase, isInLoop(phase) ? chunkOf(op) : 0};

@@ -1,17 +1,17 @@
 //===- StepBuffers.h - Which values of a step share a buffer ----*- C++ -*-===//
+// Decides which values of a step share a buffer, for the memory estimate
+// (passes/price) and for plans (codegen/plan). A value has a separate buffer,
+// except in three cases:
+// * isBufferView is true for its op: the value is a part of the buffer of the
+//   op's first operand.
+// * The value is an updated parameter or state, or the result of an all_reduce,
+//   and no later op reads the operand: the value reuses the operand's buffer.
+// * An all_gather writes the value, which is the next value of a parameter, and
+//   no later op reads the old value: the value reuses the parameter's buffer.
 //
-// The memory estimate (passes/price) and plans (codegen/plan) share these
-// rules. A value has a separate buffer, unless
-//   * isBufferView holds for its op: the value is a part of the buffer of the
-//     op's first operand;
-//   * it is an updated parameter or state, or the result of an all_reduce, and
-//     no later op reads the operand: it reuses the operand's buffer;
-//   * an all_gather writes it, it is the next value of a parameter, and no
-//     later op reads the old value: it reuses the parameter's buffer.
-// The estimate and plans each add one condition on the operand's place in its
-// buffer. A plan reduces parts of a buffer in place, and updates only
-// contiguous operands in place. The estimate counts a second buffer if an
-// operand that is reduced is a part of a buffer.
+// If the operand is only a part of a buffer, a plan reduces it in place, and
+// updates it in place if it is contiguous. The estimate counts a second buffer
+// for the reduction.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_STEPBUFFERS_H
@@ -23,19 +23,18 @@
 
 namespace dpc {
 
-/// The value that owns the buffer of `value`: the value itself unless it is a
+/// Returns the value that owns the buffer: `value` itself, or the source of a
 /// view.
 mlir::Value bufferRoot(mlir::Value value);
 
-/// Whether `op` adds its first result to a sum over micro-batches, which the
-/// setup phase clears.
+/// Returns whether the first result of `op` is added to a sum over
+/// micro-batches.
 bool addsToSum(mlir::Operation *op);
 
-/// The purpose of a buffer that an op writes.
 enum class BufferUse { gradient, communication, activation, workspace };
 
-/// The ops of a step in execution order, and the reads and reuses of buffers
-/// that follow from this order. Positions are indices of `ops`.
+/// Lists the ops of a step in execution order, the last reader of each buffer,
+/// and which results reuse a buffer. Positions are indices of `ops`.
 class StepBuffers {
 public:
   StepBuffers() = default;
@@ -45,38 +44,39 @@ public:
 
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, int64_t> position;
-  /// By buffer root: the last op that reads the buffer. A view does not count
-  /// as a read.
+  /// By buffer root: the position of the last reader. Views do not count as
+  /// readers.
   llvm::DenseMap<mlir::Value, int64_t> lastRead;
-  /// Results that become the next value of an argument, with these arguments.
+  /// Pairs of a result of the step and the argument whose next value it is.
   llvm::SmallVector<std::pair<mlir::Value, mlir::BlockArgument>> ties;
-  /// the results that replace no argument
+  /// results that are not the next value of an argument
   llvm::SmallVector<mlir::Value> outputs;
 
-  /// Whether no op after `op` reads the buffer of `value`, and no result of the
-  /// step is in this buffer.
+  /// Returns whether the buffer of `value` is unused after `op`: no later op
+  /// reads it, and it contains no result of the step.
   bool diesAt(mlir::Value value, mlir::Operation *op) const;
-  /// The operand whose buffer `result` reuses, or null.
+  /// Returns the operand whose buffer `result` reuses, or null.
   mlir::OpOperand *reusedOperand(mlir::OpResult result) const;
-  /// The parameter whose buffer `result` reuses as its next value, or null.
+  /// Returns the parameter whose buffer its next value `result` reuses, or
+  /// null.
   mlir::Value reusedParameter(mlir::OpResult result) const;
-  /// The last op that reads the buffer of `value`; null if no op reads this
-  /// buffer, or if a result of the step is in it.
+  /// Returns the last op that reads the buffer of `value`, or null if there is
+  /// none or the buffer contains a result of the step.
   mlir::Operation *lastReaderOf(mlir::Value value) const;
-  /// The purpose of a buffer that contains only `value`, the result of an op.
-  /// `lastReader` is its last reader (null: unknown or after the step).
+  /// Returns the purpose of the buffer of `value`, an op's result that shares
+  /// its buffer with no other value. `lastReader` is null if unknown or after
+  /// the step.
   BufferUse useOf(mlir::Value value, mlir::Operation *lastReader) const;
-  /// Records that `to` has replaced `from`, so ops now read `to` and the step
-  /// returns it.
+  /// Updates the tables after `to` has replaced `from` in the program.
   void replace(mlir::Value from, mlir::Value to);
 
 private:
   void findGradients(mlir::Value value);
 
-  llvm::DenseSet<mlir::Value> results; ///< of the step, by buffer root
+  llvm::DenseSet<mlir::Value> results; ///< buffer roots of the step's results
   llvm::DenseSet<mlir::Value> gradients;
-  /// Maps the next value of an argument to the argument. The step returns the
-  /// next value or a reshape of it.
+  /// Maps the next value of an argument to the argument. The step may return a
+  /// reshape of the next value.
   llvm::DenseMap<mlir::Value, mlir::BlockArgument> replaced;
 };
 

@@ -13,12 +13,10 @@
 
 namespace dpc {
 
-/// True if `op`, which may be null, stops the gradient.
 inline bool stopsGradient(mlir::Operation *op) {
   return op && op->hasAttr(attr::kStopGradient);
 }
 
-/// Removes all ops inside `root` that stop the gradient.
 inline void removeGradientStops(mlir::Operation *root) {
   root->walk([](mlir::Operation *op) {
     if (!stopsGradient(op))

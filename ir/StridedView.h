@@ -28,7 +28,6 @@ struct StridedView {
 
   bool operator==(const StridedView &) const = default;
 
-  /// The row-major view of a whole buffer.
   static StridedView dense(llvm::ArrayRef<int64_t> shape) {
     StridedView view;
     view.shape.assign(shape.begin(), shape.end());
@@ -39,7 +38,7 @@ struct StridedView {
     return view;
   }
 
-  /// True if the view has all elements of a buffer in row-major order.
+  /// Returns true if the view covers a whole buffer in row-major order.
   bool isDense() const {
     int64_t stride = 1;
     for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
@@ -59,8 +58,8 @@ struct StridedView {
     return view;
   }
 
-  /// Along each dimension d, element i of the result is element offsets[d] + i
-  /// * steps[d] of this view.
+  /// Element i of the result along dimension d is element offsets[d] + i *
+  /// steps[d] of this view.
   StridedView slice(llvm::ArrayRef<int64_t> offsets,
                     llvm::ArrayRef<int64_t> steps,
                     llvm::ArrayRef<int64_t> newShape) const {
@@ -73,8 +72,8 @@ struct StridedView {
     return view;
   }
 
-  /// Dimension i of this view becomes dimension dims[i] of the result. Along
-  /// all other dimensions, the result repeats the elements.
+  /// Dimension i of this view becomes dimension dims[i] of the result; elements
+  /// are repeated along all other dimensions.
   StridedView broadcast(llvm::ArrayRef<int64_t> dims,
                         llvm::ArrayRef<int64_t> newShape) const {
     StridedView view;
@@ -87,14 +86,14 @@ struct StridedView {
     return view;
   }
 
-  /// The elements of this view in row-major order, with another shape of as
-  /// many elements; nullopt if no strides describe the result.
+  /// Returns the view in another shape with equally many elements, or nullopt
+  /// if no strides describe the result.
   std::optional<StridedView> reshape(llvm::ArrayRef<int64_t> newShape) const;
 };
 
 inline std::optional<StridedView>
 StridedView::reshape(llvm::ArrayRef<int64_t> newShape) const {
-  // Maximal runs of evenly spaced dimensions, outermost first.
+  // Maximal runs of adjacent dimensions whose elements are evenly spaced.
   struct Run {
     int64_t size, stride;
   };
@@ -111,7 +110,7 @@ StridedView::reshape(llvm::ArrayRef<int64_t> newShape) const {
   view.offset = offset;
   view.shape.assign(newShape.begin(), newShape.end());
   view.strides.assign(newShape.size(), 1);
-  // Cut the new dimensions from the runs, innermost first.
+  // Split the runs into the new dimensions, innermost first.
   for (size_t d = newShape.size(); d-- > 0;) {
     int64_t size = newShape[d];
     if (size == 1)

@@ -18,12 +18,10 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
   return tensorType(value).getShape();
 }
 
-/// The element type of a tensor.
 inline mlir::Type elementTypeOf(mlir::Value value) {
   return tensorType(value).getElementType();
 }
 
-/// The bytes of all tensors `values`.
 inline int64_t sizeInBytes(mlir::ValueRange values) {
   int64_t bytes = 0;
   for (mlir::Value value : values)
@@ -31,29 +29,26 @@ inline int64_t sizeInBytes(mlir::ValueRange values) {
   return bytes;
 }
 
-/// `shape` without its dimensions of size 1.
 inline llvm::SmallVector<int64_t>
 withoutUnitDims(llvm::ArrayRef<int64_t> shape) {
   return llvm::filter_to_vector(shape, [](int64_t size) { return size != 1; });
 }
 
-/// The type of statistics (mean, rstd, log-sum-exp, losses) of data with this
-/// element type: f64 for f64 and f32 for all others, so that statistics of
-/// 16-bit data keep their precision.
+/// Returns the element type of statistics (mean, rstd, log-sum-exp, losses):
+/// f64 for f64 data, and f32 for all other data, so that 16-bit data keep their
+/// precision.
 inline mlir::Type statisticsType(mlir::Type elementType) {
   if (elementType.isF64())
     return elementType;
   return mlir::Float32Type::get(elementType.getContext());
 }
 
-/// True for tensors of floating-point elements.
 inline bool isFloatTensor(mlir::Type type) {
   auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
   return tensor && mlir::isa<mlir::FloatType>(tensor.getElementType());
 }
 
-/// The `dpc.role` of `value` if it is a function argument that has one, else an
-/// empty string.
+/// Returns the `dpc.role` of a function argument, or "".
 inline llvm::StringRef roleOf(mlir::Value value) {
   auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
   auto function = argument ? mlir::dyn_cast<mlir::FunctionOpInterface>(

@@ -18,7 +18,6 @@ LogicalResult ConstantOp::verify() {
                "value has an encoding: ", type.getEncoding());
 }
 
-/// Checks that `dim` is a dimension of the result of `op`.
 static Checks checkDim(Operation *op, int64_t dim) {
   int64_t rank = tensorType(op->getResult(0)).getRank();
   return Checks(op).require("C1", dim >= 0 && dim < rank, "dim ", dim,
@@ -108,8 +107,8 @@ LogicalResult TransposeOp::verify() {
                             x.getElementType());
 }
 
-/// Checks that a box of the shape of `small`, placed at `offsets` with
-/// `strides`, lies inside `large`. `name` is the op's name for the offsets.
+/// Checks that a box with the shape of `small`, at `offsets` and with
+/// `strides`, fits into `large`. Messages call the offsets `name`.
 static LogicalResult checkBox(Checks checks, StringRef name,
                               RankedTensorType small, RankedTensorType large,
                               ArrayRef<int64_t> offsets,
@@ -211,7 +210,7 @@ LogicalResult MatmulOp::verify() {
   int64_t ka = sizeOf(a, getTa() ? 2 : 1), kb = sizeOf(b, getTb() ? 1 : 2);
   SmallVector<int64_t> shape(batch);
   shape.append({sizeOf(a, getTa() ? 1 : 2), sizeOf(b, getTb() ? 2 : 1)});
-  // The result may keep the sums unrounded.
+  // A matmul of 16-bit floats may return its f32 sums unrounded.
   Type operand = a.getElementType(), element = getType().getElementType();
   if (element != statisticsType(operand))
     element = operand;

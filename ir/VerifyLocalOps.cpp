@@ -1,6 +1,7 @@
 //===- VerifyLocalOps.cpp - Verifiers of the local altitude ---------------===//
 //
-// Local types have no encoding, so these verifiers compare whole types.
+// Types at the local altitude have no encoding, so the verifiers in this file
+// compare whole types.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Sharding.h"
@@ -11,8 +12,8 @@ using namespace mlir;
 using namespace dpc;
 using namespace dpc::verify;
 
-/// Checks that there is at least one axis and no duplicate: constraint (C2) of
-/// every collective.
+/// Checks constraint (C2) of every collective: at least one axis, and no
+/// duplicates.
 static LogicalResult checkAxes(Checks checks, ArrayAttr axes) {
   checks.require("C2", !axes.empty(), "no axes");
   for (auto [i, axis] : llvm::enumerate(axes))
@@ -22,7 +23,6 @@ static LogicalResult checkAxes(Checks checks, ArrayAttr axes) {
   return checks;
 }
 
-/// Checks that `stack` is [k, shape of piece..] of the element type of `piece`.
 static void checkStack(Checks &checks, StringRef what, Value stack,
                        Value piece) {
   RankedTensorType type = tensorType(stack), part = tensorType(piece);
@@ -34,7 +34,6 @@ static void checkStack(Checks &checks, StringRef what, Value stack,
               RankedTensorType::get(shape, part.getElementType()));
 }
 
-/// Checks that a bucket has one result per operand, and at least one operand.
 template <typename Op> static Checks checkBucket(Op op) {
   size_t inputs = op.getInputs().size(), outputs = op.getOutputs().size();
   return Checks(op).require("C1", inputs > 0 && inputs == outputs, inputs,
@@ -145,8 +144,8 @@ LogicalResult StoreOp::verify() {
       .same("C2", "result", getType(), type);
 }
 
-/// The type [B, H, T] of the row statistics of `scores` [B, H, T, S]. Null if
-/// `scores` has no dimension.
+/// Returns the type [B, H, T] of row statistics for `scores` [B, H, T, S], or
+/// null if `scores` has rank 0.
 static RankedTensorType rowsOf(RankedTensorType scores) {
   if (scores.getRank() == 0)
     return {};
@@ -177,7 +176,6 @@ LogicalResult AttentionScoresGradOp::verify() {
       .mask("C1", getMask(), scores.getShape());
 }
 
-/// Checks that `types` and `expected` are equal one by one.
 static void checkPairs(Checks &checks, StringRef c, const std::string &what,
                        TypeRange types, StringRef other, TypeRange expected) {
   checks.require(c, types.size() == expected.size(), types.size(), " ", what,

@@ -46,9 +46,9 @@ LogicalResult CumSumOp::verify() {
       .like("C1", "result", getType(), getX());
 }
 
-/// Checks that `value` is null or has shape [last dimension of x] and float
-/// elements, which may be narrower (a parameter) or wider (a sum over rows)
-/// than those of x.
+/// Checks that `value` is null or a float vector with one element per column of
+/// x. The element type may be narrower than that of x (a parameter) or wider (a
+/// sum over rows).
 static void checkColumns(Checks &checks, StringRef name, Value value,
                          RankedTensorType x) {
   if (value && !checks.failed())
@@ -56,7 +56,6 @@ static void checkColumns(Checks &checks, StringRef name, Value value,
         .shape("C1", name, value, x.getShape().take_back(1));
 }
 
-/// Checks that `mean` and `rstd` are statistics of the rows of `x`.
 static void checkRowStatistics(Checks &checks, Value mean, Value rstd,
                                RankedTensorType x) {
   if (checks.failed())
@@ -106,8 +105,8 @@ Checks &Checks::mask(StringRef c, Value mask, ArrayRef<int64_t> scores) {
   return *this;
 }
 
-/// Checks q, k, v, the mask, `out` and `lse` of an attention. `shapes` is the
-/// constraint on D, S and the outputs, and `masks` the one on the mask.
+/// Checks the tensors of attention. Messages cite constraint `shapes` for D, S
+/// and the outputs, and constraint `masks` for the mask.
 template <typename Op>
 static Checks checkAttention(Op op, StringRef shapes, StringRef masks) {
   RankedTensorType q = op.getQ().getType(), k = op.getK().getType(),
@@ -139,8 +138,8 @@ static Checks checkAttention(Op op, StringRef shapes, StringRef masks) {
             element)
       .like(shapes, "lse", op.getLse(), {batch, heads, rows},
             statisticsType(element));
-  // On one rank of a ring, the mask has the rank's rows and the keys of all
-  // ranks.
+  // In a ring, the mask of a rank has the rows of the rank and the columns of
+  // all ranks.
   Value mask = op.getMask();
   if (mask && op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal) &&
       tensorType(mask).getRank() == 4)
@@ -202,8 +201,6 @@ LogicalResult EmbeddingGradOp::verify() {
                      {getType().getDimSize(0), columns}, dy.getElementType());
 }
 
-/// Checks that `logits` are [N, V] floats, `labels` are [N] integers, and every
-/// value in `rows` is [N] floats.
 template <typename Op>
 static Checks checkLogits(Op op,
                           ArrayRef<std::pair<StringRef, Value>> rows = {}) {
@@ -242,8 +239,6 @@ LogicalResult CrossEntropyGradOp::verify() {
       .like("C1", "result", getType(), getLogits());
 }
 
-/// Checks that there is at least one operand, all operands are floats, and the
-/// result is a float scalar.
 static LogicalResult checkSumOfSquares(Operation *op) {
   Checks checks(op);
   checks.require("C1", op->getNumOperands() > 0, "no operands");
@@ -256,10 +251,9 @@ static LogicalResult checkSumOfSquares(Operation *op) {
 LogicalResult GlobalNormOp::verify() { return checkSumOfSquares(*this); }
 LogicalResult SumSquaresOp::verify() { return checkSumOfSquares(*this); }
 
-/// Checks that the first operands of `op` are its states, one per result,
-/// followed by the gradient; that all of these have one shape; that every
-/// result has the type of the state that it replaces; and that the scalars have
-/// rank 0.
+/// Checks an optimizer's update. The first operands are the states, one per
+/// result, followed by the gradient. All have one shape, each result has the
+/// type of its state, and the remaining operands are scalars.
 template <typename Op> static LogicalResult checkUpdate(Op op) {
   ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
   Checks checks(op);

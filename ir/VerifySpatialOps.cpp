@@ -19,7 +19,6 @@ dpc::windowsOf(ArrayRef<int64_t> in, ArrayRef<int64_t> out,
   return windows;
 }
 
-/// Checks that `values` has `count` entries, none below `least`.
 static void checkEntries(Checks &checks, StringRef name,
                          ArrayRef<int64_t> values, size_t count,
                          int64_t least) {
@@ -37,14 +36,13 @@ static void checkWindowAttributes(Checks &checks, Op op, size_t spatial) {
   checkEntries(checks, "pads", op.getPads(), 2 * spatial, 0);
 }
 
-/// The name of an operand or result in `op`, and its type.
 struct Named {
   StringRef name;
   RankedTensorType type;
 };
 
-/// Checks a convolution from x with the filter w to y. In gradient ops, one of
-/// the operands is the result.
+/// Checks a convolution of x with the filter w to y. In a gradient op, x or w
+/// is the result.
 template <typename Op>
 static LogicalResult checkConv(Op op, Named x, Named w, Named y) {
   int64_t rank = x.type.getRank();
@@ -95,7 +93,6 @@ LogicalResult ConvGradFilterOp::verify() {
                    {"dy", getDy().getType()});
 }
 
-/// True if every window has a tap inside the image.
 static bool alwaysTouchesImage(const Window &window) {
   return llvm::all_of(llvm::seq(window.out), [&](int64_t o) {
     int64_t first = o * window.stride - window.before;
@@ -106,7 +103,6 @@ static bool alwaysTouchesImage(const Window &window) {
   });
 }
 
-/// Checks a pool from x to y and `index`.
 template <typename Op>
 static LogicalResult checkMaxPool(Op op, Named x, Named y) {
   size_t spatial = x.type.getRank() - 2;
@@ -139,9 +135,9 @@ LogicalResult MaxPoolGradOp::verify() {
   return checkMaxPool(*this, {"dx", getType()}, {"dy", getDy().getType()});
 }
 
-/// Checks that the values in `like` have the shape and element type of x, that
-/// `channels` are [C] of the element type of x, and that `statistics` are [C]
-/// of the type of statistics.
+/// Checks that `like` have the shape and element type of x, `channels` are [C]
+/// in the element type of x, and `statistics` are [C] in the type of
+/// statistics.
 static LogicalResult checkBatchNorm(Operation *op, RankedTensorType x,
                                     ArrayRef<Named> like,
                                     ArrayRef<Named> channels,

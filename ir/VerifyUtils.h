@@ -1,9 +1,9 @@
 //===- VerifyUtils.h - What the op verifiers share --------------*- C++ -*-===//
 //
-// Verifiers compare shapes and element types. The trait ShardingVerified checks
-// encodings by the sharding rule of the op. A message begins with the number
-// that the violated constraint has in the op's TableGen description: "(C2)
-// contracted dimensions differ: 64 and 32".
+// Verifiers compare shapes and element types; the trait ShardingVerified checks
+// encodings against the sharding rule of the op. A message begins with the
+// number that the violated constraint has in the op's TableGen description:
+// "(C2) contracted dimensions differ: 64 and 32".
 //
 // Private to ir/Verify*.cpp.
 //
@@ -15,7 +15,7 @@
 
 namespace dpc::verify {
 
-/// `shape` as in a type: "8x64", or "scalar" for rank 0.
+/// Prints a shape as in a type: "8x64", or "scalar" for rank 0.
 inline std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   std::string text;
   for (int64_t size : shape)
@@ -23,13 +23,13 @@ inline std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   return shape.empty() ? "scalar" : text;
 }
 
-/// Starts the message of constraint `c` ("C1") of `op`.
+/// Starts the message for a violation of constraint `c`, such as "C1".
 inline mlir::InFlightDiagnostic violates(mlir::Operation *op,
                                          llvm::StringRef c) {
   return op->emitOpError() << "(" << c << ") ";
 }
 
-/// A tensor type; converts from a type or a value.
+/// A tensor type, implicitly converted from a type or a value.
 struct Tensor {
   Tensor(mlir::RankedTensorType type) : type(type) {}
   Tensor(mlir::Value value)
@@ -37,9 +37,9 @@ struct Tensor {
   mlir::RankedTensorType type;
 };
 
-/// Checks the constraints of one op in the order of the calls. It reports the
-/// first violation and skips all later checks. `c` is the number of the
-/// constraint, and `what` names the tensor in the message.
+/// Checks the constraints of one op in the order of the calls, and reports only
+/// the first violation. `c` is the number of the constraint, and `what` names
+/// the tensor in the message.
 class Checks {
 public:
   Checks(mlir::Operation *op) : op(op) {}
@@ -70,7 +70,6 @@ public:
     return element(c, what, tensor,
                    mlir::IntegerType::get(op->getContext(), 1));
   }
-  /// Checks that shape and element type are those of `expected`.
   Checks &like(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
                Tensor expected) {
     return shape(c, what, tensor, expected.type.getShape())
@@ -80,7 +79,7 @@ public:
                llvm::ArrayRef<int64_t> expected, mlir::Type element) {
     return shape(c, what, tensor, expected).element(c, what, tensor, element);
   }
-  /// Checks that the types are equal, including their encodings.
+  /// Also compares encodings.
   Checks &same(llvm::StringRef c, const llvm::Twine &what, mlir::Type type,
                mlir::Type expected) {
     return require(c, type == expected, what, " has type ", type, ", expected ",
@@ -108,9 +107,9 @@ public:
     return require(c, mlir::isa<mlir::IntegerType>(element), what,
                    " has element type ", element, ", expected an integer");
   }
-  /// Checks that `mask` is null or can be added to scores of shape `scores` [B,
-  /// H, T, S]: it has rank 4, its last dimension is S, and every other
-  /// dimension is 1 or equal to that of the scores.
+  /// Checks that `mask` is null or can be added to scores [B, H, T, S]: it has
+  /// rank 4, the last dimension S, and otherwise dimensions of size 1 or of the
+  /// size in the scores.
   Checks &mask(llvm::StringRef c, mlir::Value mask,
                llvm::ArrayRef<int64_t> scores);
 

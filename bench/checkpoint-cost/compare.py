@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what a checkpoint costs a training run. Every round runs these in turn:
+"""Measures how long checkpoints delay a training run. Every round measures in turn:
 
-raw      writes, syncs and renames files of a checkpoint's sizes one by one, and syncs their folder
-sync     a run that writes its checkpoints between steps: the time that one stops the run
-without  a run without checkpoints: its seconds
-beside   the same run with checkpoints written in the background: its seconds
+raw      how long it takes to write, sync and rename files as large as those of a checkpoint, and to sync their folder
+sync     how long a checkpoint between two steps stops a run
+without  how long a run without checkpoints takes
+beside   how long the same run takes if it writes checkpoints in the background
 
 Prints sync / raw (limit 1.3) and beside / without - 1 (limit 5 %) as the median of the rounds and their spread. The
 exit status is 1 if a limit is missed.
@@ -34,7 +34,7 @@ def make_plan(folder, hidden, blocks):
 
 
 class Steps:
-    """A run whose steps are timed when it prints them."""
+    """Runs dpc-run and records when it prints each step."""
 
     def __init__(self, folder, steps, *words):
         metrics = f"{folder}/metrics.jsonl"
@@ -49,16 +49,16 @@ class Steps:
         self.seconds = [line["step_seconds"] for line in e2e.read_metrics(metrics)]
 
     def between(self, first, last):
-        """Returns the seconds from the end of one step to that of another; steps count from 1."""
+        """Returns the seconds from the end of step `first` to the end of step `last`; steps count from 1."""
         return self.said[last - 1] - self.said[first - 1]
 
     def still(self, step):
-        """Returns the seconds between two steps, without the second step itself."""
+        """Returns the seconds from the end of `step` to the start of the next step."""
         return self.between(step, step + 1) - self.seconds[step]
 
 
 def write_raw(folder, sizes, data):
-    """Returns seconds."""
+    """Writes files like those of a checkpoint. Returns the seconds that this takes."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     begin = time.monotonic()
@@ -77,7 +77,7 @@ def write_raw(folder, sizes, data):
 
 
 def sync_round(folder, data):
-    """Returns (seconds of a checkpoint between steps, seconds of writing the same bytes alone, bytes)."""
+    """Returns (seconds of a checkpoint between steps, seconds to only write the same bytes, bytes)."""
     saved = f"{folder}/saved"
     shutil.rmtree(saved, ignore_errors=True)
     run = Steps(folder, 6, "--checkpoint=" + saved, "--checkpoint-every=2", "--checkpoint-sync")
@@ -89,7 +89,7 @@ def sync_round(folder, data):
 
 
 def stall_round(folder, every):
-    """Returns (seconds of steps without checkpoints, seconds with a background checkpoint): `every` steps after a checkpoint, which can take that long."""
+    """Returns the seconds that `every` steps take (without checkpoints, while a checkpoint is written in the background)."""
     saved = f"{folder}/saved"
     shutil.rmtree(saved, ignore_errors=True)
     without = Steps(folder, 2 * every).between(every, 2 * every)

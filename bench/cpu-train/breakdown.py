@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows where a step's time goes, instruction by instruction.
+"""Shows how long each instruction of a step takes.
 
     breakdown.py PLAN TRACE.json [--top=N]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the model with its loss inside, and its batches: export.py FOLDER STEPS"""
+"""Writes the model, whose output is the loss, and its batches: export.py FOLDER STEPS"""
 import pathlib
 import sys
 import warnings

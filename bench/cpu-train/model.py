@@ -1,4 +1,4 @@
-"""The model of the comparison: a GPT whose forward pass ends in its loss."""
+"""The GPT that both programs train. Its forward pass returns the loss."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -52,7 +52,7 @@ def make_model():
 
 
 def make_batches(steps):
-    """A fixed random batch, repeated: [steps, batch, length] of ids and labels."""
+    """Returns ids and labels of shape [steps, batch, length]: the same random batch in every step."""
     random = torch.Generator().manual_seed(7)
     tokens = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1), generator=random)
     repeat = lambda part: part.unsqueeze(0).expand(steps, -1, -1).contiguous()

@@ -7,7 +7,7 @@ LLAMA_1B = ("llama", "--layers=16", "--hidden=2048", "--heads=32", "--kv-heads=8
 BERT_LARGE = ("bert", "--layers=24", "--hidden=1024", "--heads=16", "--seq=512")
 VIT_BASE = ("vit", "--layers=12", "--hidden=768", "--heads=12")
 
-# PyTorch's AdamW has the same parameters.
+# The AdamW of PyTorch has the same parameters.
 ADAMW = {"lr": 3e-4, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1}
 
 

@@ -1,10 +1,9 @@
-"""Shows where the time of a plan's step goes, by class of instruction, against the roofline of its operations and
-bytes.
+"""Compares the time of a step, by class of instruction, with a lower limit from the operations and bytes (roofline).
 
-The floor of an instruction is the longer of the time of its operations at the device's peak and the time of its bytes
-at the memory's rate, where every buffer that it reads or writes moves once. A kernel with several launches counts
-once, and its scratch memory between them does not count. Launch times and caches are ignored: this is a lower limit,
-not an estimate.
+The limit (floor) of an instruction is the longer of two times: its operations at the peak rate of the device, and its
+bytes at the memory bandwidth. Every buffer that it reads or writes moves once. A kernel with several launches counts
+once, and its scratch memory between them does not count. Launch times and caches are ignored, because this is a
+lower limit and not an estimate.
 """
 import collections
 import glob
@@ -20,7 +19,7 @@ WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "bf16": 2,
 
 
 def peaks_of(name, devices):
-    """Returns ({type: FLOP/s}, bytes/s, file name) of the device file in `devices` whose name the GPU's name begins with, or None."""
+    """Returns ({type: FLOP/s}, bytes/s, file name) from the file in `devices` whose device name is a prefix of the GPU name, or None."""
     words = name.lower().replace("-", " ").split()
     for path in sorted(glob.glob(os.path.join(devices, "*.json"))):
         with open(path, encoding="utf-8") as file:
@@ -70,7 +69,7 @@ def compute_type(instruction):
 
 
 def model_flops(plan):
-    """Returns the operations of GEMMs and attention in a step."""
+    """Returns the number of operations of GEMMs and attention in a step."""
     return sum(i["flops"] for i, _, _ in lane_of(plan) if i["op"] in ("matmul", "conv", "conv_grad", "attention", "attention_grad"))
 
 
@@ -82,7 +81,7 @@ def floors(plan, peaks, bytes_per_second):
         flops, moved = (0, 0) if goes_on else (instruction["flops"], bytes_of(instruction, buffers))
         row = rows[class_of(instruction, phase)]
         row[0] += 1
-        # Kernels run on other units than tensor cores, and are bound by memory.
+        # Kernels do not use tensor cores and are bound by memory.
         peak = math.inf if instruction["op"] == "kernel" else peaks.get(compute_type(instruction), peaks["f32"])
         row[1] += max(flops / peak, moved / bytes_per_second)
         row[2] += flops
@@ -91,7 +90,7 @@ def floors(plan, peaks, bytes_per_second):
 
 
 def measured(plan, trace):
-    """Returns {class: seconds per step} of a trace of dpc-run, with the fastest step of every instruction."""
+    """Returns {class: seconds per step} for a trace of dpc-run, from the fastest step of every instruction."""
     lane, seconds = lane_of(plan), collections.Counter()
     for (instruction, phase, _), durations in zip(lane, traces.durations_of(trace, lane)):
         seconds[class_of(instruction, phase)] += min(durations) * 1e-6
@@ -99,7 +98,7 @@ def measured(plan, trace):
 
 
 def table(plan, trace, peaks, bytes_per_second):
-    """Returns lines: by class, the measured milliseconds, the floor, and the share of the floor that is reached."""
+    """Returns a line for each class: measured milliseconds, floor, and floor / measured."""
     taken, least = measured(plan, trace), floors(plan, peaks, bytes_per_second)
     lines = [f"    {'':26}{'runs':>6}{'measured':>11}{'floor':>11}{'reached':>9}{'TFLOP':>9}{'GB':>8}"]
     for name in sorted(taken, key=taken.get, reverse=True):

@@ -55,7 +55,7 @@ def tool(folder, name):
 
 
 def compile_case(case, tools, target, cluster, folder, emit="plan"):
-    """Compiles a case for one GPU; report.json is in `folder`."""
+    """Compiles a case for one GPU and writes report.json to `folder`."""
     with e2e.scratch() as scratch:
         model = os.path.join(scratch, "model.onnx")
         must([tool(tools, "dpc-model"), *case.model, "-o", model])
@@ -65,7 +65,7 @@ def compile_case(case, tools, target, cluster, folder, emit="plan"):
 
 
 def pack(folder, tools, target):
-    """Compiles all cases into folder/bench; returns how many failed."""
+    """Compiles all cases into folder/bench. Returns the number of failures."""
     tool(tools, "dpc-opt")
     folder = os.path.join(folder, "bench")
     shutil.rmtree(folder, ignore_errors=True)
@@ -87,7 +87,7 @@ def pack(folder, tools, target):
 
 
 def read_results(path):
-    """Returns the output of measure; fails with a message on other files."""
+    """Reads the output of `measure`. Fails with a message if the file has another format."""
     try:
         results = e2e.read_json(path)
         if all(isinstance(case["step_seconds"], float) for case in results["cases"].values()) and results["target"] and results["device"]:
@@ -124,7 +124,7 @@ def predict(options):
 
 
 def write_batches(plan, folder):
-    """Writes one batch of random numbers for a plan's inputs, which every step reads."""
+    """Writes one batch of random inputs for a plan. Every step reads this batch."""
     os.makedirs(folder, exist_ok=True)
     draw = random.Random(7)
     for port in plan["inputs"]:
@@ -136,7 +136,7 @@ def write_batches(plan, folder):
 
 
 class Torch:
-    """PyTorch in a separate process, which compiles once and waits between rounds."""
+    """Runs PyTorch in a separate process, which compiles once and waits between rounds."""
 
     def __init__(self, case, batches):
         python = os.environ.get("TORCH_PYTHON", sys.executable)
@@ -167,8 +167,8 @@ class Torch:
 
 
 class Measure:
-    """`add(verdict, name, text)` receives a row for every case; predict reads `results`. dpc-run gets `environment`,
-    but PyTorch does not, because it has its own libraries."""
+    """Measures all cases: calls `add(verdict, name, text)` for each case and stores what `predict` reads in `results`.
+    Only dpc-run gets `environment`, because PyTorch has separate libraries."""
 
     def __init__(self, options, add, environment=None):
         self.options, self.add, self.environment = options, add, environment
@@ -229,7 +229,7 @@ class Measure:
             self.trace(case, plan, peaks)
 
     def rounds(self, case):
-        """Returns [(PyTorch's seconds per step, loss and version; dpc's steps and loss)], alternating, so that a slower GPU affects both."""
+        """Returns [((seconds per step, loss, version) of PyTorch, (steps, loss) of dpc)]. The two alternate, so a slower GPU affects both."""
         rounds, torch = [], Torch(case, os.path.join(self.scratch, case.name))
         try:
             for number in range(ROUNDS):
@@ -257,7 +257,7 @@ class Measure:
         ratios = sorted(theirs[0] / ours for theirs, ours in pairs)
         self.results["torch"][case.name] = {"ratios": ratios, "step_seconds": [theirs[0] for theirs, _ in pairs], "version": pairs[0][0][2]}
         apart = abs(pairs[-1][0][1] - rounds[-1][1][1])
-        # The first weights and the numbers of steps differ; only a different program has a very different loss.
+        # Initial weights and numbers of steps differ, so losses differ. A large difference means that the programs differ.
         same = apart <= 0.5
         self.add("ok" if same else "FAIL", f"bench {case.name} against PyTorch",
                  f"dpc / PyTorch {pairs[0][0][2]} {statistics.median(ratios):.3f} (by round {ratios[0]:.3f} to {ratios[-1]:.3f}), "

@@ -1,11 +1,11 @@
-"""The models of dpc-model in PyTorch, including the loss: the same layers, sizes and initial standard deviations."""
+"""The models of dpc-model in PyTorch, with the same layers, loss, sizes and initial standard deviations."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
 
 class Decoder(nn.Module):
-    """Blocks between an embedding and a head that share their weight."""
+    """Blocks between an embedding and a head. The two share one weight."""
 
     def __init__(self, vocab, hidden, blocks, norm):
         super().__init__()
@@ -54,7 +54,7 @@ class Gpt(Decoder):
 
 
 def rotate(x, cosines, sines):
-    """RoPE: the halves of a head are the parts of complex numbers. x: [batch, heads, length, head]."""
+    """Applies RoPE to x [batch, heads, length, head]: the two halves of a head are the real and imaginary parts."""
     a, b = x.float().chunk(2, dim=-1)
     return torch.cat((a * cosines - b * sines, b * cosines + a * sines), dim=-1).to(x.dtype)
 

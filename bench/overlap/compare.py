@@ -28,7 +28,7 @@ def compile_plan(folder, bucket_mb, strategy):
 
 
 def train(hosts, folder, words, steps):
-    """Returns the seconds of the median step without the first steps; (communication, overlapped communication) of a step."""
+    """Returns the median seconds of a step (without the first two), and the seconds of all and of overlapped communication per step."""
     e2e.must(hosts.mpirun(per_host=1) + [e2e.tool("dpc-run"), f"{folder}/plan", "--comm=mpi", "--threads=1", f"--steps={steps}",
                                          f"--metrics={folder}/metrics.jsonl", f"--trace={folder}/trace.json", *words])
     seconds = [row["step_seconds"] for row in e2e.read_metrics(f"{folder}/metrics.jsonl")][2:]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares predicted with measured step times of plans for this machine's ranks.
+"""Compares predicted and measured step times of plans on this machine.
 
 Calibrates (`dpc-opt --calibrate`), compiles the PLANS below with the result, and runs them in turn in several rounds.
-For each plan the fastest step of all rounds counts, because calibration measures an undisturbed machine, and other
-work on it or on its host only adds time. The median over all rounds is printed beside it; a large difference means
-that the machine was not quiet. Some plans run as MPI processes on two hosts (network namespaces with half of the
+The fastest step of all rounds counts, because calibration measures an idle machine, and other work on the machine or
+its host only adds time. The median over all rounds is also printed; a large difference between the two means that the
+machine was not idle. Some plans run as MPI processes on two hosts (network namespaces with half of the
 cores each) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures. Prints the predicted, fastest
 and median milliseconds of each plan, the mean absolute error, the CPU time that the host gave to other guests, and
 the predicted rank of the measured-best plan of each group.
@@ -19,12 +19,12 @@ import statistics
 import e2e
 import two_hosts
 
-# Families and dims for dpc-model, and samples per step.
+# The words for dpc-model, and the samples per step.
 MODELS = {
     "gpt": ("gpt --layers=4 --hidden=256 --heads=4 --seq=128 --vocab=4096", 8),
     "llama": ("llama --layers=4 --hidden=384 --heads=6 --kv-heads=2 --ffn=1024 --seq=256 --vocab=2048", 8),
 }
-# (model, ranks, strategy) with ranks as threads; "2x1" means two hosts with one process each.
+# (model, ranks, strategy). Ranks are threads, but "2x1" means two hosts with one process each.
 PLANS = [
     ("gpt", "1", "dp=1"),
     ("gpt", "1", "dp=1,micro_batch=2"),
@@ -56,7 +56,7 @@ PLANS = [
 
 
 def share_of(device, ranks):
-    """Returns the device of one of `ranks` ranks on the machine that `device` describes, with its share of the cores."""
+    """Divides `device`, which describes the whole machine, evenly among `ranks` ranks. Returns the part of one rank."""
     part = copy.deepcopy(device)
     scaled = [part["memory_gibibytes"], part["memory_gigabytes_per_second"], part["memory_reserved_gibibytes"],
               *part["peak_teraflops"].values()]
@@ -80,7 +80,7 @@ class Bench:
         self.hosts = stack.enter_context(two_hosts.TwoHosts(bits_per_second=int(self.gigabits * 1e9), own_cores=True))
 
     def launcher(self, ranks):
-        """Returns the words before dpc-run; none for threads."""
+        """Returns the words before dpc-run on the command line: none if ranks are threads."""
         return self.hosts.mpirun(int(ranks.split("x")[1])) if "x" in ranks else []
 
     def measure(self, name, words):
@@ -127,7 +127,7 @@ class Case:
             os.remove(metrics)
         words = ["--comm=mpi", "--threads=1"] if "x" in self.ranks else []
         e2e.must([*self.bench.launcher(self.ranks), e2e.tool("dpc-run"), self.plan, f"--steps={steps}", f"--metrics={metrics}", *words])
-        # The first steps page memory in.
+        # The first two steps are slow because they page memory in.
         self.steps += [row["step_seconds"] for row in e2e.read_metrics(metrics)][2:]
 
     @property
@@ -144,7 +144,7 @@ class Case:
 
 
 class Stolen:
-    """Returns the share of CPU time that this machine's host has given to others since this object exists."""
+    """Measures the fraction of CPU time that the host has given to other guests since the object was created."""
     def __init__(self):
         self.start = self.read()
 
@@ -169,7 +169,7 @@ def print_table(cases):
 
 
 def print_places(cases):
-    """Prints the predicted rank of the measured-best plan of each group."""
+    """Prints, for each group, the predicted rank of the plan that was measured to be best."""
     groups = {}
     for case in cases:
         groups.setdefault((case.model, case.ranks), []).append(case)

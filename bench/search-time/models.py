@@ -8,7 +8,7 @@ class Builder:
         self.nodes, self.weights, self.count = [], [], 0
 
     def weight(self, name, dims):
-        """Describes a weight whose bytes do not exist; planning does not read them."""
+        """Describes a weight without data, because planning does not read the data."""
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value="absent.bin")
         self.weights.append(tensor)
@@ -37,7 +37,7 @@ class Builder:
 
 
 def convolve(net, name, x, inputs, outputs, size, stride=1, relu=True):
-    """Convolution, batch norm in training mode, ReLU."""
+    """Adds a convolution, batch norm in training mode and ReLU."""
     pad = size // 2
     x = net.op("Conv", x, net.weight(f"{name}.conv", [outputs, inputs, size, size]), kernel_shape=[size, size], pads=[pad] * 4,
                strides=[stride] * 2)
@@ -47,7 +47,7 @@ def convolve(net, name, x, inputs, outputs, size, stride=1, relu=True):
 
 
 def write_resnet50(path):
-    """He et al. 2015 (arXiv 1512.03385), table 1: bottlenecks 3, 4, 6, 3; 25.6 million parameters."""
+    """ResNet-50 (He et al. 2015, arXiv 1512.03385, table 1): 3, 4, 6 and 3 bottlenecks, 25.6 million parameters."""
     net = Builder()
     x = convolve(net, "stem", "x", 3, 64, 7, 2)
     x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
@@ -84,7 +84,7 @@ def norm(net, name, x, hidden):
 
 
 def write_kinds(path, kinds, layers, hidden=2048, heads=16, seq=1024, vocab=32000):
-    """`layers` layers in runs of `kinds` kinds of blocks; each kind has a different feed-forward width and activation."""
+    """A decoder with `layers` layers of `kinds` kinds. Each kind has a different feed-forward width and activation."""
     net = Builder()
     x = net.op("Gather", net.weight("embedding", [vocab, hidden]), "ids")
     for layer in range(layers):

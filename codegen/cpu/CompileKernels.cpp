@@ -32,10 +32,6 @@ void registerCodegenDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-//===----------------------------------------------------------------------===//
-// The target
-//===----------------------------------------------------------------------===//
-
 static llvm::Triple hostTriple() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -45,9 +41,9 @@ static llvm::Triple hostTriple() {
   return llvm::Triple(llvm::sys::getProcessTriple());
 }
 
-/// LLVM prefers vectors of 256 bits, because wider vectors used to lower the
-/// clock. Loops that are bound by memory do not run slower at a lower clock, so
-/// all widths are allowed.
+/// By default, LLVM limits vectors to 256 bits, because wider vectors lower the
+/// clock of some CPUs. A lower clock does not slow down memory-bound loops, so
+/// this function allows all widths.
 static std::string attributesOf(bool isNative) {
   llvm::SubtargetFeatures attributes;
   if (isNative)
@@ -58,10 +54,9 @@ static std::string attributesOf(bool isNative) {
   return attributes.getString();
 }
 
-/// Whether compiled loops may use instructions of the feature `name`. Features
-/// for processes or memory management are not used.
 static bool isUsedByLoops(llvm::StringRef name) {
-  if (name.starts_with("avx10")) // the union of other features that are listed
+  // LLVM lists the parts of avx10 as separate features.
+  if (name.starts_with("avx10"))
     return false;
   static constexpr llvm::StringLiteral prefixes[] = {
       "sse",    "ssse",  "avx",  "fma",  "f16c",       "bmi", "lzcnt",
@@ -92,8 +87,8 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   info.reset(target->createMCSubtargetInfo(triple, cpu, result.attributes));
   if (!triple.isX86())
     return result;
-  // The features that can be checked on the host; the other features of LLVM
-  // concern tuning.
+  // All features that can be checked on a machine. The other features of LLVM
+  // are for tuning.
   llvm::StringMap<bool> known = llvm::sys::getHostCPUFeatures();
   for (const llvm::SubtargetFeatureKV &feature :
        info->getEnabledProcessorFeatures())
@@ -103,8 +98,8 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   return result;
 }
 
-/// Moves the annotation of a loop from the header of the loop, where lowering
-/// leaves it, to the latch, where LLVM reads it.
+/// Moves the metadata of a loop from its header, where MLIR puts it, to its
+/// latch, where LLVM expects it.
 static void moveLoopMetadata(llvm::Function &function) {
   llvm::DominatorTree dominators(function);
   llvm::LoopInfo loops(dominators);
@@ -144,7 +139,7 @@ std::optional<std::string> kernelLinker() {
   return found ? std::optional(*found) : std::nullopt;
 }
 
-/// Links and removes `object`; returns an error message, or "".
+/// Returns an error message, or "".
 static std::string linkObject(const std::string &object,
                               const std::string &path) {
   std::optional<std::string> linker = kernelLinker();
@@ -165,12 +160,12 @@ static std::string linkObject(const std::string &object,
 LogicalResult compileToSharedObject(ModuleOp module, const TargetCpu &cpu,
                                     const std::string &path) {
   CompileOptions options{hostTriple(), cpu.name, cpu.attributes};
-  // LLVM vectorizes loops; it takes too long to vectorize straight-line code.
+  // SLP vectorization (of straight-line code) takes too long.
   options.tuning.LoopVectorization = true;
   options.tuning.LoopInterleaving = true;
   options.tuning.SLPVectorization = false;
-  // The vectorizer interleaves iterations. More unrolling triples code size and
-  // compile time.
+  // The loop vectorizer already interleaves iterations. Unrolling would triple
+  // code size and compile time.
   options.tuning.LoopUnrolling = false;
   std::string object = path + ".o";
   if (failed(compileKernels(module, options, object,

@@ -10,14 +10,14 @@
 
 namespace dpc::codegen {
 
-/// A processor as LLVM describes it.
 struct TargetCpu {
   std::string name; ///< LLVM's name: "sapphirerapids", "x86-64-v3"
-  /// Features that generated code may use and that a machine may lack.
+  /// CPU features that generated code may use. Machines without one of them
+  /// cannot run it.
   std::vector<std::string> features;
-  /// LLVM's "+avx2,-avx512f,...". For "native" these are the features of this
-  /// machine. They can be fewer than its name implies, because virtual machines
-  /// mask some.
+  /// LLVM's feature string "+avx2,-avx512f,...". For "native" it lists the
+  /// features of this machine, because a virtual machine can lack features of
+  /// the CPU model that it reports.
   std::string attributes;
 };
 
@@ -27,8 +27,8 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
                                           std::string &error);
 
 /// Lowers `module` (func, scf, arith, math and llvm ops; consumed) and writes
-/// the shared object `path` with its public functions. Fails with a diagnostic
-/// on the module.
+/// its public functions to the shared object `path`. Fails with a diagnostic on
+/// the module.
 llvm::LogicalResult compileToSharedObject(mlir::ModuleOp module,
                                           const TargetCpu &cpu,
                                           const std::string &path);
@@ -37,7 +37,6 @@ llvm::LogicalResult compileToSharedObject(mlir::ModuleOp module,
 /// else LLVM's own lld.
 std::optional<std::string> kernelLinker();
 
-/// Registers the dialects and translations that compileToSharedObject() needs.
 void registerCodegenDialects(mlir::DialectRegistry &registry);
 
 } // namespace dpc::codegen

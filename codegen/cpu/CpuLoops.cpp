@@ -8,10 +8,6 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-//===----------------------------------------------------------------------===//
-// Rows
-//===----------------------------------------------------------------------===//
-
 Values CpuLoops::rowFold(const RowFold &fold, int64_t size, Value limit,
                          const ColumnBody &body) {
   return b.spaceFold(size, fold.init(), body, limit);
@@ -27,15 +23,11 @@ void CpuLoops::restLoop(int64_t size, Value limit, const LoopBody &body) {
   b.forLoop(rest, [&](Value i) { body(addI(b, i, limit)); });
 }
 
-//===----------------------------------------------------------------------===//
-// Nests
-//===----------------------------------------------------------------------===//
-
-/// At this size, a tile of the source and of the result of a transpose fit in
-/// the L1 cache.
+/// The side of a tile, in elements. When a nest transposes, one tile of the
+/// source and one tile of the result fit in the L1 cache together.
 static constexpr int64_t kTile = 32;
 
-/// Emits tiles of the loop `crossed` and the last loop, inside all other loops.
+/// Tiles the loop `crossed` and the last loop.
 static void emitTiled(ElementEmitter &b, ArrayRef<int64_t> sizes,
                       int64_t crossed, Indices &loops,
                       const std::function<void()> &body) {
@@ -44,7 +36,6 @@ static void emitTiled(ElementEmitter &b, ArrayRef<int64_t> sizes,
   auto tiles = [&](int64_t d) {
     return llvm::divideCeilSigned(sizes[d], kTile);
   };
-  // Loops over tile `tile` of dimension d; the last tile may be smaller.
   auto within = [&](int64_t d, const Index &tile, auto next) {
     Value upper = constantI64(b, kTile);
     Index first = LoopSpace::scale(&b, tile, kTile);
@@ -87,8 +78,7 @@ void CpuLoops::nest(const Nest &nest, const ElementsBody &elements) {
   };
   if (crossed >= 0 && sizes[crossed] >= 2 * kTile && sizes.back() >= 2 * kTile)
     return emitTiled(b, sizes, crossed, loops, body);
-  // `pending` is the number of iterations of the outer loops that are merged
-  // into this one.
+  // `pending` is the size of all outer loops that are merged into loop d.
   std::function<void(unsigned, int64_t)> open =
       [&, &merges = merges](unsigned d, int64_t pending) {
         if (d == sizes.size())
@@ -108,12 +98,8 @@ void CpuLoops::nest(const Nest &nest, const ElementsBody &elements) {
   open(0, 1);
 }
 
-//===----------------------------------------------------------------------===//
-// Kernels
-//===----------------------------------------------------------------------===//
-
 static void emitRows(ElementEmitter &b, Operation *rowOp) {
-  // The loop over rows accumulates these results.
+  // dscale and dbias are sums over rows. They start at 0.
   if (auto grad = dyn_cast<NormGradOp>(rowOp))
     for (auto [value, target] : llvm::zip_equal(b.yields, b.arguments.outputs))
       if (value == grad.getDscale() || value == grad.getDbias())

@@ -22,7 +22,6 @@ private:
   ElementEmitter &b;
 };
 
-/// Emits the kernel's function and its entry.
 EmittedKernel emitForCpu(ElementEmitter &b);
 
 /// Emits a kernel with reductions (CpuReductions.cpp).

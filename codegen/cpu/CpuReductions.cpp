@@ -11,7 +11,6 @@ static bool isUnsigned(Value value) {
   return codegen::isUnsigned(elementTypeOf(value));
 }
 
-/// Accumulates over the reduced dimensions, starting with number `next`.
 static Value reduceElement(ElementEmitter &b, ReduceOp op, Indices &indices,
                            unsigned next, Value sum) {
   if (next == op.getDims().size())
@@ -25,9 +24,9 @@ static Value reduceElement(ElementEmitter &b, ReduceOp op, Indices &indices,
       })[0];
 }
 
-// A reduction along rows accumulates in registers. A reduction over rows
-// accumulates whole rows into the result. In both, the inner loop accesses
-// contiguous memory.
+// If the last dimension is reduced, each result accumulates in a register.
+// Otherwise whole rows accumulate into the result in memory. In both cases, the
+// inner loop accesses contiguous memory.
 static void emitReduce(ElementEmitter &b, ReduceOp op,
                        const MemoryRef &target) {
   ArrayRef<int64_t> shape = shapeOf(op.getX()), dims = op.getDims();
@@ -87,7 +86,7 @@ static void emitSumSquares(ElementEmitter &b, SumSquaresOp op,
   b.store(b.math.convert(total, computeTypeOf(op.getResult())), target, {});
 }
 
-// Rows are added in the order of the ids, so every run gives the same result.
+// Adds rows in the order of the ids, so every run gives the same result.
 static void emitEmbeddingGrad(ElementEmitter &b, EmbeddingGradOp op,
                               const MemoryRef &target) {
   Type type = computeTypeOf(op.getDy());
@@ -97,7 +96,7 @@ static void emitEmbeddingGrad(ElementEmitter &b, EmbeddingGradOp op,
   b.spaceLoops(shapeOf(op.getIds()), row, [&] {
     auto [position, found] =
         lookUp(b, op, b.at(op.getIds(), row), shapeOf(op.getResult())[0]);
-    // The loop has no iterations for ids of other shards.
+    // For an id of another shard, the loop over columns has no iterations.
     Value count = select(b, found, constantI64(b, columns), constantI64(b, 0));
     Index targetRow = LoopSpace::opaque(position);
     auto addColumn = [&](Index j) {

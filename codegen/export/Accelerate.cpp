@@ -1,8 +1,9 @@
 //===- Accelerate.cpp - Hugging Face Accelerate's YAML --------------------===//
 //
-// For accelerate 1.15: commands/config/config_args.py (which refuses unknown
-// keys at the top level), parallelism_config.py, utils/launch.py. The strategy
-// decides which of the four engines of Accelerate is used.
+// Written for accelerate 1.15. Sources: commands/config/config_args.py (which
+// refuses unknown keys at the top level), parallelism_config.py and
+// utils/launch.py. The strategy decides which of the four engines of Accelerate
+// is used.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -37,7 +38,6 @@ static std::function<bool(const Job &)> on(Engine engine) {
   return [engine](const Job &job) { return engineOf(job) == engine; };
 }
 
-/// Appends `more`, rules for the strategies that `engine` runs.
 static void append(Rules &rules, Engine engine, Rules more) {
   for (Rule &rule : more) {
     std::string text = "Accelerate: " + rule.text;
@@ -74,7 +74,7 @@ static YAML::Node parallelismOf(const cost::Strategy &strategy) {
   const std::string key = "parallelism_config_";
   bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
   int64_t shard = strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
-  // DeepSpeed forms its own groups of data-parallel ranks.
+  // With Ulysses, DeepSpeed (not Accelerate) groups the data-parallel ranks.
   node[key + "dp_replicate_size"] = isUlysses ? 1 : strategy.dp / shard;
   node[key + "dp_shard_size"] = isUlysses ? 1 : shard;
   node[key + "tp_size"] = strategy.tp.ranks;

@@ -1,7 +1,7 @@
 //===- Calculon.cpp - An execution for Calculon ---------------------------===//
 //
-// The input of calculon/llm/llm.py (1.0, February 2024): an execution, which
-// must have all fields, and an application, which describes the model.
+// Writes the inputs of calculon/llm/llm.py (1.0, February 2024): the execution,
+// in which no field may be missing, and the application, which is the model.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -15,7 +15,6 @@ using nlohmann::ordered_json;
 
 static const char *const kWhose = "Calculon";
 
-/// Whether all sizes that tensor parallelism shards divide by tp.
 static bool dividesModel(const Job &job) {
   int64_t tp = job.strategy.tp.ranks;
   const ModelShape &model = job.model;
@@ -24,8 +23,7 @@ static bool dividesModel(const Job &job) {
          (!job.strategy.sp || model.sequence * job.microBatch() % tp == 0);
 }
 
-/// Reduces tp until it divides the sizes; data parallelism takes the freed
-/// ranks.
+/// Divides tp until dividesModel() holds, and multiplies dp by the same factor.
 static bool mendSizes(Job &job) {
   int64_t tp = job.strategy.tp.ranks;
   Job fewer = job;

@@ -17,7 +17,6 @@ namespace proto = ChakraProtoMsg;
 
 namespace {
 
-/// Writes the trace of one rank.
 class RankWriter {
 public:
   RankWriter(const rt::Plan &plan, int rank,
@@ -76,7 +75,7 @@ void RankWriter::describeCollective(proto::Node &node, const rt::OpVariant &op,
 void RankWriter::describeMessage(proto::Node &node, int peer, int buffer,
                                  int64_t tag, bool isSend) {
   if (peer < 0)
-    return; // The first or last rank of a line has no peer.
+    return; // a rank at the end of a line has no peer
   node.set_type(isSend ? proto::COMM_SEND_NODE : proto::COMM_RECV_NODE);
   add(node, "comm_src").set_int32_val(isSend ? rank : peer);
   add(node, "comm_dst").set_int32_val(isSend ? peer : rank);
@@ -149,7 +148,8 @@ std::string RankWriter::write(const rt::TraceLane *lanes) {
   proto::GlobalMetadata head;
   head.set_version("1.0.0");
   google::protobuf::util::SerializeDelimitedToOstream(head, &stream);
-  // In schedule order, signals precede the waits for them.
+  // Writes nodes in schedule order, so that the node that signals an event
+  // precedes all nodes that wait for the event.
   std::array<size_t, rt::kNumQueues> next{};
   uint64_t id = 0;
   for (const rt::ScheduleEntry &entry :

@@ -15,12 +15,13 @@
 
 namespace dpc::exports {
 
-/// The maximum number of nodes of all ranks together.
+/// The maximum number of nodes, summed over all ranks.
 inline constexpr int64_t kMostChakraNodes = 1'000'000;
 
 /// Writes "chakra.RANK.et" for each rank (GlobalMetadata and Nodes of
-/// chakra.proto, each after its length) and "chakra-groups.json" (the ranks of
-/// each process group, by name). `lanes` has three queues for each rank.
+/// chakra.proto, each preceded by its length) and "chakra-groups.json" (the
+/// ranks of each process group, by name). `lanes` has three queues for each
+/// rank.
 ///
 ///   comm_size    the bytes that a rank contributes
 ///   pg_name      the name of a process group

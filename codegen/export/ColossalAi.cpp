@@ -1,8 +1,7 @@
 //===- ColossalAi.cpp - Plugins of Colossal-AI ----------------------------===//
 //
-// The keyword arguments of booster/plugin/*.py of colossalai 0.5, as JSON and
-// in the form of Open-Sora's configurations. The strategy decides which plugin
-// is used.
+// Writes keyword arguments for booster/plugin/*.py of colossalai 0.5, as JSON
+// and as an Open-Sora configuration. The strategy decides which plugin is used.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -69,7 +68,7 @@ static Rules colossalAiRules() {
       usualPlacement(kWhose, {"tp.cp.pp.dp"}),
       noExperts("dpc's export for Colossal-AI"), hostOnly(kWhose),
       recomputes(kWhose, {"none", "full"}),
-      // Colossal-AI checks this only when training begins.
+      // Colossal-AI checks the precision only when training begins.
       saying(onlyIf(precisions("", {"bf16", "fp16"}),
                     [](const Job &job) { return job.strategy.zero > 0; }),
              "Colossal-AI's ZeRO computes in bf16 or fp16 (--precision)")};
@@ -93,7 +92,7 @@ static ordered_json hybridOf(const Job &job) {
   ordered_json kwargs = {{"tp_size", strategy.tp.ranks},
                          {"pp_size", strategy.pp},
                          {"zero_stage", strategy.zero}};
-  // The plugin's default places pp inside dp.
+  // By default, the plugin places pp inside dp.
   kwargs["dp_outside"] = isPlacedAs(job, "tp.cp.pp.dp");
   if (strategy.sp || strategy.cp > 1)
     kwargs["enable_sequence_parallelism"] = true;
@@ -143,7 +142,7 @@ static ordered_json geminiOf(const Job &job) {
   return kwargs;
 }
 
-/// Adds the loss scale of fp16. If both bounds are equal, the scale is fixed.
+/// If min_scale equals max_scale, the loss scale stays fixed.
 static void addLossScale(ordered_json &kwargs, const Job &job) {
   const LossScale &scale = job.lossScale;
   if (!scale.isUsed || job.precision != "fp16")
@@ -170,7 +169,6 @@ static std::string pythonOf(const ordered_json &value) {
   return value.dump();
 }
 
-/// The form of Open-Sora's training configurations.
 static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
   bool isHybrid = pluginOf(job) == Plugin::hybrid;
   std::ostringstream text;

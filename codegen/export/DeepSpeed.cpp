@@ -1,8 +1,8 @@
 //===- DeepSpeed.cpp - ds_config.json -------------------------------------===//
 //
-// For deepspeed/runtime/config.py, pipe/engine.py, zero/config.py and
-// module_inject/auto_ep_folding.py of DeepSpeed 0.19. ReadDeepSpeed.cpp reads
-// the file back.
+// Written for DeepSpeed 0.19. Sources: deepspeed/runtime/config.py,
+// pipe/engine.py, zero/config.py and module_inject/auto_ep_folding.py.
+// ReadDeepSpeed.cpp reads the file back.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -52,7 +52,7 @@ static Rules offloadRules() {
                    s.zero == 3;
           },
           [](Strategy &s) {
-            if (s.pp > 1) // Pipelines exclude ZeRO 3.
+            if (s.pp > 1) // DeepSpeed excludes pp > 1 with ZeRO 3
               s.offload = cost::Offload::Optimizer;
             else
               s.zero = 3;
@@ -72,14 +72,15 @@ static Rules expertRules() {
     return job.strategy.ep > 1 && job.strategy.tp.ranks > 1;
   };
   return {
-      saying(onlyIf({"", [](const Job &job) { return !job.splitsEachExpert(); },
-                     noExperts("").mend},
-                    hasBoth),
-             "DeepSpeed's AutoEP does not shard an expert "
-             "(expert_tensor_parallel_size=1): with tp > 1 ep is tp times a "
-             "divisor of dp that does not divide dp itself"),
+      saying(
+          onlyIf({"", [](const Job &job) { return !job.splitsEachExpert(); },
+                  noExperts("").mend},
+                 hasBoth),
+          "DeepSpeed's AutoEP does not shard an expert "
+          "(expert_tensor_parallel_size=1): with tp > 1, ep must be tp times a "
+          "divisor of dp and must not divide dp"),
       saying(onlyIf(offloads("", {"none"}), hasBoth),
-             "DeepSpeed's AutoEP with AutoTP offloads nothing"),
+             "DeepSpeed does not offload with AutoEP and AutoTP"),
   };
 }
 
@@ -151,7 +152,7 @@ static ordered_json optimizerOf(const OptimizerChoice &optimizer) {
             {"weight_decay", optimizer.weightDecay}}}};
 }
 
-/// Warmup rises linearly from 0, as in dpc.
+/// As in dpc, the warmup is linear from 0.
 static ordered_json schedulerOf(const Job &job) {
   const RateSchedule &schedule = job.schedule;
   double lr = job.optimizer.lr;
@@ -171,21 +172,20 @@ static ordered_json schedulerOf(const Job &job) {
           {"params", params}};
 }
 
-/// DeepSpeed's schedulers warm up for at least two steps (WarmupLR takes the
-/// larger number), and WarmupDecayLR falls to 0.
+/// Whether DeepSpeed can express the schedule. The warmup of its schedulers has
+/// at least two steps, and WarmupDecayLR always falls to 0.
 static bool hasScheduler(const RateSchedule &schedule) {
   return schedule.isPlain() ||
          (schedule.warmup >= 2 &&
           (schedule.kind != "linear" || schedule.min == 0));
 }
 
-/// initial_scale_power is a whole number, so the scale is a power of 2.
+/// initial_scale_power is an integer, so only powers of 2 can be expressed.
 static bool hasLossScale(const LossScale &scale) {
   return scale.interval == 0 ||
          std::exp2(std::round(std::log2(scale.initial))) == scale.initial;
 }
 
-/// The section of fp16 or bf16; that of fp16 has the loss scale.
 static ordered_json precisionOf(const Job &job) {
   ordered_json section = {{"enabled", true}};
   const LossScale &scale = job.lossScale;
@@ -201,8 +201,6 @@ static ordered_json precisionOf(const Job &job) {
   return section;
 }
 
-/// Adds the sections of tensor, sequence, expert and pipeline parallelism and
-/// of recomputation.
 static void addDegrees(ordered_json &config, const Job &job) {
   const Strategy &strategy = job.strategy;
   bool isFull = strategy.recompute == cost::Recompute::Full;

@@ -1,7 +1,8 @@
 //===- Galvatron.cpp - A strategy of Galvatron ----------------------------===//
 //
-// The JSON that galvatron/core/runtime/hybrid_parallel_config.py reads (June
-// 2026; version 2.4 reads the same, without rings), with one number per layer.
+// Writes the JSON that galvatron/core/runtime/hybrid_parallel_config.py reads
+// (June 2026), with one number per layer. Version 2.4 reads the same format,
+// but has no ring attention.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -46,8 +47,7 @@ static Rules galvatronRules() {
   };
 }
 
-/// The number of layers in each stage: as in the plan, or divided evenly, with
-/// the remainder in the first stages.
+/// As in the plan if known, otherwise even, with the rest in the first stages.
 static std::vector<int64_t> divisionOf(const Job &job) {
   bool isKnown =
       !job.stageLayers.empty() &&
@@ -104,8 +104,8 @@ static Exported writeGalvatron(const Job &job) {
   remarkOnSettings(result, job, {});
   if (strategy.tp.ranks > 1)
     result.remarks.push_back(
-        std::string("galvatron.json: an option of the runtime switches "
-                    "sequence parallelism; this plan has it ") +
+        std::string("galvatron.json: a runtime option controls sequence "
+                    "parallelism; for this plan, turn it ") +
         (strategy.sp ? "on" : "off"));
   return result;
 }

@@ -10,18 +10,17 @@
 
 namespace dpc::exports {
 
-/// Whether a model predicts the next token (decoder), predicts masked tokens
-/// from all tokens (encoder), or does neither.
+/// A decoder predicts the next token, an encoder predicts masked tokens.
 enum class ModelKind { other, decoder, encoder };
 
-/// Sizes of a transformer; 0 if the graph does not show a size.
+/// The sizes of a transformer; unknown sizes are 0.
 struct ModelShape {
   int64_t layers = 0;
   int64_t sequence = 0, hidden = 0, heads = 0, kvHeads = 0, headSize = 0;
   int64_t feedForward = 0, vocabulary = 0;
-  int64_t experts = 1; ///< In the largest mixture.
+  int64_t experts = 1; ///< experts in the largest mixture
   bool hasRmsNorm = false, hasRope = false, hasSwiglu = false;
-  bool hasBias = false; ///< A bias is added after a GEMM.
+  bool hasBias = false;
   ModelKind kind = ModelKind::other;
 
   /// Whether all sizes of a layer are known.
@@ -31,7 +30,7 @@ struct ModelShape {
   }
 };
 
-/// The optimizer, with PyTorch's parameters.
+/// The optimizer. The parameters are those of PyTorch.
 struct OptimizerChoice {
   std::string name; ///< "adamw" or "sgd".
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0, momentum = 0;
@@ -50,13 +49,13 @@ struct RateSchedule {
 struct LossScale {
   bool isUsed = false;
   double initial = 1;
-  /// Steps without overflow until the scale doubles; 0: never.
+  /// The scale doubles after this many steps without overflow; 0: never.
   int64_t interval = 0;
 };
 
-/// A training run that another program is to execute.
+/// A training run to be executed by another program.
 struct Job {
-  cost::Strategy strategy; ///< With its placement.
+  cost::Strategy strategy;
   int64_t devicesPerNode = 1;
   int64_t globalBatch = 1;
   std::string precision = "fp32"; ///< Or "bf16", "fp16", "fp8".
@@ -64,12 +63,13 @@ struct Job {
   OptimizerChoice optimizer;
   RateSchedule schedule;
   LossScale lossScale;
-  std::vector<std::string> frozen; ///< Names and patterns of --frozen.
+  std::vector<std::string> frozen;
   ModelShape model;
-  /// Layers of each virtual stage of the plan; empty if there is one stage or
-  /// if layers cannot be counted.
+  /// The number of layers in each virtual stage of the plan. Empty if there is
+  /// one stage or if layers cannot be counted.
   std::vector<int64_t> stageLayers;
-  /// stageLayers is undecided: stages may have any numbers of layers.
+  /// True if layers are not yet assigned to stages: a stage may have any number
+  /// of layers.
   bool cutsStagesFreely = false;
   /// For each axis ("tp", "pp", "dp"), the outermost level of the cluster,
   /// counted from 0, that connects its ranks.
@@ -89,7 +89,6 @@ struct Job {
   int64_t microBatches() const { return strategy.microBatches(globalBatch); }
   /// The number of virtual stages.
   int64_t stages() const { return strategy.pp * strategy.vpp; }
-  /// Whether stages have different numbers of layers.
   bool hasUnevenStages() const;
   /// Whether tensor-parallel ranks share each expert. Otherwise each rank holds
   /// different experts.
@@ -97,13 +96,13 @@ struct Job {
 };
 
 struct ExportedFile {
-  std::string name; ///< In the output folder.
+  std::string name; ///< relative to the output folder
   std::string text;
 };
 
 struct Exported {
   std::vector<ExportedFile> files;
-  std::vector<std::string> remarks; ///< For the user, one line each.
+  std::vector<std::string> remarks; ///< for the user, one line each
 };
 
 } // namespace dpc::exports

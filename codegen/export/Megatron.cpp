@@ -1,7 +1,8 @@
 //===- Megatron.cpp - Flags of Megatron-LM --------------------------------===//
 //
-// For megatron/training/arguments.py and megatron/core/transformer/
-// transformer_config.py of August 2026. ReadMegatron.cpp reads the flags back.
+// Writes flags for megatron/training/arguments.py and
+// megatron/core/transformer/transformer_config.py (August 2026).
+// ReadMegatron.cpp reads them back.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -14,8 +15,7 @@ namespace dpc::exports {
 
 static const char *const kWhose = "Megatron-LM";
 
-/// Whether all GEMM sizes on a rank are multiples of 16. Unknown sizes are 0
-/// and pass.
+/// GEMM sizes on a rank must be multiples of 16. Unknown sizes (0) pass.
 static bool takesFp8(const Job &job) {
   constexpr int64_t kMultiple = 16;
   const ModelShape &model = job.model;
@@ -31,7 +31,6 @@ static bool takesFp8(const Job &job) {
       sizes, [](int64_t size) { return size % kMultiple == 0; });
 }
 
-/// Megatron-LM validates this in its arguments.
 static Rule overlapNeedsSequence() {
   Rule rule = strategyRule(
       "Megatron-LM overlaps tensor-parallel communication only with sequence "
@@ -103,14 +102,12 @@ static Rules megatronRules() {
 
 namespace {
 
-/// The text of a command, with one flag per line.
 class Command {
 public:
   void add(const std::string &flag) { text << " \\\n  --" << flag; }
   template <typename T> void add(const std::string &flag, const T &value) {
     text << " \\\n  --" << flag << " " << value;
   }
-  /// Does nothing for an unknown size.
   void addSize(const std::string &flag, int64_t size) {
     if (size > 0)
       add(flag, size);
@@ -123,7 +120,8 @@ private:
 
 } // namespace
 
-/// "Et*3|t*4|...|t*3L": E is the embedding, t a layer, L the loss.
+/// Returns the layout "Et*3|t*4|...|t*3L", where E is the embedding, t a layer
+/// and L the loss.
 static std::string layoutOf(const std::vector<int64_t> &stageLayers) {
   std::string text = "E";
   for (size_t stage = 0; stage < stageLayers.size(); ++stage) {
@@ -221,7 +219,6 @@ static void addModel(Command &command, const ModelShape &model) {
     command.add("position-embedding-type", "rope");
 }
 
-/// What the user must add because the graph does not contain it.
 static std::vector<std::string> modelRemarks(const ModelShape &model) {
   std::vector<std::string> remarks;
   if (!model.isTransformer())
@@ -248,7 +245,8 @@ static std::vector<std::string> modelRemarks(const ModelShape &model) {
   return remarks;
 }
 
-/// Megatron-LM decays the rate to 0 by default.
+/// States even a constant schedule, because by default Megatron-LM decays the
+/// learning rate to 0.
 static void addSchedule(Command &command, const Job &job) {
   const RateSchedule &schedule = job.schedule;
   command.add("lr-decay-style", schedule.kind);
@@ -259,8 +257,7 @@ static void addSchedule(Command &command, const Job &job) {
   command.add("min-lr", schedule.min);
 }
 
-/// Adds the loss scale, which fp32 does not have. Returns the settings that the
-/// command expresses.
+/// Returns all settings that the command expresses.
 static std::set<Setting> addLossScale(Command &command, const Job &job) {
   std::set<Setting> expressed = {Setting::optimizer, Setting::clipping,
                                  Setting::schedule};
@@ -274,7 +271,7 @@ static std::set<Setting> addLossScale(Command &command, const Job &job) {
   }
   command.add("initial-loss-scale", scale.initial);
   command.add("loss-scale-window", scale.interval);
-  command.add("hysteresis", 1); // Each overflow halves the scale.
+  command.add("hysteresis", 1); // each overflow halves the scale
   return expressed;
 }
 
@@ -292,7 +289,7 @@ static void addOptimizer(Command &command, const Job &job) {
     command.add("adam-eps", optimizer.eps);
   }
   command.add("clip-grad", optimizer.clipGradNorm);
-  if (job.precision == "fp8") { // A scale for each tensor.
+  if (job.precision == "fp8") { // one scale per tensor
     command.add("bf16");
     command.add("fp8-format", "hybrid");
     command.add("fp8-recipe", "tensorwise");

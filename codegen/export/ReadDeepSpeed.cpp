@@ -31,8 +31,8 @@ private:
   void listIgnored();
   /// "", "host" or "disk".
   std::string placeOf(const json &section);
-  /// A whole number of at least `least`; `missing` if the key is missing or
-  /// "auto".
+  /// Returns the integer at `key`, which must be at least `least`. Returns
+  /// `missing` if the key is missing or "auto".
   int64_t number(const json &section, const char *key, int64_t missing,
                  int64_t least = 1);
 };
@@ -45,8 +45,7 @@ static const json &sectionOf(const json &config, const char *key) {
   return it != config.end() && it->is_object() ? *it : none;
 }
 
-/// Whether a section exists and is not switched off. "auto" leaves the choice
-/// to the program that reads the file, and counts as switched on.
+/// Whether a section exists and is enabled. "auto" counts as enabled.
 static bool isOn(const json &config, const char *key) {
   const json &section = sectionOf(config, key);
   if (section.empty())
@@ -68,29 +67,28 @@ int64_t DeepSpeedReader::number(const json &section, const char *key,
   if (it->is_number_integer() && it->get<int64_t>() >= least)
     return it->get<int64_t>();
   fail(std::string(key) + "=" + it->dump() +
-       " is no whole number >= " + std::to_string(least));
+       "; expected a whole number >= " + std::to_string(least));
   return missing;
 }
 
-/// Refuses settings that change how work is split and have no key of
-/// --strategy.
+/// Refuses settings that --strategy cannot express.
 void DeepSpeedReader::refuseOthers() {
   if (isOn(config, "elasticity"))
-    fail("elasticity changes the number of ranks at run time; expected it "
-         "switched off");
+    fail("elasticity changes the number of ranks at run time; expected "
+         "elasticity.enabled=false");
   if (isOn(config, "autotuning"))
-    fail("autotuning leaves the strategy open; expected the configuration "
-         "that it found");
+    fail("autotuning has not chosen the strategy yet; expected the "
+         "configuration that autotuning found");
   int64_t partition = number(sectionOf(config, "zero_optimization"),
                              "zero_hpz_partition_size", 1);
   if (partition > 1)
     fail("zero_hpz_partition_size=" + std::to_string(partition) +
-         " keeps a second copy of the parameters in each node; expected 1 "
-         "(hybrid_shard also shards the optimizer states)");
+         " keeps a second copy of the parameters in each node, and no key of "
+         "--strategy does; expected 1");
   for (const char *key : {"tp", "tensor_parallel"})
     if (sectionOf(config, "tensor_parallel").contains(key))
       fail(std::string("tensor_parallel.") + key +
-           " is for inference; expected autotp_size");
+           " is for inference; expected tensor_parallel.autotp_size");
 }
 
 void DeepSpeedReader::readDegrees() {
@@ -162,8 +160,10 @@ void DeepSpeedReader::readBatch() {
   result.strategy.microBatch = micro;
   result.globalBatch = all > 0 ? all : product;
   if (product > 0 && product != result.globalBatch)
-    fail("train_batch_size=" + std::to_string(all) + " is not " +
-         std::to_string(micro) + " x " + std::to_string(steps) +
+    fail("train_batch_size=" + std::to_string(all) + "; expected " +
+         std::to_string(product) +
+         ", which is train_micro_batch_size_per_gpu=" + std::to_string(micro) +
+         " x gradient_accumulation_steps=" + std::to_string(steps) +
          " x dp=" + std::to_string(dp));
 }
 
@@ -185,7 +185,7 @@ void DeepSpeedReader::readPrecision() {
       sectionOf(config, "optimizer").value("type", json()) == "SGD";
 }
 
-/// The vocabulary is the only size of the model in a ds_config.
+/// The vocabulary is the only model size that a ds_config states.
 void DeepSpeedReader::readSizes() {
   auto words = config.find("vocabulary_size");
   if (words != config.end() && words->is_number_integer() &&

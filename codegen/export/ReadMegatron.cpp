@@ -1,6 +1,6 @@
 //===- ReadMegatron.cpp - A strategy from flags of Megatron-LM ------------===//
 //
-// Reads a command line, or a script that has one (ShellWords.h).
+// Reads a Megatron-LM command, or a script that contains one (ShellWords.h).
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/ShellWords.h"
@@ -25,16 +25,16 @@ public:
 
 private:
   Flags flags;
-  bool hasTwoStacks; ///< The model has an encoder and a decoder.
+  bool hasTwoStacks; ///< the model has an encoder and a decoder
   std::set<std::string> used;
 
   bool has(const std::string &flag);
-  /// The first word after the flag, or "".
+  /// Returns the first word after the flag, or "".
   std::string word(const std::string &flag);
-  /// A number of at least 1, or nullopt.
+  /// The value of the flag if it is an integer of at least 1, else nullopt.
   std::optional<int64_t> findNumber(const std::string &flag);
-  /// The same, but `missing` if the flag is missing, and an error for any other
-  /// word.
+  /// Returns the value of the flag, or `missing` if the flag is missing. Fails
+  /// unless the value is an integer of at least 1.
   int64_t number(const std::string &flag, int64_t missing);
   void refuseOthers();
   void readRanks();
@@ -98,7 +98,7 @@ int64_t MegatronReader::number(const std::string &flag, int64_t missing) {
     return missing;
   std::optional<int64_t> value = findNumber(flag);
   if (!value)
-    fail("--" + flag + " '" + word(flag) + "' is no whole number >= 1");
+    fail("--" + flag + " '" + word(flag) + "'; expected a whole number >= 1");
   if (value > kMost) {
     fail("--" + flag + " " + word(flag) + " is too large; expected at most " +
          std::to_string(kMost));
@@ -107,7 +107,7 @@ int64_t MegatronReader::number(const std::string &flag, int64_t missing) {
   return value.value_or(missing);
 }
 
-/// Refuses flags that change how work is split and have no key of --strategy.
+/// Refuses flags that --strategy cannot express.
 void MegatronReader::refuseOthers() {
   for (const char *flag :
        {"hierarchical-context-parallel-sizes", "hybrid-context-parallel",
@@ -168,8 +168,8 @@ void MegatronReader::readStages() {
     if (layers % (each * strategy.pp) != 0)
       fail(flag + " with --num-layers " + std::to_string(layers) +
            " and pp=" + std::to_string(strategy.pp) +
-           " leaves layers over; expected a "
-           "divisor");
+           "; expected --num-layers to be a multiple of " +
+           std::to_string(each * strategy.pp));
     strategy.vpp = layers / (each * strategy.pp);
   }
   if (std::string layout = word("pipeline-model-parallel-layout");
@@ -177,8 +177,9 @@ void MegatronReader::readStages() {
     int64_t stages = 1 + std::ranges::count(layout, '|');
     if (layout.find('(') != std::string::npos || stages % strategy.pp != 0)
       fail("--pipeline-model-parallel-layout " + layout +
-           "; expected the layers of each virtual stage, a multiple of pp=" +
-           std::to_string(strategy.pp) + " stages, without repetition (...)");
+           "; expected stages separated by '|', their number a multiple of "
+           "pp=" +
+           std::to_string(strategy.pp) + ", without repetitions (...)");
     strategy.vpp = stages / strategy.pp;
   }
   if (strategy.pp == 1)
@@ -198,7 +199,8 @@ void MegatronReader::readExperts() {
     fail("--expert-tensor-parallel-size " + std::to_string(tensor) +
          " with --expert-model-parallel-size " + std::to_string(strategy.ep) +
          "; expected " + std::to_string(expected) +
-         ": --strategy shards each expert over tp if ep divides dp");
+         ", because --strategy shards each expert over tp only if ep divides "
+         "dp");
 }
 
 void MegatronReader::readData() {
@@ -247,8 +249,8 @@ void MegatronReader::readRecompute() {
   has("recompute-num-layers");
 }
 
-/// Reads the sizes of the model. A word that is not a number, such as a
-/// variable whose value is set outside the script, is ignored.
+/// Ignores a size that is not a number, such as a variable whose value is set
+/// outside the script.
 void MegatronReader::readSizes() {
   struct Flag {
     const char *name;
@@ -264,7 +266,7 @@ void MegatronReader::readSizes() {
                       {"num-experts", &ModelShape::experts},
                       {"seq-length", &ModelShape::sequence, true},
                       {"encoder-seq-length", &ModelShape::sequence, true}};
-  // --moe-ffn-hidden-size may replace the inner size of experts.
+  // With experts, --moe-ffn-hidden-size may override --ffn-hidden-size.
   bool hasExperts = flags.count("num-experts") > 0;
   for (const Flag &flag : all) {
     bool isLeftOut =
@@ -279,10 +281,9 @@ void MegatronReader::readSizes() {
   readVocabulary();
 }
 
-/// Megatron-LM pads the vocabulary so that tensor-parallel ranks hold equal
-/// parts.
+/// Megatron-LM may pad the vocabulary to `multiple`.
 void MegatronReader::readVocabulary() {
-  constexpr int64_t kDivisor = 128; // Megatron-LM's default.
+  constexpr int64_t kDivisor = 128; // Megatron-LM's default
   int64_t multiple =
       findNumber("make-vocab-size-divisible-by").value_or(kDivisor) *
       result.strategy.tp.ranks;
@@ -302,8 +303,8 @@ void MegatronReader::readRest() {
   if (format != flags.end() && format->second == Words{"hybrid"}) {
     result.precision = "fp8";
     used.insert({"fp8-format", "fp8-recipe"});
-    // dpc scales each tensor by its largest element; the default of Megatron-LM
-    // is delayed scaling.
+    // dpc scales each tensor by its largest element ("tensorwise"). By default,
+    // Megatron-LM uses delayed scaling.
     std::string recipe = has("fp8-recipe") ? word("fp8-recipe") : "delayed";
     if (recipe != "tensorwise")
       result.ignored.push_back("--fp8-recipe " + recipe);
@@ -336,7 +337,7 @@ Expected<Imported> readMegatron(const std::string &text, int64_t devices) {
            flag.first == "micro-batch-size";
   });
   if (!isMegatron)
-    return Error{"Megatron-LM's flags: none found, such as "
+    return Error{"Megatron-LM's flags: none found; expected for example "
                  "--tensor-model-parallel-size or --micro-batch-size"};
   return MegatronReader(words, std::move(flags), devices).read();
 }

@@ -31,8 +31,8 @@ void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest) {
   }
 }
 
-/// The axes with more than one rank, innermost first. Axes that are not in
-/// `named` follow in the default order; parts of dp ("dpi") are left out.
+/// Returns the axes with more than one rank, innermost first: the axes in
+/// `named`, then the others in the default order. Omits parts of dp ("dpi").
 static std::vector<std::string> orderOf(const Job &job,
                                         std::vector<std::string> named) {
   const Strategy &strategy = job.strategy;
@@ -61,8 +61,8 @@ Rule onlyIf(Rule rule, std::function<bool(const Job &)> when) {
   rule.holds = [holds = rule.holds, when](const Job &job) {
     return !when(job) || holds(job);
   };
-  rule.isOfJob = false; // `when` may depend on the strategy.
-  rule.key = {};        // Other jobs lack the rule.
+  rule.isOfJob = false; // `when` may depend on the strategy
+  rule.key = {};        // the rule does not check the key for all jobs
   return rule;
 }
 
@@ -80,7 +80,6 @@ Rule saying(Rule rule, const std::string &text) {
   return rule;
 }
 
-/// The rule that `key` has this value.
 template <typename Value>
 static Rule only(std::string text, Value StrategyNumbers::*key, Value value) {
   return {std::move(text),
@@ -91,7 +90,6 @@ static Rule only(std::string text, Value StrategyNumbers::*key, Value value) {
           }};
 }
 
-/// The rule that `degree` is 1. Other degrees take over its ranks.
 static Rule noRanksAlong(std::string text, int64_t StrategyNumbers::*degree) {
   return {std::move(text),
           [=](const Job &job) { return job.strategy.*degree == 1; },
@@ -122,8 +120,8 @@ Rule evenShares(const std::string &whose) {
 }
 
 Rule evenBatch(const std::string &whose) {
-  return {whose + " needs a global batch of dp times micro_batch times a whole "
-                  "number",
+  return {whose + " needs a global batch that is a multiple of dp times "
+                  "micro_batch",
           [](const Job &job) {
             return job.globalBatch % job.strategy.dp == 0 &&
                    job.localBatch() % job.microBatch() == 0;
@@ -172,7 +170,7 @@ Rule recomputes(const std::string &whose, const Words &known) {
       [=](const Strategy &s) {
         return known.count(cost::printValue(s.recompute)) > 0;
       },
-      [=](Strategy &s) { // Full recomputation takes the least memory.
+      [=](Strategy &s) { // prefers full recomputation: least memory
         s.recompute =
             known.count("full") ? cost::Recompute::Full : cost::Recompute::None;
       });
@@ -207,7 +205,7 @@ Rule zeros(const std::string &whose, const std::set<int64_t> &known) {
   return strategyRule(
       whose + " has these ZeRO stages: " + joined(known),
       [=](const Strategy &s) { return known.count(s.zero) > 0; },
-      [=](Strategy &s) { // The next known ZeRO stage, or the last one.
+      [=](Strategy &s) { // the next higher known stage, or the highest
         auto more = known.lower_bound(s.zero);
         s.zero = more == known.end() ? *known.rbegin() : *more;
       });
@@ -293,7 +291,7 @@ Rule wholeRounds(const std::string &whose) {
                    job.microBatches() % job.strategy.pp == 0;
           },
           [](Job &job) {
-            // Prefers smaller micro-batches to vpp=1.
+            // Tries all smaller micro-batches before vpp=1.
             Strategy &strategy = job.strategy;
             for (int64_t micro = job.microBatch() - 1; micro > 0; --micro)
               if (job.localBatch() % micro == 0 &&

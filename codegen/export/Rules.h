@@ -19,9 +19,9 @@ using Words = std::set<std::string>;
 Rule trainingOnly(const std::string &whose);
 Rule noGrid(const std::string &whose);
 Rule evenShares(const std::string &whose);
-/// The batch divides into whole micro-batches on every data-parallel rank.
+/// Every data-parallel rank has a whole number of micro-batches.
 Rule evenBatch(const std::string &whose);
-/// The ranks are in the default order, or in one of `orders`.
+/// The mesh axes are in the default order, or in one of `orders`.
 Rule usualPlacement(const std::string &whose, const Words &orders = {});
 Rule schedules(const std::string &whose, const Words &known);
 Rule recomputes(const std::string &whose, const Words &known);
@@ -41,30 +41,27 @@ Rule evenLayers(const std::string &whose);
 Rule wholeRounds(const std::string &whose);
 Rule precisions(const std::string &whose, const Words &known);
 
-/// A rule that reads only the strategy. `mend` always makes the rule hold.
+/// A rule that depends only on the strategy. `mend` always succeeds.
 Rule strategyRule(std::string text,
                   std::function<bool(const cost::Strategy &)> holds,
                   std::function<void(cost::Strategy &)> mend);
 
-/// Applies `rule` only to jobs for which `when` is true.
 Rule onlyIf(Rule rule, std::function<bool(const Job &)> when);
 
 /// Returns `rule` with a different text.
 Rule saying(Rule rule, const std::string &text);
 
-/// Reduces a degree to `rest`. Data parallelism takes the freed ranks if the
-/// batch divides over them, else tensor parallelism.
+/// Reduces a degree to `rest`. The freed ranks move to dp if dp then divides
+/// the batch, otherwise to tp.
 using StrategyNumbers = cost::StrategyKeys<cost::Always>;
 void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest);
 
-/// The largest divisor of `number` that is at most `most`.
 int64_t largestDivisor(int64_t number, int64_t most);
 
-/// Whether the axes of the mesh are in the order `order`, innermost axis first;
-/// "auto" is the default order. Axes with one rank are ignored.
+/// `order` lists axes, innermost first; "auto" is the default order. Axes with
+/// one rank are ignored.
 bool isPlacedAs(const Job &job, const std::string &order);
 
-/// The values in their order, with `separator` between them.
 template <typename Range>
 std::string joined(const Range &values, const char *separator = ", ") {
   std::ostringstream text;

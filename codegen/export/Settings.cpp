@@ -5,7 +5,7 @@
 
 namespace dpc::exports {
 
-/// The number without trailing zeros: 0.001, 65536.
+/// Formats a number without trailing zeros: 0.001, 65536.
 static std::string number(double value) {
   std::ostringstream text;
   text.precision(10);

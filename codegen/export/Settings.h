@@ -17,7 +17,6 @@ std::string notExpressed(const Job &job, const std::set<Setting> &expressed);
 /// Adds the text of notExpressed as a remark on the first file.
 void remarkOnSettings(Exported &exported, const Job &job,
                       const std::set<Setting> &expressed);
-/// The text of notExpressed as a comment line for a file, or "".
 std::string commentOnSettings(const Job &job,
                               const std::set<Setting> &expressed);
 

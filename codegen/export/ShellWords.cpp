@@ -37,8 +37,8 @@ static std::optional<int64_t> wholeNumber(const std::string &text) {
 
 namespace {
 
-/// Evaluates the text of $((...)): + - * / % of whole numbers and variables, by
-/// recursive descent. Other texts and overflows have no value.
+/// Evaluates the text inside $((...)) by recursive descent: + - * / % on
+/// integers and variables. Returns nullopt for any other text and on overflow.
 class Arithmetic {
 public:
   Arithmetic(std::string text, const Variables &variables)
@@ -117,7 +117,6 @@ std::optional<int64_t> Arithmetic::factor() {
 
 namespace {
 
-/// Splits a script into words.
 class Reader {
 public:
   std::vector<std::string> read(const std::string &script);
@@ -129,14 +128,14 @@ private:
   void add(std::string word);
   void addFilled(const std::string &text);
   std::string filled(std::string text) const;
-  /// Replaces the $ expression at `at`. Returns the position after it.
+  /// Replaces the $ expression at position `at` of `text` by its value. Returns
+  /// the position after the value.
   size_t fill(std::string &text, size_t at) const;
 };
 
 } // namespace
 
-/// The position of the brace that closes the ${ before `at`; npos if there is
-/// none or if the nesting is too deep.
+/// Returns npos if there is no closing brace or the nesting is too deep.
 static size_t closingBrace(const std::string &text, size_t at) {
   constexpr int kDeepest = 64;
   int depth = 1;
@@ -190,7 +189,7 @@ std::string Reader::filled(std::string text) const {
   return text;
 }
 
-/// Adds the words of `text`; splits it at spaces if it contains a flag.
+/// Adds `text` as one word, or split at spaces if it contains a flag.
 void Reader::addFilled(const std::string &text) {
   size_t flag = text.find("--");
   while (flag != std::string::npos && flag > 0 && !isSpace(text[flag - 1]))
@@ -213,7 +212,6 @@ void Reader::addFilled(const std::string &text) {
   }
 }
 
-/// Handles one word of the script: an assignment or a part of a command.
 void Reader::add(std::string word) {
   auto opens = std::ranges::count(word, '(');
   auto closes = std::ranges::count(word, ')');

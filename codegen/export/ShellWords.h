@@ -7,11 +7,11 @@
 
 namespace dpc::exports {
 
-/// The words of the commands in a bash script, which is not run. Understands
-/// comments, quotes, continued lines, arrays, assignments, ${NAME:-default},
-/// which can be nested, and $((sums of whole numbers)). Variables without a
-/// known value stay as they are written. A quoted word that contains flags is
-/// split.
+/// Returns the words of all commands in a bash script, without running the
+/// script. Understands comments, quotes, continued lines, arrays, assignments,
+/// ${NAME:-default} (also nested) and integer arithmetic in $((...)). Variables
+/// without a known value are left unchanged. A quoted word that contains flags
+/// is split.
 std::vector<std::string> shellWords(const std::string &script);
 
 } // namespace dpc::exports

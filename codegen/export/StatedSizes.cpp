@@ -5,7 +5,7 @@
 
 namespace dpc::exports {
 
-/// "24 layers", "a hidden size of 1024"
+/// Returns text such as "24 layers" or "a hidden size of 1024".
 static std::string described(int64_t ModelShape::*size, int64_t value) {
   if (size == &ModelShape::experts && value == 1)
     return "no experts";
@@ -27,11 +27,10 @@ static std::string described(int64_t ModelShape::*size, int64_t value) {
   return text.before + std::to_string(value) + text.after;
 }
 
-/// Whether `stated` may describe `model`.
 static bool agrees(const StatedSize &stated, const ModelShape &model) {
   int64_t actual = model.*stated.size;
   if (actual <= 0 || (stated.isOfTokens && model.kind == ModelKind::other))
-    return true; // The size is unknown or counted differently.
+    return true; // the size cannot be compared
   return actual == stated.value ||
          (actual > stated.value && actual <= stated.most);
 }

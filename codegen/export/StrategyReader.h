@@ -8,14 +8,12 @@
 
 namespace dpc::exports {
 
-/// Fills an Imported step by step. Keeps only the first error.
+/// Keeps only the first error.
 class StrategyReader {
 protected:
-  /// The largest accepted count of ranks, layers or samples. Products of three
-  /// such counts do not overflow.
+  /// The product of three accepted numbers does not overflow.
   static constexpr int64_t kMost = 1 << 20;
 
-  /// Every error begins with `prefix`.
   StrategyReader(std::string prefix, int64_t devices)
       : devices(devices), prefix(std::move(prefix)) {}
 
@@ -23,13 +21,13 @@ protected:
     if (error.empty())
       error = prefix + why;
   }
-  /// Sets these degrees, and chooses dp so that the strategy uses all devices.
+  /// Chooses dp so that the strategy uses all devices.
   void setDegrees(int64_t tp, int64_t pp, int64_t cp) {
     cost::Strategy &strategy = result.strategy;
     strategy.tp = tp;
     strategy.pp = pp;
     strategy.cp = cp;
-    // At least 1 after an error, too: later steps divide by it.
+    // dp is at least 1 even after an error, because later steps divide by dp.
     strategy.dp = std::max<int64_t>(1, devices / (tp * pp * cp));
     if (devices % (tp * pp * cp) != 0)
       fail("the product of tp=" + std::to_string(tp) +

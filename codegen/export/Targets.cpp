@@ -10,7 +10,7 @@ bool Job::hasUnevenStages() const {
          stageLayers.end();
 }
 
-/// Resets keys that have no effect or that contradict others.
+/// Resets keys of the strategy that have no effect or contradict other keys.
 static void normalize(cost::Strategy &strategy) {
   if (strategy.pp == 1) {
     strategy.vpp = 1;
@@ -35,15 +35,14 @@ static void normalize(cost::Strategy &strategy) {
     strategy.ep = 1;
 }
 
-/// The keys that the rules of every target check.
 static constexpr std::string_view kKeysOfAllTargets[] = {
     "dp",        "tp",          "pp",      "vpp",        "cp",
     "cp_kind",   "ep",          "sp",      "zero",       "hybrid_shard",
     "schedule",  "recompute",   "offload", "offload_to", "micro_batch",
     "placement", "batch_shares"};
 
-/// The first key of `job` that is not neutral although no rule is about it, as
-/// a broken rule. A target must not lose a key that its exporter does not know.
+/// Returns a broken rule for the first key that is not neutral and that no rule
+/// checks. This prevents an exporter from dropping a key that it does not know.
 static std::optional<Rule> brokenKey(const Job &job,
                                      const std::vector<Rule> &rules) {
   static const cost::Strategy neutral;
@@ -81,7 +80,7 @@ static bool isAccepted(const cost::Strategy &strategy) {
 Legality checkLegality(const Job &job, const std::vector<Rule> &rules) {
   Legality result;
   Job mended = job;
-  // Mending a rule may break an earlier one; the loop is bounded.
+  // Mending may break an earlier rule, so the number of attempts is bounded.
   for (size_t attempt = 0; attempt <= 2 * rules.size(); ++attempt) {
     std::optional<Rule> broken = firstBroken(mended, rules);
     if (!broken) {
@@ -96,7 +95,7 @@ Legality checkLegality(const Job &job, const std::vector<Rule> &rules) {
     if (!broken->mend || !broken->mend(mended))
       return result;
     normalize(mended.strategy);
-    // The stages of the new strategy are unknown.
+    // The division of layers into stages is unknown for the new strategy.
     mended.stageLayers.clear();
   }
   return result;

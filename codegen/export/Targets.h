@@ -1,6 +1,6 @@
 //===- Targets.h - Programs that exports are written for --------*- C++ -*-===//
 //
-// Each target is defined in a file of its own. The comment at the top of that
+// Each target is defined in a separate file. The comment at the top of that
 // file names the supported version of the target.
 //
 //===----------------------------------------------------------------------===//
@@ -24,34 +24,33 @@ struct Rule {
   std::function<bool(Job &)> mend;
   /// The rule depends on the model or the command line, not on the strategy.
   bool isOfJob = false;
-  /// The key of the strategy that this rule checks, unless the rules of all
-  /// targets check it.
+  /// The strategy key that this rule checks; empty if all targets check it.
   std::string_view key = {};
 };
 
 struct Legality {
   std::string rule;     ///< The text of the first broken rule; "" if all hold.
-  bool isOfJob = false; ///< No strategy satisfies the broken rule.
-  /// The mended strategy, which has the same number of ranks, if a
-  /// rule was broken and mending succeeded.
+  bool isOfJob = false; ///< no strategy satisfies the broken rule
+  /// The mended strategy, if a rule was broken and mending succeeded. It has
+  /// the same number of ranks.
   std::optional<cost::Strategy> nearest;
 
   bool ok() const { return rule.empty(); }
 };
 
-/// Checks `rules` in their order and mends the strategy until all hold. Keys
-/// that no rule checks must have their neutral values.
+/// Checks `rules` in order and mends the strategy until all rules hold. Keys
+/// that no rule checks must have neutral values.
 Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
 
-/// Whether all rules hold for `job` with `strategy`, on the assumption
-/// that stages may have any numbers of layers.
+/// Whether all rules hold for `job` with `strategy`. Assumes that stages may
+/// have any number of layers.
 bool isExpressible(const Job &job, const cost::Strategy &strategy,
                    const std::vector<Rule> &rules);
 
 using Rules = std::vector<Rule>;
 
 struct Target {
-  std::string_view name; ///< The value of --emit.
+  std::string_view name; ///< the value of --emit
   Rules (*rules)();
   /// Requires that all rules hold for `job`.
   Exported (*write)(const Job &job);

@@ -1,9 +1,8 @@
 //===- Torchtitan.cpp - A configuration of torchtitan ---------------------===//
 //
-// Writes one of two dialects: up to v0.2.2 TOML
-// (torchtitan/config/job_config.py), and since 0.3.0 Python
-// (torchtitan/config/configs.py), a function that adds the plan to the
-// configuration of any model.
+// Up to v0.2.2, torchtitan reads TOML (torchtitan/config/job_config.py). Since
+// 0.3.0 it reads Python (torchtitan/config/configs.py); the export is a
+// function that adds the plan to the configuration of any model.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -21,7 +20,6 @@ using cost::Strategy;
 
 static const char *const kWhose = "torchtitan";
 
-/// The number of data-parallel ranks over which parameters are sharded.
 static int64_t shardDegree(const Strategy &strategy) {
   if (strategy.zero < 2)
     return 1;
@@ -33,14 +31,13 @@ static void setFullSharding(Strategy &strategy) {
   strategy.hybridShard = 1;
 }
 
-/// With PyTorch's interleaved schedule, the number of micro-batches must divide
-/// into rounds of about one micro-batch per stage.
+/// PyTorch's interleaved schedule divides the micro-batches into max(1,
+/// micro-batches / pp) rounds of equal size.
 static bool hasWholeRounds(const Job &job) {
   int64_t rounds = std::max<int64_t>(1, job.microBatches() / job.strategy.pp);
   return job.strategy.vpp == 1 || job.microBatches() % rounds == 0;
 }
 
-/// The rules of FSDP for the other degrees.
 static Rules shardingRules() {
   return {
       strategyRule(
@@ -66,8 +63,8 @@ static Rules shardingRules() {
               s.ep = 1;
             setFullSharding(s);
           }),
-      {"torchtitan does not shard an expert: with tp > 1 ep is tp times a "
-       "divisor of dp that does not divide dp itself",
+      {"torchtitan does not shard an expert: with tp > 1, ep must be tp times "
+       "a divisor of dp and must not divide dp",
        [](const Job &job) {
          return job.strategy.ep == 1 || job.strategy.tp.ranks == 1 ||
                 !job.splitsEachExpert();
@@ -103,7 +100,6 @@ static Rules torchtitanRules() {
   return rules;
 }
 
-/// Additional rules of v0.2.2.
 static Rules tomlRules() {
   return {
       {"v0.2.2 has tensor parallelism with sequence parallelism only (sp=true)",
@@ -130,7 +126,6 @@ static std::string pipelineOf(const Strategy &strategy) {
 
 namespace {
 
-/// A setting, which both dialects have.
 struct KeyValue {
   const char *key;
   std::variant<int64_t, bool, double, std::string> value;
@@ -164,7 +159,8 @@ static std::vector<KeyValue> parallelismOf(const Job &job) {
   return settings;
 }
 
-/// [training]. A pipeline takes all samples of a rank at once.
+/// Returns the settings of [training]. With pipeline parallelism,
+/// local_batch_size is the whole batch of a rank, otherwise one micro-batch.
 static std::vector<KeyValue> trainingOf(const Job &job) {
   std::vector<KeyValue> settings = {
       {"local_batch_size",
@@ -182,7 +178,8 @@ static std::vector<KeyValue> trainingOf(const Job &job) {
   return settings;
 }
 
-/// [lr_scheduler], whose defaults are a warmup of 200 steps and a decay to 0.
+/// Returns the settings of [lr_scheduler]. By default, torchtitan warms up for
+/// 200 steps and decays the rate to 0.
 static std::vector<KeyValue> scheduleOf(const Job &job) {
   const RateSchedule &schedule = job.schedule;
   std::vector<KeyValue> settings = {{"warmup_steps", schedule.warmup}};
@@ -244,7 +241,6 @@ static void writeNumber(std::ostream &text, double number) {
     text << number;
 }
 
-/// Lines of Python, "key=value,".
 static std::string argumentsOf(const std::vector<KeyValue> &settings) {
   std::ostringstream text;
   text.precision(17);
@@ -263,7 +259,7 @@ static std::string argumentsOf(const std::vector<KeyValue> &settings) {
   return text.str();
 }
 
-/// The optimizer of all parameters, or "" if torchtitan lacks it.
+/// Returns "" if torchtitan does not have the optimizer.
 static std::string optimizerOf(const OptimizerChoice &optimizer) {
   if (optimizer.name != "adamw")
     return "";
@@ -334,8 +330,8 @@ static Exported writeTorchtitan(const Job &job) {
   remarkOnSettings(result, job, expressedOf(job));
   if (job.hasUnevenStages())
     result.remarks.emplace_back(
-        "torchtitan: stages get equal numbers of layers, unlike the stages of "
-        "the plan");
+        "torchtitan: all stages get the same number of layers, but the plan "
+        "has uneven stages");
   return result;
 }
 

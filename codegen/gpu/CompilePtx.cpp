@@ -28,8 +28,7 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// A low version that old drivers accept; it has all instructions that kernels
-/// use.
+/// A PTX version that old drivers accept.
 static constexpr const char *kPtxVersion = "+ptx80";
 
 bool checkTargetGpu(llvm::StringRef name, std::string &error) {
@@ -51,12 +50,7 @@ static void initializeNvptx() {
   });
 }
 
-//===----------------------------------------------------------------------===//
-// Functions of libdevice
-//===----------------------------------------------------------------------===//
-
-/// The libdevice function that computes `op`, or "" if the device has
-/// instructions for it.
+/// Returns "" if the device has instructions for `op`.
 static std::string deviceFunction(Operation *op) {
   auto name = llvm::StringSwitch<std::string>(op->getName().getStringRef())
                   .Case("math.exp", "exp")
@@ -73,7 +67,7 @@ static std::string deviceFunction(Operation *op) {
   return "__nv_" + name + (op->getResult(0).getType().isF32() ? "f" : "");
 }
 
-/// Replaces math ops by calls; returns whether there are any.
+/// Returns whether any op was replaced by a call.
 static bool callDeviceFunctions(ModuleOp module) {
   bool any = false;
   module.walk([&](Operation *op) {
@@ -97,7 +91,6 @@ static bool callDeviceFunctions(ModuleOp module) {
   return any;
 }
 
-/// The path of the toolkit's library, or "".
 static std::string findLibdevice() {
   std::vector<std::string> roots;
   for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
@@ -131,17 +124,12 @@ static std::string linkLibdevice(llvm::Module &module) {
   if (llvm::Linker::linkModules(module, std::move(library),
                                 llvm::Linker::LinkOnlyNeeded))
     return path + ": cannot be linked";
-  // Divisions and roots are exact, and denormals are kept.
+  // Keeps denormals and makes divisions and square roots exact.
   module.addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", uint32_t(0));
   return "";
 }
 
-//===----------------------------------------------------------------------===//
-// Compilation
-//===----------------------------------------------------------------------===//
-
-/// Removes the marks of functions that need more registers, and returns their
-/// names.
+/// Removes the attribute kKeepsManyValues; returns the functions that had it.
 static std::set<std::string> takeMarks(ModuleOp module) {
   std::set<std::string> names;
   for (auto function : module.getOps<func::FuncOp>())
@@ -150,9 +138,8 @@ static std::set<std::string> takeMarks(ModuleOp module) {
   return names;
 }
 
-/// The number of threads of a multiprocessor that gives each thread 64
-/// registers. Each quarter of the multiprocessor has 16,384 registers and runs
-/// eight of these warps, which keep enough loads in flight.
+/// The number of threads that run on a multiprocessor at once. Each thread has
+/// 64 of the 65,536 registers, and 32 warps keep enough loads in flight.
 constexpr int64_t kThreadsOfSm = 1024;
 
 static void markKernels(llvm::Module &module,

@@ -11,18 +11,18 @@
 
 namespace dpc::codegen {
 
-/// Whether kernels can be compiled for `name`. Accepted are the tested targets,
-/// "sm_80" and "sm_90". On failure, `error` is the message.
+/// Whether kernels can be compiled for `name`, which must be a tested GPU:
+/// "sm_80" or "sm_90". Sets `error` on failure.
 bool checkTargetGpu(llvm::StringRef name, std::string &error);
 
-/// A unit attribute of functions that keep many values in registers. The
-/// assembler gives these functions more registers, so that no value is spilled.
+/// A unit attribute of functions that keep many values in registers. With it,
+/// the assembler assigns enough registers to avoid spills.
 inline constexpr llvm::StringLiteral kKeepsManyValues = "dpc.keeps_many_values";
 
 /// Lowers `module` (func, scf, arith, math and llvm ops; consumed) and writes
 /// PTX for `targetGpu` to `path`. The functions named in `launches` become
-/// kernels. Reads libdevice of the CUDA toolkit only if a kernel needs a math
-/// function that has no code here. Fails with a diagnostic on the module.
+/// kernels. Reads libdevice from the CUDA toolkit only if a kernel needs a math
+/// function that dpc does not implement. Fails with a diagnostic on the module.
 llvm::LogicalResult
 compileToPtx(mlir::ModuleOp module, const std::string &targetGpu,
              const std::map<std::string, rt::KernelLaunch> &launches,

@@ -53,7 +53,7 @@ Values EmulatedThreads::partsOf(ArrayRef<Type> types, const ThreadBody &body) {
   return arrays;
 }
 
-/// Combines in the same order as the shuffles of PTX.
+/// Combines values in the same order as the shuffles of PTX.
 Values EmulatedThreads::combineParts(Values arrays, ArrayRef<Type> types,
                                      const Combine &combine) {
   if (team.shape.threads == 1)

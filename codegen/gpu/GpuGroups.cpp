@@ -1,11 +1,11 @@
 //===- GpuGroups.cpp - One grid for many tensors --------------------------===//
 //
-// The tensors of a group (KernelSpec::groupSizes) are cut into chunks of one
-// size, and each block computes one chunk. Tensor i begins at block
-// `firsts[i]`, after the chunks of the tensors before it. A block finds its
-// tensor by bisection: log2(tensors) comparisons with constants, which are
-// uniform in the block. It then needs the pointers among the parameters and the
-// bounds of its chunk.
+// The tensors of a group (KernelSpec::groupSizes) are divided into chunks of
+// equal size, and each block computes one chunk. The chunks of tensor i start
+// at block `firsts[i]`. A block finds its tensor by bisection: log2(tensors)
+// comparisons with constants, which give the same result in all threads of the
+// block. The block then selects the pointers of this tensor among the
+// parameters.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/gpu/GpuKernel.h"
@@ -19,8 +19,8 @@ namespace dpc::codegen {
 
 static bool isScalar(Value value) { return shapeOf(value).empty(); }
 
-/// Chooses enough blocks to keep any device busy, with enough work in each to
-/// be worth the search for its tensor.
+/// Chunks give enough blocks for any device, and enough work per block to
+/// outweigh the search for its tensor.
 static int64_t chunkOf(ArrayRef<int64_t> sizes) {
   constexpr int64_t least = 4096, most = 65536, blocks = 4096;
   int64_t even =
@@ -28,8 +28,8 @@ static int64_t chunkOf(ArrayRef<int64_t> sizes) {
   return std::clamp(even, least, most);
 }
 
-/// The arguments are the scalars of all tensors, then the operands and results
-/// of each; see lowerGroup().
+/// The arguments are the scalars, which all tensors share, then the operands
+/// and results of each tensor (see lowerGroup).
 func::FuncOp createGroupFunction(ElementEmitter &b, const std::string &name) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   size_t numScalars = llvm::count_if(b.spec.op.getInputs(), isScalar);
@@ -45,8 +45,8 @@ func::FuncOp createGroupFunction(ElementEmitter &b, const std::string &name) {
 
 using MemberValues = llvm::function_ref<Values(size_t)>;
 
-/// Returns `values(member)` for the member, between `low` and `high`, to which
-/// block `number` belongs.
+/// Returns `values(member)`, where `member` is the tensor that block `number`
+/// computes (low <= member < high).
 static Values ofMember(KernelBuilder &b, Value number, ArrayRef<int64_t> firsts,
                        size_t low, size_t high, MemberValues values) {
   if (high - low == 1)
@@ -67,7 +67,7 @@ static Values ofMember(KernelBuilder &b, Value number, ArrayRef<int64_t> firsts,
 }
 
 /// Binds operands and results to the chunk of block `number`. Returns the
-/// number of elements to the end of the tensor.
+/// number of elements from the start of the chunk to the end of the tensor.
 static Value bindChunk(GpuKernel &k, Value number, ArrayRef<int64_t> firsts,
                        int64_t chunk) {
   ElementEmitter &b = k.b;

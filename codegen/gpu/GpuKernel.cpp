@@ -43,10 +43,11 @@ void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
        {blocks, shape.threads * shape.perBlock, k.threads.team.sharedBytes}});
 }
 
-/// If several lines are read and written at once, the assembler spills
-/// registers in order to run more threads than memory bandwidth needs.
-/// Functions of libdevice (sin, pow) use more registers, so kernels with them
-/// are left to the assembler.
+/// Marks the current function with kKeepsManyValues. Without the mark, the
+/// assembler spills registers of functions that access several lines at once,
+/// in order to run more threads than memory bandwidth needs. Functions with
+/// sin, cos, pow or f64 need more registers than the mark provides, so they are
+/// not marked.
 void keepValues(GpuKernel &k) {
   bool isLong = llvm::any_of(k.b.body(), [](Operation &op) {
     auto unary = dyn_cast<UnaryOp>(op);
@@ -84,7 +85,6 @@ struct Touch {
 
 } // namespace
 
-/// Whether a pointer is read or written.
 static Touch touchOf(Value pointer) {
   Touch touch;
   for (Operation *user : pointer.getUsers()) {
@@ -101,8 +101,8 @@ static Touch touchOf(Value pointer) {
   return touch;
 }
 
-/// Removes the parameters of results and scratch memory that a stage does not
-/// access. The plan then states exactly what the stage writes.
+/// Removes the parameters for results and scratch memory that a stage does not
+/// access, so that the plan lists exactly the buffers that the stage writes.
 static void dropUntouched(const KernelSpec &spec, bool hasScratch,
                           func::FuncOp impl, KernelStage &stage) {
   unsigned numInputs = spec.inputs.size();
@@ -113,7 +113,7 @@ static void dropUntouched(const KernelSpec &spec, bool hasScratch,
     int64_t alias = isOutput ? spec.aliases[i - numInputs] : -1;
     Touch touch = touchOf(impl.getArgument(alias >= 0 ? alias : i));
     bool isWritten = i >= numInputs && touch.writes;
-    // If an aliased result is read, it is among the operands.
+    // An aliased result is read through the parameter of its operand.
     bool isRead = i < numInputs || (alias < 0 && touch.reads);
     if (!isRead && !isWritten) {
       dropped.set(i);

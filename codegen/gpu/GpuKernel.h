@@ -7,10 +7,10 @@
 //   columns of a row or on one part of a reduction. Teams do not communicate. A
 //   team is a block, one of several warps (32 threads) of a block, or a thread.
 // * Code emitted for a team is *uniform*: all its threads compute the same
-//   values. It loads but does not store.
+//   values. Uniform code loads but does not store.
 // * A *phase* is code in which the threads of a team differ. After a phase, the
-//   whole team may read what the phase stored. Values leave a phase only
-//   through a fold.
+//   whole team may read the memory that the phase stored to. Values leave a
+//   phase only through a fold.
 // * A *fold* is a phase in which each thread accumulates some iterations of a
 //   loop. The team then combines the values of its threads, in an order that
 //   depends only on the sizes. The result is uniform.
@@ -23,14 +23,14 @@
 // * Emulation, for tests without a GPU: One function, with the ABI of kernels
 //   for CPUs, loops over blocks and teams. A phase is a loop over threads. A
 //   fold stores the value of each thread in an array and combines the array in
-//   the same order.
+//   the same order as PTX.
 //
 // Threads compute vectors of `width` adjacent elements. LLVM merges their loads
 // and stores into accesses of 16 bytes where the alignment allows it. Adjacent
 // threads take adjacent vectors.
 //
 // Invariants:
-// * There are no atomics: each run combines in the same order.
+// * There are no atomics, so each run combines values in the same order.
 // * A team does not read what other teams of its stage store.
 // * A stage writes each element once, unless the same team writes it again.
 //
@@ -45,17 +45,16 @@
 
 namespace dpc::codegen {
 
-/// A kernel whose stages are being emitted, in the order of their launches.
 struct GpuKernel {
   ElementEmitter &b;
   GpuThreads &threads;
   EmittedKernel result;
   std::vector<mlir::func::FuncOp> functions; ///< of `result.stages`
-  /// Results that earlier stages stored and later stages read.
+  /// The results that earlier stages stored and that later stages read.
   SmallVector<unsigned> storedResults;
 };
 
-/// Elements of `type` in scratch memory, from byte `offset` on.
+/// A part of the scratch memory: elements of `type`, starting at byte `offset`.
 struct Scratch {
   int64_t offset = 0;
   Type type;
@@ -64,26 +63,24 @@ Value loadScratch(ElementEmitter &b, const Scratch &part, Value position);
 void storeScratch(ElementEmitter &b, Value value, const Scratch &part,
                   Value position);
 
-/// Emits all stages of a kernel.
 EmittedKernel emitForGpu(ElementEmitter &b);
 
-/// Emits a stage of `teams` teams; the argument of `body` is the number of the
-/// team.
+/// Emits a stage. The argument of `body` is the index of the team.
 void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
                const LoopBody &body);
-/// Tells the assembler to give the threads of this stage more registers.
+/// Asks the assembler for more registers per thread in this stage.
 void keepValues(GpuKernel &k);
 
-/// Stages whose threads divide the elements of a nest (GpuNests.cpp).
+/// In GpuNests.cpp:
 void emitElementwiseStage(GpuKernel &k, ArrayRef<unsigned> results);
 void emitFillStage(GpuKernel &k, unsigned result, double value);
 
-/// The stage of a kernel for a group of tensors (GpuGroups.cpp).
+/// In GpuGroups.cpp:
 mlir::func::FuncOp createGroupFunction(ElementEmitter &b,
                                        const std::string &name);
 void emitGroupStage(GpuKernel &k);
 
-/// Stages of row ops and of reductions (GpuReductions.cpp).
+/// In GpuReductions.cpp:
 void emitRowStages(GpuKernel &k, Operation *rowOp);
 void emitReductionStages(GpuKernel &k);
 

@@ -1,11 +1,10 @@
 //===- GpuNests.cpp - Elementwise stages ----------------------------------===//
 //
-// A nest becomes a sequence of vectors. Loops that all accesses advance through
-// linearly are merged; divisions find the indices of the others. Adjacent
-// threads take adjacent vectors. A nest that reads along one dimension and
-// writes along another is cut into tiles, one for each block. So the part of a
-// cache line that one warp does not use is soon read by another warp of the
-// block.
+// Threads compute a nest in vectors; adjacent threads take adjacent vectors.
+// Two loops are merged if every access is linear over both; divisions find the
+// indices of all other loops. A nest that reads along one dimension and writes
+// along another is divided into tiles, one per block. If a warp uses only a
+// part of a cache line, another warp of the block soon reads the other parts.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/gpu/GpuKernel.h"
@@ -52,8 +51,7 @@ void emitFillStage(GpuKernel &k, unsigned number, double value) {
   });
 }
 
-/// Distributes the numbers from `begin` to `end` over the threads of all
-/// blocks.
+/// Emits a loop whose iterations are divided among all threads of all blocks.
 static void gridLoop(KernelBuilder &b, const GridThread &grid, int64_t begin,
                      int64_t end, const LoopBody &body) {
   if (begin >= end)
@@ -67,9 +65,9 @@ static void gridLoop(KernelBuilder &b, const GridThread &grid, int64_t begin,
   b.stepLoop(first, constantI64(b, end), threads, body);
 }
 
-/// Calls `body` for all indices of a box of `sizes`, in vectors of `width`
-/// along its last dimension larger than 1. If mergesNext[d], dimensions d and d
-/// + 1 are one loop.
+/// Calls `body` for all indices of a box with `sizes`, in vectors of `width`
+/// elements along the last dimension larger than 1. If mergesNext[d], one loop
+/// runs over dimensions d and d + 1.
 static void emitVectors(ElementEmitter &b, GpuThreads &threads,
                         ArrayRef<int64_t> sizes, ArrayRef<bool> mergesNext,
                         int64_t width,
@@ -77,8 +75,7 @@ static void emitVectors(ElementEmitter &b, GpuThreads &threads,
   int64_t rank = sizes.size(), last = rank - 1;
   while (last > 0 && sizes[last] == 1)
     --last;
-  // The sizes of the merged loops, and for each merged loop the dimension whose
-  // variable it becomes.
+  // The sizes of the merged loops, and the dimensions that get their variables.
   SmallVector<int64_t> groups, owners;
   int64_t pending = 1;
   for (int64_t d = 0; d <= last; ++d) {
@@ -122,7 +119,6 @@ static void emitVectors(ElementEmitter &b, GpuThreads &threads,
            [&](Value number) { emitAt(number, 1); });
 }
 
-/// Each block takes a tile of two dimensions.
 static void emitTiles(KernelBuilder &b, const GridThread &grid,
                       ArrayRef<int64_t> sizes, int64_t crossed,
                       const std::function<void(ArrayRef<Index>)> &body) {
@@ -130,7 +126,8 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
   auto tilesOf = [&](int64_t d) {
     return llvm::divideCeilSigned(sizes[d], kTile);
   };
-  // The dimensions outside the tile, and the tiles of the two dimensions.
+  // `outer` contains the sizes of the untiled dimensions, which are listed in
+  // `places`, then the numbers of tiles along the two tiled dimensions.
   SmallVector<int64_t> outer, places;
   for (int64_t d = 0; d < last; ++d)
     if (d != crossed) {
@@ -160,7 +157,8 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
       Index i = b.space.loop(b.space.push(kTile, own));
       indices[crossed] = LoopSpace::add(
           &b, LoopSpace::scale(&b, parts[parts.size() - 2], kTile), i);
-      b.openScope(); // the loop of the next step has the same number
+      // Forgets elements after each step, because all steps use the same loop.
+      b.openScope();
       inside(indices[last], sizes[last], [&] {
         inside(indices[crossed], sizes[crossed], [&] { body(indices); });
       });
@@ -184,8 +182,8 @@ void GpuThreads::nest(const Nest &nest, const ElementsBody &elements) {
   };
   if (crossed >= 0 && sizes[crossed] >= kTile && sizes.back() >= kTile)
     return emitTiles(b, grid, sizes, crossed, body);
-  // If the nest is one line, a remainder shorter than a vector is allowed at
-  // its end.
+  // The number of iterations of the innermost merged loop. The vector width
+  // divides it, unless all loops are merged; then single elements come last.
   int64_t line = llvm::product_of(sizes);
   for (int64_t d = 0, e = sizes.size(); d + 1 < e; ++d)
     if (sizes[d] != 1 && !(merges[d] && sizes[d + 1] != 1))

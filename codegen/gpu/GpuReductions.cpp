@@ -12,12 +12,8 @@ static int64_t countOf(Value value) {
   return tensorType(value).getNumElements();
 }
 
-//===----------------------------------------------------------------------===//
-// Rows, and reductions over them
-//===----------------------------------------------------------------------===//
-
-/// The reductions of a norm's gradient that the kernel yields: dscale = sum of
-/// dy h and dbias = sum of dy over the rows, with h = (x - mean) rstd.
+/// Returns the sums over rows that the kernel yields for the gradient of a
+/// norm: dscale = sum(dy h) and dbias = sum(dy), with h = (x - mean) rstd.
 static std::optional<SplitReduction> columnReduction(ElementEmitter &b,
                                                      NormGradOp op) {
   SplitReduction reduction;
@@ -91,11 +87,6 @@ static SplitReduction reductionOf(ElementEmitter &b, ReduceOp op,
   return reduction;
 }
 
-//===----------------------------------------------------------------------===//
-// Sums of squares
-//===----------------------------------------------------------------------===//
-
-/// The number of teams for each input of a sum of squares.
 static SmallVector<int64_t> squareTeams(SumSquaresOp op) {
   constexpr int64_t kShare = kBlock * 32, kMost = 1024;
   SmallVector<int64_t> teams;
@@ -105,7 +96,6 @@ static SmallVector<int64_t> squareTeams(SumSquaresOp op) {
   return teams;
 }
 
-/// The sum of the squares of the elements that part `part` covers of one input.
 static Value squaresOf(GpuKernel &k, Value input, Value part, int64_t parts) {
   ElementEmitter &b = k.b;
   GpuThreads &threads = k.threads;
@@ -148,7 +138,7 @@ static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
       Value part = subI(b, number, begin);
       Value own = cmp(b, IntPredicate::ult, part, count);
       b.when(own, [&, input = input, count = count] {
-        // A team runs only one of these branches.
+        // A team runs one branch, so all branches use the same shared memory.
         threads.team.sharedBytes = 0;
         Value sum = squaresOf(k, input, part, count);
         b.loops->once([&] { storeScratch(b, sum, parts, number); });
@@ -175,12 +165,6 @@ static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
   });
 }
 
-//===----------------------------------------------------------------------===//
-// The gradient of an embedding
-//===----------------------------------------------------------------------===//
-
-/// The row of the table that the id at `position` selects, and whether this
-/// shard contains that row.
 static std::pair<Value, Value> rowOfId(ElementEmitter &b, EmbeddingGradOp op,
                                        Value position, Indices &indices) {
   b.pushDims(position, shapeOf(op.getIds()), indices);
@@ -227,7 +211,7 @@ static void emitEmbeddingLinks(GpuKernel &k, EmbeddingGradOp op,
   });
 }
 
-/// Carries values through `body` while the last one is below `limit`.
+/// Emits a loop that ends when the last carried value reaches `limit`.
 static Values whileBelow(ImplicitLocOpBuilder &b, int64_t limit,
                          ValueRange init,
                          llvm::function_ref<Values(ValueRange)> body) {
@@ -252,7 +236,7 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   int64_t width = vectorWidth(b.spec, columns);
   TeamShape shape = teamFor(columns, width);
   Type type = computeTypeOf(op.getDy());
-  // Adds the rows from `position` on, for a vector of columns.
+  // Adds the row at `position` and all rows linked after it.
   auto walk = [&](Value position, const Index &column) {
     Values state(width, b.math.constant(type, 0));
     state.push_back(position);
@@ -277,7 +261,7 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   emitStage(k, count, shape, [&](Value own) {
     Indices indices;
     Value row = rowOfId(b, op, own, indices).first;
-    // The other positions of this id have no columns to compute.
+    // Only the first position of an id has columns to compute.
     Value isFirst = cmp(b, IntPredicate::ne, loadScratch(b, first, own), 0);
     Value vectors =
         select(b, isFirst, constantI64(b, columns / width), constantI64(b, 0));
@@ -296,10 +280,10 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   });
 }
 
-// Rows with the same id are added in the order of their positions, without
-// atomics. The first stage links each position to the next position with the
-// same id and marks the first position of each id. In the second stage, the
-// team of each first position follows the links.
+// Adds rows with the same id in the order of their positions, without atomics.
+// The first stage links each position to the next position with the same id,
+// and marks the first position of each id. In the second stage, one team per
+// first position follows the links.
 static void emitEmbeddingStages(GpuKernel &k, EmbeddingGradOp op,
                                 unsigned number, int64_t offset) {
   int64_t count = countOf(op.getIds());
@@ -312,10 +296,6 @@ static void emitEmbeddingStages(GpuKernel &k, EmbeddingGradOp op,
   emitEmbeddingLinks(k, op, next, first);
   emitEmbeddingWalk(k, op, number, next, first);
 }
-
-//===----------------------------------------------------------------------===//
-// All of a kernel's results
-//===----------------------------------------------------------------------===//
 
 /// Emits elementwise results first, so that reductions read them from memory.
 void emitReductionStages(GpuKernel &k) {

@@ -8,7 +8,7 @@ using namespace mlir;
 namespace dpc::codegen {
 
 TeamShape teamFor(int64_t size, int64_t width) {
-  // The threads of a block share its registers.
+  // With more threads per block, each thread has fewer registers.
   constexpr int64_t kMaxThreads = 512;
   int64_t vectors = std::max<int64_t>(1, llvm::divideCeilSigned(size, width));
   if (vectors <= kWarp)
@@ -21,7 +21,7 @@ TeamShape teamFor(int64_t size, int64_t width) {
 int64_t vectorWidth(const KernelSpec &spec, int64_t size) {
   KernelOp kernel = spec.op;
   for (Operation &op : kernel.getBody().front())
-    if (isa<MaxPoolOp, MaxPoolGradOp>(op)) // each element reads its own window
+    if (isa<MaxPoolOp, MaxPoolGradOp>(op)) // elements read different windows
       return 1;
   int64_t floats = 16, integers = 16;
   for (Type type :
@@ -35,7 +35,8 @@ int64_t vectorWidth(const KernelSpec &spec, int64_t size) {
         isa<FloatType>(tensor.getElementType()) ? floats : integers;
     least = std::min(least, bytes);
   }
-  // Masks and ids do not limit the width, since they have few bytes.
+  // The narrowest floats decide the width; integers (masks, ids) decide it only
+  // if there are no floats.
   int64_t width = 16 / (floats < 16 ? floats : integers);
   return std::gcd(std::min<int64_t>(width, 8), size);
 }
@@ -44,10 +45,6 @@ std::unique_ptr<GpuThreads> GpuThreads::create(ElementEmitter &b) {
   return b.target == KernelTarget::ptx ? createPtxThreads(b)
                                        : createEmulatedThreads(b);
 }
-
-//===----------------------------------------------------------------------===//
-// Phases and folds
-//===----------------------------------------------------------------------===//
 
 void GpuThreads::barrier() {
   team.needsBarrier = team.hasStored = false;
@@ -107,10 +104,6 @@ Values GpuThreads::fold(ArrayRef<Type> types, const Combine &combine,
   return combineParts(std::move(parts), types, combine);
 }
 
-//===----------------------------------------------------------------------===//
-// Loops over a row
-//===----------------------------------------------------------------------===//
-
 void GpuThreads::storeTogether(const std::function<void()> &body) {
   std::vector<KeptStore> stores, *outer = std::exchange(kept, &stores);
   body();
@@ -154,7 +147,7 @@ Values GpuThreads::threadColumns(Value thread, int64_t size, Value limit,
                  });
   if (!limit)
     return carried;
-  // The remainder is shorter than a vector.
+  // The last columns, fewer than a vector, are computed one by one.
   Value rest = addI(b, mulI(b, vectors, factor), thread);
   return b.stepLoop(
       rest, upper, team.shape.threads, carried,

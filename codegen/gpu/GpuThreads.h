@@ -10,11 +10,13 @@
 
 namespace dpc::codegen {
 
-/// Threads of a warp, which exchange values without memory.
+/// The number of threads in a warp. They exchange values without memory.
 inline constexpr int64_t kWarp = 32;
-/// Threads of a block that runs an elementwise stage or several small teams.
+/// The number of threads in a block that runs an elementwise stage or several
+/// small teams.
 inline constexpr int64_t kBlock = 256;
-/// More blocks than any device runs at once; larger elementwise stages loop.
+/// The maximum number of blocks of an elementwise stage, more than any device
+/// runs at once. Larger stages loop.
 inline constexpr int64_t kMaxBlocks = 2048;
 
 /// The threads that work together on one row, or on one part of a reduction.
@@ -26,26 +28,24 @@ struct TeamShape {
 /// The largest team for `size` elements in which no thread is idle.
 TeamShape teamFor(int64_t size, int64_t width);
 
-/// The number of elements of a vector; it divides `size`.
+/// Returns the number of elements per vector, which divides `size`.
 int64_t vectorWidth(const KernelSpec &spec, int64_t size);
 
-/// The team for which a stage is emitted.
 struct Team {
   TeamShape shape;
-  int64_t sharedBytes = 0; ///< shared memory of the block that folds use
+  int64_t sharedBytes = 0; ///< bytes per block, for folds
   bool inPhase = false;
-  bool hasStored = false;    ///< since the last barrier
-  bool needsBarrier = false; ///< before the team reads memory
+  bool hasStored = false;    ///< a thread stored since the last barrier
+  bool needsBarrier = false; ///< the next load needs a barrier first
 };
 
-/// The thread of an elementwise stage; its teams are blocks.
+/// A thread of an elementwise stage. Each team of this stage is a block.
 struct GridThread {
   Value team, thread;
   int64_t teams = 0;
 };
 
-/// Emits the code of the threads in a team. The virtual functions differ
-/// between PTX and its emulation.
+/// The virtual functions differ between PTX and its emulation.
 class GpuThreads : public LoopTarget {
 public:
   using ThreadBody = std::function<Values(Value)>;
@@ -63,18 +63,16 @@ public:
   bool keepsStore(Value scalar, const MemoryRef &memory,
                   ArrayRef<Index> indices) override;
 
-  /// Emits code in which threads differ; the argument of `body` is the thread's
-  /// number.
+  /// Emits code in which threads differ; the argument of `body` is their index.
   void phase(const LoopBody &body);
-  /// A phase in which each thread computes values, which are then combined.
+  /// Emits a phase that combines the values computed by the threads.
   Values fold(ArrayRef<Type> types, const Combine &combine,
               const ThreadBody &body);
-  /// Visits the columns of a row that belong to the thread, in vectors.
+  /// Visits the columns of a row that belong to `thread`, in vectors.
   Values threadColumns(Value thread, int64_t size, Value limit, ValueRange init,
                        const ColumnBody &body);
   /// Emits the stores of `body` after all of its computations.
   void storeTogether(const std::function<void()> &body);
-  /// Calls `body` in each team of the stage.
   virtual void forTeams(int64_t teams, const LoopBody &body) = 0;
 
   Team team;
@@ -87,8 +85,8 @@ protected:
   virtual void inFirstThread(const std::function<void()> &body) = 0;
   /// Makes the stores of each thread visible to the team.
   virtual void synchronize() = 0;
-  /// For each type, the value of `body` in each thread: one SSA value in PTX,
-  /// an array in the emulation.
+  /// Returns, for each type, the value of `body` in each thread: one SSA value
+  /// in PTX, an array in the emulation.
   virtual Values partsOf(ArrayRef<Type> types, const ThreadBody &body) = 0;
   virtual Values combineParts(Values parts, ArrayRef<Type> types,
                               const Combine &combine) = 0;

@@ -31,7 +31,7 @@ private:
   Values combineParts(Values values, ArrayRef<Type>,
                       const Combine &combine) override;
 
-  Value thread; ///< its number in the team
+  Value thread;
 };
 
 } // namespace
@@ -76,7 +76,7 @@ void PtxThreads::synchronize() {
               constantI32(b, 0));
 }
 
-/// The value of the thread whose number differs only in the bit `distance`.
+/// Returns `value` of the thread whose index differs only in bit `distance`.
 static Value shuffle(KernelBuilder &b, Value value, int64_t distance) {
   Type type = value.getType(), i32 = b.getI32Type();
   unsigned width = type.getIntOrFloatBitWidth();
@@ -102,7 +102,6 @@ static Value shuffle(KernelBuilder &b, Value value, int64_t distance) {
   return type == bits ? value : bitcast(b, type, value);
 }
 
-/// The shared memory of a block; the launch sets its size.
 static Value sharedMemory(KernelBuilder &b) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 3);
   auto module = b.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
@@ -117,9 +116,9 @@ static Value sharedMemory(KernelBuilder &b) {
   return LLVM::AddressOfOp::create(b, pointer, kSharedMemory);
 }
 
-/// Shuffles combine the values of each warp. Then every thread combines the
-/// results of the warps in the same order. One barrier suffices, because each
-/// fold of a stage has its own part of shared memory.
+/// Combines the values of each warp by shuffles. Then every thread combines the
+/// results of all warps in the same order. One barrier suffices, because each
+/// fold of a stage has a separate part of shared memory.
 Values PtxThreads::combineParts(Values values, ArrayRef<Type>,
                                 const Combine &combine) {
   if (team.shape.threads == 1)

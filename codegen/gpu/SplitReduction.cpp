@@ -8,18 +8,16 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// The number of teams that keeps a device busy.
+/// The number of teams that keeps any device busy.
 static constexpr int64_t kBusy = 512;
-/// The minimal number of elements per part for each thread of a team, or of
-/// rows for a thread that computes columns.
+/// The minimum number of elements that each thread of a team adds per part. If
+/// threads compute columns, the minimum number of rows per part.
 static constexpr int64_t kLeast = 16;
 
-/// The maximal number of columns of a thread.
 static constexpr int64_t kMostColumns = 4;
 
 using llvm::divideCeilSigned;
 
-/// The threads for `count` vectors of columns.
 static TeamShape columnTeam(int64_t count) {
   if (count <= kWarp)
     return {kWarp, kBlock / kWarp};
@@ -39,9 +37,9 @@ void planReduction(GpuKernel &k, SplitReduction &reduction) {
                         : vectorWidth(k.b.spec, reduction.shape.back());
   if (reduction.dims.empty())
     reduction.width = 1;
-  // Each column of a thread takes a register, and more if several rows are in
-  // flight; with 8 columns the assembler spills. 4 columns of 16 bits still
-  // make a warp read whole cache lines.
+  // A thread needs a register per column, and more if several rows are in
+  // flight; with 8 columns, the assembler spills. With 4 columns of 16 bits, a
+  // warp still reads whole cache lines.
   if (!reduction.alongRows())
     reduction.width = std::min<int64_t>(reduction.width, kMostColumns);
   int64_t teams = std::max<int64_t>(1, reduction.kept), least = kLeast * kBlock;
@@ -83,7 +81,7 @@ static Indices indicesOf(const SplitReduction &reduction, ArrayRef<Index> kept,
   return indices;
 }
 
-/// Stores one value for each term: the result at `kept`, or its part `part`.
+/// Stores results, or their parts in scratch memory, one value per term.
 static void storeResults(ElementEmitter &b, const SplitReduction &reduction,
                          ValueRange values, ArrayRef<Index> kept, Value number,
                          Value part) {
@@ -127,7 +125,6 @@ static SmallVector<Type> typesOf(const SplitReduction &reduction) {
   return types;
 }
 
-/// The bounds of part number `part`.
 static std::pair<Value, Value>
 boundsOf(KernelBuilder &b, const SplitReduction &reduction, Value part) {
   Value length = constantI64(b, reduction.length);
@@ -138,7 +135,7 @@ boundsOf(KernelBuilder &b, const SplitReduction &reduction, Value part) {
   return {begin, end};
 }
 
-// Each team computes one part of one result.
+// Emits a stage in which each team computes one part of one result.
 static void emitRowParts(GpuKernel &k, const SplitReduction &reduction) {
   ElementEmitter &b = k.b;
   GpuThreads &threads = k.threads;
@@ -178,7 +175,7 @@ static void emitRowParts(GpuKernel &k, const SplitReduction &reduction) {
   });
 }
 
-// Each thread computes one part of the results of a vector of columns.
+// Emits a stage in which each thread computes one part of several columns.
 static void emitColumnParts(GpuKernel &k, const SplitReduction &reduction) {
   ElementEmitter &b = k.b;
   GpuThreads &threads = k.threads;
@@ -202,8 +199,7 @@ static void emitColumnParts(GpuKernel &k, const SplitReduction &reduction) {
     return next;
   };
   auto columns = [&](Value vector, Value part) {
-    // Without this mark the assembler spills a register in order to run more
-    // threads.
+    // Without this mark, the assembler spills in order to run more threads.
     k.functions.back()->setAttr(kKeepsManyValues, b.getUnitAttr());
     auto [begin, end] = boundsOf(b, reduction, part);
     Value column = mulI(b, vector, reduction.width);

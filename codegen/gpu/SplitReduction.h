@@ -6,11 +6,11 @@
 
 namespace dpc::codegen {
 
-/// Reductions of values of one shape over the same dimensions. If the last
-/// dimension is reduced, a team computes each part of a result; else a thread
-/// computes a part of the results of several columns. If results have several
-/// parts, scratch memory holds the parts, with those of one result next to each
-/// other, and another stage combines them.
+/// Reductions of values with equal shapes over the same dimensions. If the last
+/// dimension is reduced, one team computes each part of a result; otherwise one
+/// thread computes a part of the results of several columns. If results have
+/// several parts, the parts of a result are adjacent in scratch memory, and
+/// another stage combines them.
 struct SplitReduction {
   struct Term {
     ReduceKind kind = ReduceKind::sum;
@@ -23,10 +23,10 @@ struct SplitReduction {
   SmallVector<int64_t> shape, dims;
   SmallVector<Term, 2> terms;
 
-  // planReduction() computes the rest.
+  // planReduction() sets the fields below.
   SmallVector<int64_t> keptSizes, reducedSizes;
-  int64_t kept = 1, reduced = 1; ///< products of the sizes
-  int64_t width = 1;             ///< of vectors along the last dimension
+  int64_t kept = 1, reduced = 1; ///< products of keptSizes, reducedSizes
+  int64_t width = 1;             ///< elements per vector
   int64_t parts = 1;             ///< of each result
   int64_t length = 1;            ///< reduced elements per part
 
@@ -38,7 +38,6 @@ struct SplitReduction {
 
 /// Chooses the parts and allocates scratch memory for them.
 void planReduction(GpuKernel &k, SplitReduction &reduction);
-/// Emits the stages of a planned reduction.
 void emitReduction(GpuKernel &k, const SplitReduction &reduction);
 
 } // namespace dpc::codegen

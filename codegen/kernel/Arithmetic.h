@@ -7,7 +7,6 @@
 
 namespace dpc::codegen {
 
-// Names for all code that emits kernels.
 using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
@@ -22,7 +21,6 @@ using Values = SmallVector<Value>;
 using IntPredicate = mlir::arith::CmpIPredicate;
 using FloatPredicate = mlir::arith::CmpFPredicate;
 
-/// Constants of integer types.
 inline Value constantInt(ImplicitLocOpBuilder &b, Type type, int64_t value) {
   return mlir::arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
 }
@@ -33,8 +31,8 @@ inline Value constantI64(ImplicitLocOpBuilder &b, int64_t value) {
   return constantInt(b, b.getI64Type(), value);
 }
 
-/// Emits a binary operation on integers. A number as second operand becomes a
-/// constant of the first operand's type.
+/// Emits a binary operation on integers. An int64_t as second operand becomes a
+/// constant of the type of `x`.
 template <typename Op> struct IntegerOp {
   Value operator()(ImplicitLocOpBuilder &b, Value x, Value y) const {
     return Op::create(b, x, y);

@@ -8,10 +8,10 @@
 
 namespace dpc::codegen {
 
-/// The text of a kernel's body: its operations, their attributes and which
-/// values they read. Two bodies with equal texts compute the same function if
-/// `describe` prints equal texts for equal types. Attributes of dpc (phase,
-/// stage, ...) are left out.
+/// Returns a text that describes the body of a kernel: its ops, their operands,
+/// and their attributes except those of dpc (phase, stage, ...). `describe`
+/// prints the type of a value. Bodies with equal texts compute the same
+/// function if `describe` prints different texts for different types.
 std::string
 bodyText(KernelOp op,
          llvm::function_ref<void(mlir::Value, llvm::raw_ostream &)> describe);

@@ -22,7 +22,6 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// Lowers func, scf, arith and math ops to the LLVM dialect.
 static LogicalResult lowerToLLVMDialect(ModuleOp module) {
   PassManager pm(module.getContext());
   pm.enableVerifier(false);

@@ -12,7 +12,6 @@
 
 namespace dpc::codegen {
 
-/// How kernels are compiled for one target.
 struct CompileOptions {
   llvm::Triple triple;
   std::string cpu, features; ///< as LLVM names them

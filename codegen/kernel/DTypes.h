@@ -10,7 +10,7 @@
 
 namespace dpc::codegen {
 
-/// The element type of a plan's buffers for `type`; nullopt if plans have none.
+/// The element type of plan buffers for `type`, or nullopt if plans have none.
 std::optional<rt::DType> dtypeOf(mlir::Type type);
 
 } // namespace dpc::codegen

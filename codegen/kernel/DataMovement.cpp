@@ -40,7 +40,7 @@ Indices delinearize(ImplicitLocOpBuilder *b, const LoopSpace &space,
 static Indices reshapedIndices(ImplicitLocOpBuilder *b, const LoopSpace &space,
                                ReshapeOp op, ArrayRef<Index> indices) {
   ArrayRef<int64_t> from = shapeOf(op.getX()), to = shapeOf(op.getResult());
-  // Unit dimensions need no arithmetic.
+  // Drops unit dimensions, which need no arithmetic.
   SmallVector<int64_t> fromSizes, toSizes;
   for (int64_t size : from)
     if (size != 1)

@@ -10,7 +10,7 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// The smallest and the largest value of an affine index.
+/// Returns nullopt if the index is not affine.
 static std::optional<std::pair<int64_t, int64_t>> range(const LoopSpace &space,
                                                         const Index &index) {
   if (index.isOpaque)
@@ -21,11 +21,6 @@ static std::optional<std::pair<int64_t, int64_t>> range(const LoopSpace &space,
   return bounds;
 }
 
-//===----------------------------------------------------------------------===//
-// Ops that depend on indices
-//===----------------------------------------------------------------------===//
-
-/// The local positions of an index in its factors.
 static Indices positionsIn(ElementEmitter &b, ArrayRef<LocalFactor> factors,
                            const Index &index) {
   return delinearize(&b, b.space, index,
@@ -40,8 +35,8 @@ static Index clamped(ElementEmitter &b, Value position, int64_t size) {
   return LoopSpace::opaque(minS(b, maxS(b, position, 0), size - 1));
 }
 
-// An index may consist of several factors f0 x f1 x ... The mask holds where
-// the position in every uneven factor is below that factor's valid size.
+// A dimension may have several factors f0 x f1 x ... The mask is true where the
+// position in each uneven factor is below the valid size of the factor.
 static Value maskAt(ElementEmitter &b, MaskOp op, ArrayRef<Index> indices) {
   Value keep;
   unsigned next = 0;
@@ -140,8 +135,8 @@ static Value padAt(ElementEmitter &b, PadOp op, ArrayRef<Index> indices) {
   return select(b, inside, x, b.math.constant(x.getType(), 0));
 }
 
-// emitCut() cuts nests at D / 2, so that the half is known here in most cases.
-// The selects are for ropes whose elements are read in a different order.
+// emitCut() cuts nests in the middle of the last dimension, so the half that
+// contains an index is usually known. Otherwise selects choose the half.
 static Value ropeAt(ElementEmitter &b, RopeOp op, ArrayRef<Index> indices) {
   int64_t size = shapeOf(op.getX()).back(), half = size / 2;
   Indices other(indices), table(indices.take_back(2));
@@ -156,8 +151,8 @@ static Value ropeAt(ElementEmitter &b, RopeOp op, ArrayRef<Index> indices) {
     other.back() = LoopSpace::opaque(
         select(b, isFirst, addI(b, j, half), subI(b, j, half)));
   }
-  // y = x cos + rot(x) sin with rot(x) = (-x2, x1). The inverse is x cos + (x2
-  // sin2, -x1 sin1).
+  // y = x cos + rot(x) sin, where x1 and x2 are the halves of x and rot(x) =
+  // (-x2, x1). The inverse is x cos + (x2 sin2, -x1 sin1).
   Value straight =
       b.math.mul(b.at(op.getX(), indices), b.at(op.getCos(), table));
   Indices turnedTable(table);
@@ -183,7 +178,7 @@ std::pair<Value, Value> lookUp(ElementEmitter &b, Operation *op, Value id,
     row = subI(b, row, b.scalar(op, 0));
     valid = b.scalar(op, 1);
   }
-  // As unsigned numbers, negative rows are large.
+  // A negative row is large as an unsigned number, so one comparison suffices.
   Value found = cmp(b, IntPredicate::ult, row, valid);
   return {row, found};
 }
@@ -211,7 +206,7 @@ static Value crossEntropyGradAt(ElementEmitter &b, CrossEntropyGradOp op,
   Value one =
       select(b, isLabel, b.math.constant(type, 1), b.math.constant(type, 0));
   Value dloss = b.at(op.getDloss(), row);
-  // Ignored rows have a dloss of 0, and their lse can be any number.
+  // Ignored rows have dloss = 0. Their lse may be NaN, so 0 is selected.
   Value result = b.math.mul(b.math.sub(prob, one), dloss);
   Value zero = b.math.constant(type, 0);
   Value ignored = cmp(b, FloatPredicate::OEQ, dloss, zero);
@@ -274,11 +269,7 @@ static Value scoresGradAt(ElementEmitter &b, AttentionScoresGradOp op,
   return select(b, visible, ds, zero);
 }
 
-//===----------------------------------------------------------------------===//
-// Optimizers
-//===----------------------------------------------------------------------===//
-
-/// `next` where `apply` is true or null, else `old`.
+/// Returns `old` if `apply` exists and is false at run time, else `next`.
 static Value unlessSkipped(ElementEmitter &b, Value apply, Value next,
                            Value old) {
   return apply ? select(b, b.at(apply, {}), next, old) : next;
@@ -346,10 +337,6 @@ static Value sgdAt(ElementEmitter &b, SgdOp op, unsigned result,
   Value p1 = b.math.sub(p, b.math.mul(scalar(op.getLr()), b1));
   return unlessSkipped(b, op.getApply(), p1, p);
 }
-
-//===----------------------------------------------------------------------===//
-// Dispatch
-//===----------------------------------------------------------------------===//
 
 ElementEmitter::ElementEmitter(OpBuilder &builder, const KernelSpec &spec,
                                StringRef symbol, KernelTarget target)
@@ -420,8 +407,6 @@ Value ElementEmitter::at(Value value, ArrayRef<Index> indices) {
   return element;
 }
 
-/// Computes ops whose result depends on the position, or that read several
-/// positions.
 static Value computePlaced(ElementEmitter &b, Value value,
                            ArrayRef<Index> indices) {
   unsigned number = cast<OpResult>(value).getResultNumber();

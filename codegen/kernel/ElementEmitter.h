@@ -6,32 +6,30 @@
 
 namespace dpc::codegen {
 
-/// The arguments of the function into which code is emitted.
 struct KernelArguments {
   SmallVector<MemoryRef> inputs, outputs;
   llvm::DenseMap<Operation *, Values> scalars;
-  Value scratch; ///< null: no scratch memory
+  Value scratch;
 };
 
-/// Emits elements of the values of one kernel's body. The caller sets `loops`,
-/// and binds `arguments` to the function into which the builder inserts.
+/// Emits code for elements of the values in a kernel. The caller sets `loops`
+/// and binds `arguments` to the function that is emitted.
 class ElementEmitter : public KernelBuilder {
 public:
   ElementEmitter(OpBuilder &builder, const KernelSpec &spec, StringRef symbol,
                  KernelTarget target);
 
-  /// The element of `value` at `indices`, which is recalled, loaded or
-  /// computed.
+  /// Recalls, loads or computes the element of `value` at `indices`.
   Value at(Value value, ArrayRef<Index> indices);
   Value load(const MemoryRef &memory, Type elementType,
              ArrayRef<Index> indices);
   void store(Value scalar, const MemoryRef &memory, ArrayRef<Index> indices);
-  /// Scalar number `position` of `op`, in the order of scalarsOf(op).
+  /// `position` is in the order of scalarsOf(op).
   Value scalar(Operation *op, unsigned position) const;
   bool hasScalars(Operation *op) const {
     return arguments.scalars.contains(op);
   }
-  /// The memory of a result of the kernel; null for other values.
+  /// Returns null if `value` is not a result of the kernel.
   const MemoryRef *targetOf(Value value) const;
   mlir::Block &body() { return spec.op.getBody().front(); }
 
@@ -42,7 +40,7 @@ public:
   KernelArguments arguments;
   /// Values that are in memory at the insertion point.
   llvm::DenseMap<Value, MemoryRef> stored;
-  /// Values that the code of a row op computes.
+  /// Values that the code of a row op has already computed.
   using Computed = std::function<Value(ArrayRef<Index>)>;
   llvm::DenseMap<Value, Computed> computed;
   /// True after a diagnostic.
@@ -54,34 +52,33 @@ private:
 };
 
 /// Returns the row of the shard that `id` selects, and whether the shard
-/// contains it.
+/// contains this row.
 std::pair<Value, Value> lookUp(ElementEmitter &b, Operation *op, Value id,
                                int64_t localSize);
 
-/// An element of the mask, which is broadcast along its unit dimensions.
+/// Returns an element of `mask`. Unit dimensions are broadcast.
 Value maskTerm(ElementEmitter &b, Value mask, ArrayRef<Index> indices);
 
-/// A dense operand of the kernel as one long row; nullopt for other values.
+/// Returns a dense operand as a vector in memory, nullopt for other values.
 std::optional<MemoryRef> flatOperand(ElementEmitter &b, Value value);
 
-/// Adds the square of an element of `x`, as f64, to `sum`. `indices` are
-/// indices of `flat` if it is given, else of `x`.
+/// Adds the square of an element, as f64, to `sum`. `indices` refer to `flat`
+/// if it has a value, else to `x`.
 Value addSquare(ElementEmitter &b, Value sum, Value x,
                 const std::optional<MemoryRef> &flat, ArrayRef<Index> indices);
 
-/// Elements of pools (PoolElements.cpp).
 Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
                 ArrayRef<Index> indices);
 Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
                     ArrayRef<Index> indices);
 
-/// The indices of element number `linear` of a row-major `shape`. Emits nothing
-/// if `b` is null.
+/// Returns the indices of the element at row-major position `linear` in
+/// `shape`. Emits nothing if `b` is null.
 Indices delinearize(ImplicitLocOpBuilder *b, const LoopSpace &space,
                     Index linear, ArrayRef<int64_t> shape);
 
-/// If `op` only moves elements, returns the indices of the operand element that
-/// it moves to `indices`; else nullopt. Emits nothing if `b` is null.
+/// If `op` only moves elements, returns the operand indices of the element that
+/// moves to `indices`, otherwise nullopt. Emits nothing if `b` is null.
 std::optional<Indices> movedIndices(ImplicitLocOpBuilder *b,
                                     const LoopSpace &space, Operation *op,
                                     ArrayRef<Index> indices);

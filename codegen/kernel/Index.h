@@ -16,7 +16,6 @@
 
 namespace dpc::codegen {
 
-/// An affine index of a loop nest; see the file comment.
 struct Index {
   SmallVector<int64_t, 6> coefs;
   int64_t constant = 0;
@@ -24,7 +23,7 @@ struct Index {
   /// nest, when nothing is emitted, `isOpaque` is set and `opaque` is null.
   Value opaque;
   bool isOpaque = false;
-  /// A number that divides the opaque part.
+  /// The opaque part is a multiple of this number.
   int64_t multiple = 1;
 
   bool operator==(const Index &) const = default;
@@ -43,22 +42,18 @@ public:
   int64_t size(int64_t loop) const { return sizes[loop]; }
   Value var(int64_t loop) const { return vars[loop]; }
   int64_t multiple(int64_t loop) const { return multiples[loop]; }
-  /// The largest value of a loop variable.
   int64_t largest(int64_t loop) const { return sizes[loop] - multiples[loop]; }
 
-  /// The index that equals the variable of `loop`.
   Index loop(int64_t loop) const;
   static Index constant(int64_t value);
   static Index opaque(Value value);
 
-  /// Sums and products. `b` emits their opaque terms; it is null during
-  /// analysis.
+  /// Add and multiply indices. `b` emits opaque terms (null during analysis).
   static Index add(ImplicitLocOpBuilder *b, const Index &x, const Index &y);
   static Index shift(Index x, int64_t offset) {
     x.constant += offset;
     return x;
   }
-  /// Adds `offset` to the last index, if there are indices.
   static Indices advance(Indices indices, int64_t offset) {
     if (!indices.empty())
       indices.back() = shift(indices.back(), offset);
@@ -69,8 +64,8 @@ public:
   static Index linearize(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
                          ArrayRef<int64_t> strides, int64_t offset);
 
-  /// The quotient and the remainder by `divisor`, or nullopt if one of them is
-  /// not affine.
+  /// Divides by `divisor`. Returns the quotient and the remainder, or nullopt
+  /// if one of them is not affine.
   std::optional<std::pair<Index, Index>> divide(const Index &index,
                                                 int64_t divisor) const;
 

@@ -42,22 +42,22 @@ struct KernelSpec {
   KernelOp op;
   llvm::SmallVector<StridedView> inputs;
   llvm::SmallVector<StridedView> outputs;
-  /// The number of the operand whose memory result i shares, or -1.
+  /// aliases[i]: the operand whose memory result i shares, or -1.
   llvm::SmallVector<int64_t> aliases;
-  /// True if the memory of such an operand is also passed as another operand.
+  /// True if memory that a result shares with an operand is also passed as
+  /// another operand.
   bool overlaps = false;
-  /// For a launch that applies the kernel to a group of tensors, the number of
-  /// elements of each (GpuGroups.cpp); else empty.
+  /// If one launch applies the kernel to a group of tensors, the number of
+  /// elements of each tensor (GpuGroups.cpp); otherwise empty.
   llvm::SmallVector<int64_t> groupSizes = {};
 };
 
-/// One launch of a kernel.
 struct KernelStage {
   std::string symbol;
   rt::KernelLaunch launch; ///< unused on a CPU
-  /// Used if a kernel has several stages. `buffers` are the kernel's buffers
-  /// that the stage takes as parameters: all operands, and the results and
-  /// scratch memory that it accesses. `writes` are the buffers that it stores
+  /// Used if a kernel has several stages. `buffers` are the buffers that the
+  /// stage takes as parameters: all operands, and the results and scratch
+  /// memory that it accesses. `writes` are the buffers that the stage stores
   /// to.
   std::vector<int> buffers = {}, writes = {};
 };

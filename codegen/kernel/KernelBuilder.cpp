@@ -117,7 +117,7 @@ void KernelBuilder::pushDims(Value linear, ArrayRef<int64_t> sizes,
   int64_t count = 1;
   for (int64_t size : sizes)
     count *= std::max<int64_t>(size, 1);
-  // 64-bit divisions are slow.
+  // Divides in 32 bits if possible, because 64-bit divisions are slow.
   bool isSmall = count <= std::numeric_limits<int32_t>::max();
   Type type = isSmall ? getI32Type() : getI64Type(), i64 = getI64Type();
   if (isSmall)

@@ -19,26 +19,26 @@ using ColumnBody = std::function<Values(Index, ValueRange)>;
 using Combine = std::function<Values(ValueRange, ValueRange)>;
 
 /// Emits loops and remembers the elements computed inside them. Scopes nest
-/// like blocks: an element is known in the scope that computed it and in the
-/// scopes inside that one. So a recalled element dominates its use.
+/// like blocks: an element can be recalled in the scope that computed it and in
+/// all inner scopes, so it dominates its uses.
 class KernelBuilder : public ImplicitLocOpBuilder {
 public:
   KernelBuilder(OpBuilder &builder, KernelTarget target);
 
   bool isForGpu() const { return target != KernelTarget::cpu; }
 
-  /// A loop from `lower` to below `upper` that carries values, which begin as
-  /// `init`.
+  /// Emits a loop from `lower` to `upper` (exclusive) that carries values,
+  /// which start as `init`. Returns their final values.
   Values stepLoop(Value lower, Value upper, int64_t step, ValueRange init,
                   const FoldBody &body);
   void stepLoop(Value lower, Value upper, int64_t step, const LoopBody &body);
-  /// A loop from 0 to below `upper`. A single iteration is emitted without a
-  /// loop.
+  /// Emits a loop from 0 to `upper` (exclusive), or only its body if there is a
+  /// single iteration.
   Values foldLoop(Value upper, ValueRange init, const FoldBody &body);
   void forLoop(Value upper, const LoopBody &body);
 
-  /// A loop whose variable is a dimension of `space` inside `body`.
-  /// It runs below `limit` (null: `size`).
+  /// Emits a loop whose variable is a dimension of `space` inside `body`. The
+  /// loop ends at `limit`, or at `size` if `limit` is null.
   Values spaceFold(int64_t size, ValueRange init, const ColumnBody &body,
                    Value limit = {});
   void spaceLoop(int64_t size, const std::function<void(Index)> &body,
@@ -50,8 +50,8 @@ public:
   void whenBelow(Value number, int64_t limit,
                  const std::function<void()> &body);
 
-  /// Adds dimensions of `sizes` to `space`. `linear` is their row-major
-  /// position. It is a multiple of `multiple`, and `multiple` divides the last
+  /// Adds dimensions with `sizes` to `space`, for the row-major position
+  /// `linear`. `linear` is a multiple of `multiple`, a divisor of the last
   /// size.
   void pushDims(Value linear, ArrayRef<int64_t> sizes, Indices &indices,
                 int64_t multiple = 1);
@@ -61,14 +61,14 @@ public:
   void closeScope() { memos.pop_back(); }
   /// Closes all scopes and opens the outermost scope of a function.
   void resetScopes() { memos.assign(1, Memo()); }
-  /// The element if it was computed in an open scope, else null.
+  /// Returns the element if an open scope has computed it, else null.
   Value recall(Value value, ArrayRef<Index> indices) const;
   void remember(Value value, ArrayRef<Index> indices, Value element);
 
   const KernelTarget target;
   ScalarMath math;
   LoopSpace space;
-  /// The bodies of loops with accesses that are not contiguous.
+  /// The bodies of loops with strided accesses.
   llvm::SmallPtrSet<mlir::Block *, 8> strided;
 
 private:
@@ -76,11 +76,11 @@ private:
   std::vector<Memo> memos;
 };
 
-/// A function that combines two lists of values, item i by `kinds[i]`.
+/// The function combines two lists of values, item i by `kinds[i]`.
 Combine accumulation(KernelBuilder &b, ArrayRef<ReduceKind> kinds);
 
-/// Tells LLVM not to vectorize the `strided` loops: vector code for them is
-/// long and hardly faster.
+/// Tells LLVM not to vectorize the `strided` loops, because vector code for
+/// them is long and hardly faster.
 void annotateLoops(KernelBuilder &b, mlir::func::FuncOp function);
 
 } // namespace dpc::codegen

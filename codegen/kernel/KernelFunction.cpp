@@ -42,7 +42,7 @@ func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
   return impl;
 }
 
-// The code is in a separate function because only arguments can be `noalias`.
+// `impl` is a separate function because only arguments can be `noalias`.
 // Without `noalias`, LLVM does not vectorize any loop.
 void emitEntry(KernelBuilder &b, func::FuncOp impl, const std::string &name) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
@@ -74,7 +74,8 @@ void bindArguments(ElementEmitter &b, func::FuncOp impl, bool hasScratch) {
     bound.inputs.push_back(
         {impl.getArgument(next++), view, elementTypeOf(operand)});
   for (auto [i, view] : llvm::enumerate(b.spec.outputs)) {
-    // Aliased memory gets one pointer, since `noalias` forbids two.
+    // A result that shares memory with an operand uses the pointer of the
+    // operand, because two `noalias` pointers must not alias.
     Value own = impl.getArgument(next++);
     int64_t alias = b.spec.aliases[i];
     bound.outputs.push_back({alias >= 0 ? bound.inputs[alias].pointer : own,

@@ -6,13 +6,12 @@
 
 namespace dpc::codegen {
 
-/// Creates a function without body. Its arguments are the kernel's operands,
-/// results, scratch memory (if `hasScratch`) and scalars, in this order. Emits
-/// a diagnostic if these are more arguments than a GPU kernel can have.
+/// Creates a function without a body. Its arguments are the operands, results,
+/// scratch memory (if `hasScratch`) and scalars of the kernel, in this order.
+/// Emits a diagnostic if a GPU kernel cannot have so many arguments.
 mlir::func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
                                   bool hasScratch);
 
-/// Lets `b` access the arguments of `impl`.
 void bindArguments(ElementEmitter &b, mlir::func::FuncOp impl, bool hasScratch);
 
 /// Makes `impl` private and emits the function `name`, which calls it: `void

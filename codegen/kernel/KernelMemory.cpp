@@ -15,7 +15,6 @@ static bool isHalf(Type type) {
   return type && (type.isBF16() || type.isF16());
 }
 
-/// The format of a float of at most 8 bits; nullopt for other types.
 static std::optional<rt::NarrowFloat> narrowFormat(Type type) {
   std::optional<rt::DType> dtype =
       isa_and_nonnull<FloatType>(type) ? dtypeOf(type) : std::nullopt;
@@ -40,8 +39,8 @@ Type storageTypeOf(Type elementType) {
                                        : elementType;
 }
 
-/// Records the enclosing loop if the access at `linear` is strided in it: see
-/// annotateLoops().
+/// Records the enclosing loop for annotateLoops() if the access at `linear` is
+/// strided in this loop.
 static void noteStride(KernelBuilder &b, const Index &linear) {
   Block *block = b.getInsertionBlock();
   bool inLoop = isa<scf::ForOp>(block->getParentOp());
@@ -56,8 +55,8 @@ static void noteStride(KernelBuilder &b, const Index &linear) {
       b.strided.insert(block);
 }
 
-/// The alignment in bytes of an access. Buffers begin at multiples of 64 bytes;
-/// alignments above 16 bytes do not help.
+/// Returns the alignment of an access in bytes. Buffers begin at multiples of
+/// 64 bytes; alignments above 16 bytes do not help.
 static unsigned alignmentOf(const KernelBuilder &b, const Index &linear,
                             Type storage) {
   int64_t step = linear.constant;
@@ -70,7 +69,8 @@ static unsigned alignmentOf(const KernelBuilder &b, const Index &linear,
   return std::gcd<int64_t>(16, step * bytes);
 }
 
-/// The address of an element, and its alignment in bytes (0: that of its type).
+/// Returns the address of an element and its alignment in bytes; 0 means the
+/// alignment of its type.
 static std::pair<Value, unsigned> address(KernelBuilder &b,
                                           const MemoryRef &memory, Type storage,
                                           ArrayRef<Index> indices) {
@@ -84,9 +84,9 @@ static std::pair<Value, unsigned> address(KernelBuilder &b,
   return {pointer, b.isForGpu() ? alignmentOf(b, linear, storage) : 0};
 }
 
-/// Converts the stored bits of `half` to f32. A bf16 number is the upper half
-/// of an f32 number; written as integer code, this conversion is vectorized on
-/// every CPU.
+/// Converts the stored bits of `half` to f32. The bits of a bf16 number are the
+/// upper half of an f32 number. Integer code for this conversion is vectorized
+/// on every CPU.
 static Value widen(KernelBuilder &b, Value element, Type half) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   if (auto format = narrowFormat(half))
@@ -98,8 +98,8 @@ static Value widen(KernelBuilder &b, Value element, Type half) {
   return bitcast(b, f32, shiftLeft(b, bits, shift));
 }
 
-/// Rounds to the nearest value, ties to even. NaN is handled separately,
-/// because adding to its payload could overflow.
+/// Rounds to the nearest value, ties to even. Handles NaN separately, because
+/// adding to the payload of a NaN could overflow.
 static Value round(KernelBuilder &b, Value scalar, Type half) {
   if (auto format = narrowFormat(half))
     return b.math.encodeFloat(scalar, *format);
@@ -145,7 +145,7 @@ void storeElement(KernelBuilder &b, Value scalar, const MemoryRef &memory,
 
 Value convertElement(KernelBuilder &b, Value x, Type from, Type to) {
   x = b.math.convertElement(x, from, to);
-  // The result must be a value that the narrow type can represent.
+  // Rounds the result to a value that the narrow type can represent.
   bool isNarrow = isa<FloatType>(to) && to.getIntOrFloatBitWidth() < 16;
   return isNarrow ? widen(b, round(b, x, to), to) : x;
 }

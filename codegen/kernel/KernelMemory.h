@@ -10,21 +10,19 @@ namespace dpc::codegen {
 struct MemoryRef {
   Value pointer;
   StridedView view;
-  /// The stored element type; null if elements are stored in their compute
-  /// type.
+  /// The stored element type; null if it is the compute type.
   Type element;
 };
 
-/// The compute type of a value's elements. For narrow floats it is f32: loads
-/// widen such elements and stores round them. For integers it is a signless
-/// type of at least 8 bits. Other types are their own compute types.
+/// The type in which the elements of a value are computed. For narrow floats it
+/// is f32: loads widen them and stores round them. For integers it is a
+/// signless type of at least 8 bits. Other types do not change.
 Type computeTypeOf(Value value);
 
 /// The type that loads and stores use for elements of `elementType`: bytes for
 /// booleans, integers for bf16 and narrower floats.
 Type storageTypeOf(Type elementType);
 
-/// Converts the elements of a constant to their compute type.
 mlir::DenseElementsAttr computedElements(mlir::DenseElementsAttr value);
 
 /// Emits the load or the store of an element. `elementType` and the type of

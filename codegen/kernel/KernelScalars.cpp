@@ -37,7 +37,8 @@ static rt::ScalarExpr expr(rt::ScalarKind kind, const LocalFactor &factor) {
 
 namespace {
 
-/// A sharded value in whose dimension `dim` an op looks up rows or columns.
+/// The value in which an op looks up rows (`dim` 0) or columns (`dim` 1), and
+/// the global type of the value.
 struct Lookup {
   std::optional<Type> global;
   Value local;

@@ -2,8 +2,8 @@
 //
 // A kernel is compiled once for all ranks and micro-batches. Numbers that
 // differ by rank, such as the offset and the valid size of a shard, are int64
-// arguments, which the runtime evaluates. The writer of the plan and the
-// emitter of the code both get them from scalarsOf().
+// arguments. scalarsOf() lists the expressions that the runtime evaluates.
+//
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_KERNEL_KERNELSCALARS_H
 #define DPC_CODEGEN_KERNEL_KERNELSCALARS_H
@@ -21,17 +21,17 @@ struct LocalFactor {
   std::vector<std::string> axes;
 };
 
-/// The factors of dimension `dim` of the sharded type `global`. Without
-/// `global`, the dimension is one factor of `localSize` that is not sharded.
+/// Returns the factors of dimension `dim` in the sharded type `global`. Without
+/// `global`, returns one unsharded factor of size `localSize`.
 llvm::SmallVector<LocalFactor> factorsOf(std::optional<mlir::Type> global,
                                          int64_t dim, int64_t localSize);
 
-/// The scalars of `op`, in the order in which the code of `op` takes them.
+/// Returns the scalars of `op`, in the order in which its code uses them.
 llvm::SmallVector<rt::ScalarExpr> scalarsOf(mlir::Operation *op);
 
 /// Whether `op` looks up rows or columns in a sharded dimension of several
-/// factors. Scalars cannot describe that, because a shard is not a range of
-/// rows.
+/// factors. Scalars cannot describe this case, because a shard is not a range
+/// of rows.
 bool looksUpInFactors(mlir::Operation *op);
 
 /// The layout by which the runtime packs a value of type `global`.

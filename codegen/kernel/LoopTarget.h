@@ -8,8 +8,8 @@ namespace dpc::codegen {
 
 using ElementsBody = std::function<Values(ArrayRef<Index>)>;
 
-/// Accumulates over the columns of a row. `init` emits the initial values of
-/// `types`, and `combine` joins the results of two parts of the row.
+/// Accumulates over the columns of a row. `init` emits the initial values, and
+/// `combine` merges the results for two parts of the row.
 struct RowFold {
   SmallVector<Type> types;
   std::function<Values()> init;
@@ -18,14 +18,14 @@ struct RowFold {
 
 /// A box of indices, the values to compute there, and the memory for them.
 struct Nest {
-  ArrayRef<Value> values; ///< empty if all targets get the same element
+  ArrayRef<Value> values; ///< empty if all targets store the same element
   ArrayRef<MemoryRef> targets;
   ArrayRef<int64_t> begin, sizes;
 };
 
-/// Runs loops over nests and rows on a CPU, or in the threads of a GPU. The
-/// code of row ops is written once, in terms of these functions. `limit` is the
-/// number of columns to visit (null: all `size` columns).
+/// Emits loops over nests and rows, for a CPU or for the threads of a GPU. The
+/// code of row ops uses only these functions, so it is written once. `limit` is
+/// the number of columns to visit (null: all `size` columns).
 class LoopTarget {
 public:
   virtual ~LoopTarget() = default;
@@ -36,10 +36,10 @@ public:
                        const std::function<void(Index)> &body) = 0;
   /// Visits the columns from `limit` to the end.
   virtual void restLoop(int64_t size, Value limit, const LoopBody &body) = 0;
-  /// Runs `body` once per row; `body` may store values.
+  /// Emits `body` once per row; `body` may store values.
   virtual void once(const std::function<void()> &body) = 0;
-  /// Computes all elements at an index before it stores any, since results may
-  /// share the memory of operands.
+  /// Computes all elements at an index before it stores any of them, since
+  /// results may share the memory of operands.
   virtual void nest(const Nest &nest, const ElementsBody &elements) = 0;
 
   /// Called before each load, which must see all earlier stores.

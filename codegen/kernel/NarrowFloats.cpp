@@ -59,7 +59,7 @@ Value ScalarMath::encodeFloat(Value x, const rt::NarrowFloat &format) {
                       int64_t(127 - format.bias) << format.mantissaBits);
   Value unit =
       constant(f32, std::ldexp(1.0, 24 - format.bias - format.mantissaBits));
-  // This addition rounds, so it has no fast-math flags.
+  // The addition is meant to round, so it has no fast-math flags.
   Value sum = arith::AddFOp::create(b, bitcast(b, f32, magnitude), unit);
   Value subnormal = subI(b, bitcast(b, i32, sum), bitcast(b, i32, unit));
   Value code = choose(P::ult, magnitude, int64_t(128 - format.bias) << 23,

@@ -7,14 +7,11 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-//===----------------------------------------------------------------------===//
-// Which adjacent loops may become one
-//===----------------------------------------------------------------------===//
-
 namespace {
 
-/// Follows values back to memory. Two adjacent loops merge if every access is
-/// linear over both and no op depends on the index of either.
+/// Finds adjacent loops that can be merged, by following values back to loads.
+/// Two loops can be merged if every access is linear over both and no op
+/// depends on the index of one of them.
 class FlattenAnalysis {
 public:
   explicit FlattenAnalysis(ArrayRef<int64_t> sizes)
@@ -119,11 +116,6 @@ NestLoops analyzeNest(const Nest &nest, ArrayRef<StridedView> inputs) {
   return {analysis.merges, analysis.crossed};
 }
 
-//===----------------------------------------------------------------------===//
-// Emission
-//===----------------------------------------------------------------------===//
-
-/// Emits one nest over a box of the results' shape.
 static void emitNest(ElementEmitter &b, ArrayRef<unsigned> results,
                      ArrayRef<int64_t> begin, ArrayRef<int64_t> sizes) {
   Values values;
@@ -141,7 +133,7 @@ static void emitNest(ElementEmitter &b, ArrayRef<unsigned> results,
 }
 
 /// Adds the positions along `dim` at which an op switches between operands.
-/// Between two cuts the choice is constant and needs no code.
+/// Between two of these cuts, the operand is known and needs no select.
 static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
                     std::set<int64_t> &cuts) {
   if (op.getNumResults() == 0 || shapeOf(op.getResult(0)) != shape)
@@ -162,8 +154,8 @@ static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
   }
 }
 
-/// With more boxes than this, the code for the boxes is longer than the code it
-/// saves.
+/// With more boxes than this, the code for the boxes is longer than the selects
+/// that it saves.
 static constexpr int64_t kMaxPieces = 12;
 
 void emitCut(ElementEmitter &b, ArrayRef<unsigned> results) {
@@ -204,8 +196,8 @@ void fill(ElementEmitter &b, const MemoryRef &target, Type elementType,
   });
 }
 
-// Concatenations and pads are written box by box, so that no code chooses an
-// operand for each element.
+// Writes concatenations and pads box by box. All elements of a box come from
+// one operand, so no code chooses an operand per element.
 static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
   ArrayRef<int64_t> shape = shapeOf(value);
   SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
@@ -237,8 +229,8 @@ static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
                [&] { b.store(b.at(value, indices), target, indices); });
 }
 
-/// On a GPU, a stage writes its boxes concurrently, so no element may be in two
-/// boxes.
+/// On a GPU, a stage writes its boxes concurrently. The boxes of a pad overlap,
+/// so pads are written by boxes only on a CPU.
 static bool isWrittenByBoxes(Value value, bool onGpu) {
   Operation *op = value.getDefiningOp();
   return isa_and_nonnull<ConcatOp>(op) ||

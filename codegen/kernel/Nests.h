@@ -8,8 +8,8 @@ namespace dpc::codegen {
 
 struct NestLoops {
   SmallVector<bool> merges; ///< [d]: loops d and d + 1 may become one
-  /// A loop along which some access is contiguous that is strided along the
-  /// last loop; -1 if there is none.
+  /// A loop along which some access is contiguous although this access is
+  /// strided along the last loop; -1 if there is no such loop.
   int64_t crossed = -1;
 };
 NestLoops analyzeNest(const Nest &nest, ArrayRef<StridedView> inputs);
@@ -18,7 +18,7 @@ NestLoops analyzeNest(const Nest &nest, ArrayRef<StridedView> inputs);
 Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
                 ArrayRef<int64_t> begin);
 
-/// Computes and stores the given results; results of equal shapes share a nest.
+/// Computes and stores `results`. Results with equal shapes share a nest.
 void emitResults(ElementEmitter &b, ArrayRef<unsigned> results);
 /// Computes and stores results of one shape. Cuts the nest where ops, such as
 /// concatenations, switch between operands.

@@ -7,7 +7,8 @@ namespace dpc::codegen {
 
 using TapBody = llvm::function_ref<Values(ArrayRef<Value>, ValueRange)>;
 
-/// Carries values through all taps of a window, in row-major order.
+/// Emits loops over the taps of a window, in row-major order, that carry values
+/// through `body`.
 static Values foldTaps(ElementEmitter &b, ArrayRef<int64_t> kernel,
                        Values &taps, ValueRange init, TapBody body) {
   if (taps.size() == kernel.size())
@@ -30,12 +31,12 @@ static Value isInside(ElementEmitter &b, Value x, int64_t size) {
   return cmp(b, IntPredicate::ult, x, size);
 }
 
-/// `x` if `condition` holds, else 0, which is always a valid index.
+/// 0 is always a valid index.
 static Value orZero(ElementEmitter &b, Value condition, Value x) {
   return select(b, condition, x, constantI64(b, 0));
 }
 
-// The loop finds both results at once. The result that is not returned is
+// The loop finds both results of the op. The result that is not returned is
 // remembered for later use at the same indices.
 Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
                 ArrayRef<Index> indices) {
@@ -61,7 +62,8 @@ Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
           place.push_back(LoopSpace::opaque(i));
         }
         Value x = b.at(op.getX(), place);
-        // Takes a larger element, a NaN, or the first element.
+        // An element wins if it is NaN, the first element, or larger than the
+        // best element.
         Value larger = cmp(b, FloatPredicate::OGT, x, best[0]);
         Value isNan = cmp(b, FloatPredicate::UNO, x, x);
         Value first = cmp(b, IntPredicate::slt, best[1], 0);
@@ -96,7 +98,7 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
         Indices place(indices.take_front(2));
         Value reads;
         for (size_t d = 0; d < windows.size(); ++d) {
-          // The window that reads this element by `tap`: (place - tap *
+          // The window whose tap `tap` reads this element: (place - tap *
           // dilation) / stride.
           Value begin =
               subI(b, places[d], mulI(b, tap[d], op.getDilations()[d]));
@@ -107,7 +109,8 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
             reads = both(b, reads, cmp(b, IntPredicate::eq, rest, 0));
             window = divS(b, begin, stride);
           }
-          // The remainder excludes -1 / 2, which would be 0.
+          // The division truncates -1 / 2 to window 0. The check of the
+          // remainder excludes this case.
           Value valid = isInside(b, window, windows[d]);
           reads = both(b, reads, valid);
           place.push_back(LoopSpace::opaque(orZero(b, valid, window)));

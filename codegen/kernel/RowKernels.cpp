@@ -25,7 +25,6 @@ static Indices append(ArrayRef<Index> row, Index column) {
   return indices;
 }
 
-/// Whether `op` is among the ops that compute `value` inside the kernel.
 static bool dependsOn(Value value, Operation *op) {
   Values worklist{value};
   llvm::SmallPtrSet<Operation *, 16> seen;
@@ -42,7 +41,6 @@ static bool dependsOn(Value value, Operation *op) {
 
 bool isSerial(Operation *rowOp) { return isa<TopKOp, CumSumOp>(rowOp); }
 
-/// A fold that accumulates values of one type.
 static RowFold foldOf(ElementEmitter &b, ArrayRef<ReduceKind> kinds,
                       Type type) {
   SmallVector<ReduceKind> all(kinds);
@@ -56,9 +54,9 @@ static RowFold foldOf(ElementEmitter &b, ArrayRef<ReduceKind> kinds,
           accumulation(b, kinds)};
 }
 
-/// Stores the results that the row op needs (`before`), or the results that
-/// depend on it. Later code reads them back, because the row is in the L1
-/// cache.
+/// With `before`, stores the results that the row op needs, otherwise the
+/// results that depend on the row op. Later code loads them again, which is
+/// fast because the row is in the L1 cache.
 static void storeRowResults(ElementEmitter &b, Operation *rowOp,
                             ArrayRef<Index> row, bool before) {
   ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));
@@ -70,7 +68,7 @@ static void storeRowResults(ElementEmitter &b, Operation *rowOp,
       wide.push_back(i);
       continue;
     }
-    // One value per row. The row op itself stores sums over rows.
+    // Stores one value per row. The row op itself stores sums over rows.
     bool columns = isa_and_nonnull<NormGradOp>(value.getDefiningOp()) &&
                    cast<OpResult>(value).getResultNumber() > 0;
     if (!columns && shapeOf(value) == shape.drop_back())
@@ -92,8 +90,7 @@ static void storeRowResults(ElementEmitter &b, Operation *rowOp,
     b.stored[b.yields[i]] = b.arguments.outputs[i];
 }
 
-/// Accumulates `element` over the first `limit` columns (null: all) of a row of
-/// the operand `x`.
+/// A null `limit` means all columns.
 static Value reduceRow(ElementEmitter &b, ReduceKind kind, Value x,
                        ArrayRef<Index> row,
                        function_ref<Value(ArrayRef<Index>)> element,
@@ -151,9 +148,8 @@ static void softmaxGradRow(ElementEmitter &b, SoftmaxGradOp op,
   };
 }
 
-// Each pick makes one pass over the row. It takes the best element that comes
-// after the previous pick in the order (value, position). This is fast enough
-// because rows of experts are short.
+// Each pick is one pass over the row. It takes the best element after the
+// previous pick, in the order (value, position). Rows of experts are short.
 static void topkRow(ElementEmitter &b, TopKOp op, ArrayRef<Index> row) {
   Type type = computeTypeOf(op.getX());
   bool smallest = op.getSmallest();
@@ -223,8 +219,8 @@ static void cumsumRow(ElementEmitter &b, CumSumOp op, ArrayRef<Index> row) {
   b.stored[op.getResult()] = *target;
 }
 
-// There are two passes: the variance is computed from differences to the mean,
-// so that a large mean costs no digits.
+// Makes two passes and computes the variance from differences to the mean. Thus
+// a large mean does not cost digits.
 static void normRow(ElementEmitter &b, NormOp op, ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getX()).back();
   Type type = computeTypeOf(op.getX());
@@ -261,8 +257,8 @@ static void normRow(ElementEmitter &b, NormOp op, ArrayRef<Index> row) {
   };
 }
 
-// Let h = (x - mean) rstd and u = dy scale, with means over the row. Then dx =
-// rstd (u - mean(u) - h mean(u h)); for rms, mean(u) is absent.
+// With h = (x - mean) rstd and u = dy scale, dx = rstd (u - mean(u) - h mean(u
+// h)), where mean() is over the row. For rms, mean(u) is absent.
 static void normGradRow(ElementEmitter &b, NormGradOp op, ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getX()).back();
   Type type = computeTypeOf(op.getX());
@@ -307,7 +303,6 @@ static void normGradRow(ElementEmitter &b, NormGradOp op, ArrayRef<Index> row) {
   };
 }
 
-/// Scales the first `limit` columns of a row by `factor` and clears the others.
 static void normalizeProbs(ElementEmitter &b, AttentionProbsOp op,
                            ArrayRef<Index> row, const MemoryRef &target,
                            Value limit, Value factor) {
@@ -326,8 +321,8 @@ static void normalizeProbs(ElementEmitter &b, AttentionProbsOp op,
   b.stored[op.getProbs()] = target;
 }
 
-// Causal rows stop at the diagonal and read nothing beyond it. A row whose
-// scores are all -inf gives zeros, not NaN, and so does a row without columns.
+// A causal row ends at the diagonal; later elements are not read. A row without
+// columns, or with only scores of -inf, gives zeros instead of NaN.
 static void probsRow(ElementEmitter &b, AttentionProbsOp op,
                      ArrayRef<Index> row) {
   ArrayRef<int64_t> shape = shapeOf(op.getScores());
@@ -351,7 +346,7 @@ static void probsRow(ElementEmitter &b, AttentionProbsOp op,
   Value empty = cmp(b, FloatPredicate::OEQ, greatest,
                     b.math.neutral(ReduceKind::max, type));
   Value shift = select(b, empty, zero, greatest);
-  // When the backward pass recomputes the forward pass, it may need only lse.
+  // Null if the kernel yields only lse, as in a recomputed forward pass.
   const MemoryRef *target = b.targetOf(op.getProbs());
   auto exponential = [&](ArrayRef<Index> indices) {
     Value e = b.math.expOfDifference(score(indices), shift);
@@ -408,7 +403,7 @@ static void findRowMax(ElementEmitter &b, CrossEntropySumsOp op, ReduceOp max,
   b.computed[op.getSumexp()] = [=](ArrayRef<Index>) { return found[1]; };
 }
 
-// Columns from the valid size on are padding, which may be NaN.
+// Columns at and after the valid size are padding, which may be NaN.
 static void crossEntropyRow(ElementEmitter &b, CrossEntropySumsOp op,
                             ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getLogits()).back();

@@ -6,14 +6,13 @@
 
 namespace dpc::codegen {
 
-/// The op of a kernel's body that needs whole rows, or null.
+/// Returns the op in the kernel that needs whole rows, or null.
 Operation *findRowOp(KernelOp kernel);
-/// Whether one thread must compute the whole row, because the op reads the
-/// elements of the row in order.
+/// Whether one thread must compute the whole row, because the op reads its
+/// elements in order.
 bool isSerial(Operation *rowOp);
 
-/// Emits the code for one row: first the results that the row op needs, then
-/// the row op, then the results that depend on it.
+/// Emits the results that the row op needs, the row op, and dependent results.
 void emitRow(ElementEmitter &b, Operation *rowOp, ArrayRef<Index> row);
 
 /// True for reduce, sum_squares and embedding_grad.

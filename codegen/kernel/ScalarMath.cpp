@@ -103,7 +103,7 @@ Value ScalarMath::exp(Value x) {
   // These comparisons are false for NaN, so NaN is kept.
   x = select(b, cmp(b, FloatPredicate::OLT, x, low), low, x);
   x = select(b, cmp(b, FloatPredicate::OGT, x, high), high, x);
-  // Adding 1.5 * 2^23 leaves the rounded integer in the low mantissa bits.
+  // Adding 1.5 * 2^23 puts the rounded integer in the low mantissa bits.
   Value magic = constant(type, 12582912.0);
   Value shifted = arith::AddFOp::create(
       b, arith::MulFOp::create(b, x, constant(type, 1.44269504088896341)),
@@ -127,8 +127,9 @@ Value ScalarMath::exp(Value x) {
                                power(rest));
 }
 
-// The subtraction is not fused with a multiplication that computes x. `shift`
-// was rounded: for a product of 1e10, half a unit in the last place is 512.
+// The subtraction must not be fused with a multiplication that computes x,
+// because `shift` is already rounded: for a product of 1e10, the error would be
+// up to 512 (half a unit in the last place).
 Value ScalarMath::expOfDifference(Value x, Value shift) {
   return exp(arith::SubFOp::create(b, x, shift));
 }
@@ -174,7 +175,7 @@ Value ScalarMath::log(Value x) {
   return choose(F::OLT, infinity, y, x); // infinity and NaN stay
 }
 
-// Repeated squaring: the powers base^(2^k) are constants.
+// Repeated squaring, in which the powers base^(2^k) are constants.
 Value ScalarMath::power(double base, Value exponent) {
   Type f64 = b.getF64Type(), i64 = b.getI64Type();
   if (!isForGpu)
@@ -262,7 +263,8 @@ static Value gelu(ScalarMath &m, Value x) {
                m.add(e, m.constant(type, 1.0)));
 }
 
-// d/dx x Phi(x) = Phi(x) + x phi(x).
+// d/dx x Phi(x) = Phi(x) + x phi(x), where phi is the normal density and Phi
+// its integral.
 static Value geluGrad(ScalarMath &m, Value x) {
   Type type = x.getType();
   Value e = m.erf(m.mul(x, m.constant(type, 0.70710678118654752)));
@@ -272,8 +274,8 @@ static Value geluGrad(ScalarMath &m, Value x) {
   return m.add(cdf, m.mul(x, phi));
 }
 
-// With u = c (x + a x^3): 0.5 x (1 + tanh u). Its derivative is 0.5 (1 + t) +
-// 0.5 x (1 - t^2) c (1 + 3 a x^2) with t = tanh u.
+// 0.5 x (1 + t) with t = tanh u and u = c (x + a x^3). The derivative is 0.5 (1
+// + t) + 0.5 x (1 - t^2) c (1 + 3 a x^2).
 static Value geluTanh(ScalarMath &m, Value x, bool gradient) {
   Type type = x.getType();
   Value c = m.constant(type, 0.79788456080286536);

@@ -27,9 +27,9 @@ inline bool isUnsigned(Type type) {
 /// unless the type is boolean.
 Type computedInteger(Type type);
 
-/// Emits at the builder's insertion point. The operands of a function are
-/// scalars of one type. Integers are signless, so functions that depend on the
-/// sign take `isUnsigned`.
+/// Emits code at the insertion point of the builder. The operands of a function
+/// are scalars of equal type. Integers are signless, so functions that depend
+/// on the sign have the parameter `isUnsigned`.
 class ScalarMath {
 public:
   explicit ScalarMath(ImplicitLocOpBuilder &builder, bool isForGpu = false)
@@ -40,10 +40,8 @@ public:
   Value sub(Value x, Value y);
   Value mul(Value x, Value y);
   Value div(Value x, Value y);
-  /// Accumulates `y` into `x`; floating-point sums and products may be
-  /// reordered.
+  /// Combines `x` and `y` by `kind`. Float sums and products may be reordered.
   Value accumulate(ReduceKind kind, Value x, Value y, bool isUnsigned = false);
-  /// The neutral element of `kind`.
   Value neutral(ReduceKind kind, Type type, bool isUnsigned = false);
 
   Value exp(Value x);
@@ -60,8 +58,8 @@ public:
   Value binary(BinaryKind kind, Value x, Value y, bool isUnsigned = false);
   Value compare(CompareKind kind, Value x, Value y, bool isUnsigned = false);
   Value convert(Value x, Type to);
-  /// Converts an element of type `from` to type `to`; `x` and the result have
-  /// their compute types.
+  /// Converts an element of type `from` to type `to`. `x` and the result have
+  /// the compute types of `from` and `to`.
   Value convertElement(Value x, Type from, Type to);
 
   /// Converts the code of a narrow float to f32, and an f32 to its code.

@@ -13,7 +13,7 @@ namespace dpc::codegen {
 
 /// The maximum number of comparisons to improve a layout: about one second.
 static constexpr double kComparisons = 2e8;
-/// The maximum number of changes to one order.
+/// The maximum number of changes to one order of buffers.
 static constexpr double kMostRounds = 4000;
 /// Buffers smaller than 1/kSmallShare of the arena are placed last.
 static constexpr int64_t kSmallShare = 1000;
@@ -22,8 +22,7 @@ static int64_t roundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The number of live bytes, from each step at which it changes to the next
-/// such step.
+/// Maps each step at which the number of live bytes changes to the new number.
 static std::map<int64_t, int64_t>
 liveBytes(const std::vector<Lifetime> &buffers, int64_t alignment) {
   std::map<int64_t, int64_t> live;
@@ -48,18 +47,16 @@ int64_t arenaLowerBound(const std::vector<Lifetime> &buffers,
 
 namespace {
 
-/// Places buffers one by one.
 class Packer {
 public:
   Packer(const std::vector<Lifetime> &buffers, int64_t alignment)
       : buffers(buffers), alignment(alignment) {}
 
-  /// Places the buffers in `order`, each in the smallest gap where it fits or,
-  /// if `lowest` is set, in the lowest such gap.
+  /// Places the buffers in `order`: each in the smallest gap where it fits or,
+  /// with `lowest`, in the lowest gap where it fits.
   ArenaLayout place(const std::vector<size_t> &order, bool lowest);
-  /// Places the buffers of `order` around those already placed.
+  /// Places the buffers of `order` around the buffers that are already placed.
   void add(const std::vector<size_t> &order, bool lowest, ArenaLayout &layout);
-  /// Places one buffer at a given offset.
   void fix(size_t buffer, int64_t offset);
 
 private:
@@ -127,7 +124,6 @@ ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
 
 namespace {
 
-/// An order of the buffers and the layout that results from it.
 struct Trial {
   std::vector<size_t> order;
   ArenaLayout layout;
@@ -156,7 +152,7 @@ private:
   const std::vector<Lifetime> &buffers;
   int64_t alignment, bound;
   Packer packer;
-  std::vector<Trial> trials; ///< of the sorted orders
+  std::vector<Trial> trials; ///< one per sorted order
   std::mt19937 random{1};
 
   double span(size_t i) const {
@@ -186,7 +182,7 @@ ArenaLayout OrderSearch::place(const std::vector<size_t> &order) {
   return lowest.bytes <= tightest.bytes ? lowest : tightest;
 }
 
-/// Tries the order of descending keys; on ties the larger buffer is first.
+/// Tries the order of descending keys. On ties, the larger buffer is first.
 void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -198,8 +194,7 @@ void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
   trials.push_back({std::move(order), std::move(layout)});
 }
 
-/// For each buffer, the largest number of live bytes at any step of its
-/// lifetime.
+/// Returns the maximum number of live bytes during the lifetime of each buffer.
 std::vector<double> OrderSearch::fullest() const {
   std::map<int64_t, int64_t> live = liveBytes(buffers, /*alignment=*/1);
   std::vector<double> loads;
@@ -219,15 +214,13 @@ void OrderSearch::trySortedOrders() {
   trySorted([&](size_t i) { return double(buffers[i].bytes) * span(i); });
   trySorted([&](size_t i) { return -double(buffers[i].first); });
   trySorted([&](size_t i) { return double(buffers[i].last); });
-  // Buffers that are live where the arena is fullest have the fewest possible
-  // offsets; place these buffers first.
+  // Buffers that are live where the arena is fullest have few possible offsets.
   std::vector<double> loads = fullest();
   trySorted([&](size_t i) { return loads[i]; });
   trySorted([&](size_t i) { return loads[i] * std::sqrt(span(i)); });
 }
 
-/// Orders buffers by lifetime and size, both descending, with random weights
-/// for the two.
+/// Tries orders by descending lifetime and size, with random weights.
 void OrderSearch::tryMixtures() {
   for (int round = 0; round < 24 && !isTight(best().layout); ++round) {
     double weight = double(random() % 1000) / 500.0;
@@ -240,8 +233,9 @@ void OrderSearch::tryMixtures() {
   }
 }
 
-/// The order of `trial` with some buffers moved forward, chosen at random among
-/// those that end above a random limit just below the bound.
+/// Returns the order of `trial` after moving some buffers forward. The moved
+/// buffers are chosen at random among those that end above a random limit just
+/// below `bound`.
 std::vector<size_t> OrderSearch::changed(const Trial &trial) {
   int64_t top = bound - int64_t(double(bound) * double(random() % 100) / 400);
   unsigned rarity = 2 + random() % 30;
@@ -258,8 +252,8 @@ std::vector<size_t> OrderSearch::changed(const Trial &trial) {
   return order;
 }
 
-/// Changes the order of `trial` in small steps and keeps each layout that is
-/// not larger. Equal sizes are kept so that several small changes can add up.
+/// Changes the order of `trial` in small steps. Keeps a layout unless it is
+/// larger, because several changes without gain may reduce the size together.
 void OrderSearch::improve(Trial &trial, int64_t rounds) {
   for (; rounds > 0 && !isTight(trial.layout); --rounds) {
     std::vector<size_t> order = changed(trial);
@@ -269,9 +263,9 @@ void OrderSearch::improve(Trial &trial, int64_t rounds) {
   }
 }
 
-/// Improves several of the best orders, because the best initial order does not
-/// always lead to the best final order. The number of comparisons limits the
-/// work, so the result does not depend on the machine.
+/// Improves several orders, because the best initial order may not give the
+/// best final order. Limits the number of comparisons instead of the time, so
+/// that the result does not depend on the machine.
 void OrderSearch::improveBest() {
   std::sort(trials.begin(), trials.end(), [](const Trial &a, const Trial &b) {
     return std::tie(a.layout.bytes, a.order) <
@@ -287,7 +281,7 @@ void OrderSearch::improveBest() {
   }
 }
 
-/// Packs the buffers `chosen`; all other offsets are 0.
+/// Packs the buffers in `chosen` and sets all other offsets to 0.
 static ArenaLayout packChosen(const std::vector<Lifetime> &buffers,
                               const std::vector<size_t> &chosen,
                               int64_t alignment) {
@@ -308,8 +302,8 @@ ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
     first = std::min(first, buffer.first);
     last = std::max(last, buffer.last);
   }
-  // The search is quadratic. It leaves out buffers that are always live, and
-  // small buffers, which fit into gaps at the end.
+  // The search is quadratic, so it omits buffers that are always live. It also
+  // omits small buffers, which fit into gaps at the end.
   int64_t bound = arenaLowerBound(buffers, alignment);
   std::vector<size_t> lasting, large, small;
   for (size_t i = 0; i < buffers.size(); ++i) {

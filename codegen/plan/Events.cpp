@@ -2,14 +2,14 @@
 //
 // The items of all phases are in one list, which three queues run:
 //   * A communication waits for the last computation that conflicts with it,
-//     even if that belongs to an earlier phase: sums over micro-batches are
-//     reduced while the last backward phase still runs.
+//     even if this computation belongs to an earlier phase. Thus sums over
+//     micro-batches are reduced while the last backward phase still runs.
 //   * A computation or a transfer waits for the last communication that
 //     conflicts with it. Queues run in order, so one wait covers all earlier
 //     communications.
-//   * Waits of and for transfers between memory spaces depend on the offsets of
-//     buffers, so completeEvents adds them after Placement.cpp.
-// completeEvents also adds the events between entries of the schedule.
+// Some events depend on the offsets of buffers, so completeEvents adds them
+// after placement (Placement.cpp): the events between transfers and other
+// queues, and the events between entries of the schedule.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/Instructions.h"
@@ -22,11 +22,12 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-// Computations and transfers share `commEnded`, which is right for lifetimes;
-// completeEvents orders the two queues.
+// Once a computation or a transfer waits for a communication, neither queue
+// waits for it again. This is enough for lifetimes; completeEvents adds the
+// waits that the other queue needs.
 void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents) {
   LastAccesses compute, comm;
-  // The last item of a queue for which other queues already wait.
+  // The last item of each queue for which another queue already waits.
   int64_t computeEnded = -1, commEnded = -1;
   for (auto [i, item] : llvm::enumerate(items)) {
     auto [reads, writes] = touchedBy(item.instruction, plan);
@@ -43,10 +44,6 @@ void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents) {
       (isComm ? comm : compute).add(reads, writes, i);
   }
 }
-
-//===----------------------------------------------------------------------===//
-// Across the entries of the schedule
-//===----------------------------------------------------------------------===//
 
 static void completeEvents(rt::Plan &plan,
                            const std::vector<rt::ScheduleEntry> &schedule,
@@ -65,11 +62,11 @@ static void completeEvents(rt::Plan &plan,
                  });
 }
 
-/// Walks the whole schedule over the bytes of the buffers and adds an event
-/// where an entry conflicts with an unfinished instruction of another entry. A
-/// wait for an event that is not signalled yet returns at once. Ranks with
-/// different batch shares have different schedules; the events of one do no
-/// harm in another.
+/// Walks each distinct schedule of the stage, with the bytes of the placed
+/// buffers. Adds an event where an entry conflicts with an unfinished
+/// instruction of another entry. Ranks with different batch shares have
+/// different schedules. An event that only one of them needs does not affect
+/// the others, because waiting for an unsignalled event has no effect.
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents) {
   rt::PlacedBuffers placed(plan, stage);
   std::set<int64_t> shares;

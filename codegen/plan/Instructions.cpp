@@ -22,7 +22,7 @@ rt::Instruction &InstructionList::emit(int phase, rt::OpVariant op,
 }
 
 void InstructionList::order(const StepSchedule &schedule) {
-  // `tails` read values that the other items write.
+  // `tails` run last in their phases, because they read what other items write.
   for (Item &item : tails)
     items.push_back(std::move(item));
   tails.clear();

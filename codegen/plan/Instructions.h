@@ -7,7 +7,6 @@
 
 namespace dpc::codegen {
 
-/// An instruction and the phase that runs it.
 struct Item {
   int phase = 0; ///< index in StepSchedule::phases
   rt::Instruction instruction;
@@ -21,31 +20,30 @@ Item makeItem(int phase, rt::OpVariant op, std::string name,
 /// order() sorts them by phase.
 struct InstructionList {
   std::vector<Item> items;
-  std::vector<Item> tails;       ///< instructions at the ends of their phases
+  std::vector<Item> tails;       ///< items that run last in their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step
-  SourceOps source;              ///< ops that emit() names as sources
+  SourceOps source;              ///< copied to each item by emit()
 
   rt::Instruction &emit(int phase, rt::OpVariant op, std::string name,
                         rt::Queue queue = rt::Queue::Compute);
   void order(const StepSchedule &schedule);
 };
 
-/// The ids of the buffers that an instruction accesses. For a view, this is the
-/// id of the buffer that contains it.
+/// The ids of the buffers that an instruction accesses. A view is replaced by
+/// the buffer that contains it.
 struct Touched {
   llvm::SmallVector<int> reads, writes;
 };
 Touched touchedBy(const rt::Instruction &instruction, const rt::Plan &plan);
 
-/// The buffer that contains the view `id`; `id` itself if it is not a view.
+/// Returns the buffer that contains the view `id`, or `id` if it is not a view.
 int rootOfBuffer(const rt::Plan &plan, int id);
 
-/// Adds waits and signals where `items` of different queues conflict
-/// (Events.cpp).
+/// Adds waits and signals where items of different queues conflict.
 void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents);
 
-/// Adds the events that addEvents cannot determine, between the entries of the
-/// schedule of `stage`. The buffers of `stage` must have offsets.
+/// Adds the events between entries of the schedule of `stage`, whose buffers
+/// must have offsets.
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents);
 
 } // namespace dpc::codegen

@@ -2,8 +2,8 @@
 //
 // Lowers attention that dpc-expand-attention did not expand. Operands are
 // strided views, so transposes between [B, T, H, D] and [B, H, T, D] cost
-// nothing. Results are written in the order of dimensions that their readers
-// want (dpc.out_perms).
+// nothing. dpc.out_perms states the dimension order in which later ops expect
+// the results.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/StageDraft.h"
@@ -21,7 +21,6 @@ static rt::AttentionTensor tensorOf(const Slot &slot) {
   return tensor;
 }
 
-/// The shape of `op`, an attention or its gradient.
 static rt::AttentionShape shapeOf(Operation *op) {
   auto extents = [&](unsigned operand) {
     return tensorType(op->getOperand(operand)).getShape();
@@ -47,9 +46,8 @@ LogicalResult lowerAttention(StageDraft &s, Operation *op) {
   if (hasMask || (!type.isF32() && !type.isBF16() && !type.isF16()))
     return op->emitOpError("of ")
            << type << (hasMask ? " with a mask" : "")
-           << " cannot be executed whole; f32, bf16 and f16 without a mask "
-              "can, "
-              "and dpc-expand-attention expands all other attention";
+           << " cannot be executed; expected f32, bf16 or f16 without a mask "
+              "(dpc-expand-attention expands other attention)";
   auto operand = [&](unsigned i) {
     return tensorOf(s.slots.at(op->getOperand(i)));
   };
@@ -57,8 +55,8 @@ LogicalResult lowerAttention(StageDraft &s, Operation *op) {
     if (tensorType(value).getRank() == 4 &&
         tensorType(value).getDimSize(3) > 1 &&
         s.slots.at(value).view.strides.back() != 1)
-      return op->emitOpError("has an operand with a strided last dimension, "
-                             "which must not be marked dpc.view");
+      return op->emitOpError("has an operand with a strided last dimension; "
+                             "the operand must not be marked dpc.view");
   auto perms = op->getAttrOfType<ArrayAttr>(attr::kOutPerms);
   SmallVector<Slot> results;
   for (OpResult result : op->getResults()) {

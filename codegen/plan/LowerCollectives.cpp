@@ -7,8 +7,7 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// The group along `axes`. If `ordered` is set, the axes must be in mesh order,
-/// which is the order in which collectives stack shards.
+/// With `ordered`, requires mesh order, in which collectives stack shards.
 static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
                               bool ordered) {
   std::vector<std::string> names, sorted;
@@ -110,12 +109,12 @@ LogicalResult lowerStacked(StageDraft &s, Operation *op, ArrayAttr axes) {
   return success();
 }
 
-/// The group of ranks that differ only in "pp".
 static FailureOr<int> stageGroup(StageDraft &s, Operation *op, int64_t peer) {
   int64_t stages = s.plan.mesh.stages();
   if (peer == s.stage || peer >= stages)
-    return op->emitOpError() << "meets stage " << peer << " from stage "
-                             << s.stage << " of " << stages;
+    return op->emitOpError()
+           << "in stage " << s.stage << " has the peer stage " << peer
+           << "; expected another of the " << stages << " stages";
   return groupOf(s, op, OpBuilder(op).getStrArrayAttr({rt::kPipelineAxis}),
                  /*ordered=*/false);
 }
@@ -160,11 +159,6 @@ LogicalResult lowerRingShift(StageDraft &s, RingShiftOp op) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// Transfers between memory spaces
-//===----------------------------------------------------------------------===//
-
-// The copy queue fills a buffer on the device.
 LogicalResult lowerFetch(StageDraft &s, FetchOp op) {
   int from = s.slots.at(op.getSource()).buffer;
   int to = s.slots.make(op.getValue()).buffer;

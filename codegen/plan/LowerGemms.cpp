@@ -1,9 +1,9 @@
 //===- LowerGemms.cpp - GEMMs over strided operands -----------------------===//
 //
-// dpc-fuse-epilogues makes one kernel of a matmul and its epilogue
-// (ir/GemmEpilogues.h). The kernel becomes one instruction if the buffers of
-// its operands allow it, which the pass cannot know; otherwise each op in it
-// becomes an instruction.
+// dpc-fuse-epilogues forms one kernel from a matmul and its epilogue
+// (ir/GemmEpilogues.h). The kernel becomes one instruction if the layout of its
+// operands in buffers, which that pass does not know, allows it. Otherwise each
+// op of the kernel becomes an instruction.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/StageDraft.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 namespace dpc::codegen {
 
 /// Adds one call for each index of the outer batch dimensions, because a call
-/// has only two batch dimensions.
+/// supports only two batch dimensions.
 static void emitBatched(rt::MatmulOp op, ArrayRef<GemmLayout::Batch> batches,
                         SmallVector<rt::MatmulOp> &out) {
   if (batches.size() > 2) {
@@ -45,8 +45,8 @@ static void emitBatched(rt::MatmulOp op, ArrayRef<GemmLayout::Batch> batches,
   out.push_back(op);
 }
 
-/// Adds the calls that compute `op` on `a` and `b` into a buffer with the view
-/// `c`. The caller adds this buffer to the calls.
+/// Adds the calls that multiply `a` and `b` into a buffer with view `c`. The
+/// caller sets this buffer in the calls.
 static LogicalResult callsOf(StageDraft &s, MatmulOp op, Value a, Value b,
                              const StridedView &c,
                              SmallVector<rt::MatmulOp> &calls) {
@@ -58,8 +58,8 @@ static LogicalResult callsOf(StageDraft &s, MatmulOp op, Value a, Value b,
   Slot left = s.slots.at(a), right = s.slots.at(b);
   auto layout = layOutGemm(left.view, right.view, c, op.getTa(), op.getTb());
   if (!layout)
-    return op.emitOpError("has an operand with strided rows and columns, which "
-                          "must not be marked dpc.view");
+    return op.emitOpError("has an operand with strided rows and columns; the "
+                          "operand must not be marked dpc.view");
   rt::MatmulOp call;
   call.a = left.buffer;
   call.b = right.buffer;
@@ -78,7 +78,6 @@ static LogicalResult callsOf(StageDraft &s, MatmulOp op, Value a, Value b,
   return success();
 }
 
-/// The slot of the result, cleared at setup if the matmul adds to a sum.
 static Slot resultSlot(StageDraft &s, Operation *op) {
   Value result = op->getResult(0);
   return sumInPlace(op) ? clearedSlot(s, result) : s.slots.make(result);
@@ -91,14 +90,9 @@ static double flopsOf(Operation *op) {
              : flops;
 }
 
-//===----------------------------------------------------------------------===//
-// GEMMs in fp8
-//===----------------------------------------------------------------------===//
-
-/// Makes the only call of a matmul marked kFp8 multiply fp8 codes. This
-/// requires one GEMM without batch dimensions in which the rows of C begin at
-/// multiples of 16 bytes. Other matmuls run in bf16 and are counted in
-/// `s.uncoded`.
+/// If `op` is marked kFp8, lets its only call multiply fp8 codes. The call must
+/// have no batch dimensions, and the rows of C must begin at multiples of 16
+/// bytes. Other marked matmuls run in bf16 and are counted in `s.uncoded`.
 static void encodeInFp8(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
   auto formats = op->getAttrOfType<ArrayAttr>(attr::kFp8);
   auto bytes = op->getAttrOfType<IntegerAttr>(attr::kWorkspace);
@@ -120,8 +114,8 @@ static void encodeInFp8(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
       s.slots.addWorkspace(op.getContext(), bytes.getInt(), "codes of fp8")};
 }
 
-// When time and memory are predicted, the sizes of operands are known, but not
-// their layout in buffers.
+// Predictions assume fp8 for these GEMMs, because only codegen knows the layout
+// of operands in buffers.
 void remarkOnUncoded(const StageDraft &s) {
   if (s.uncoded > 0)
     func::FuncOp(s.step).emitRemark()
@@ -129,10 +123,6 @@ void remarkOnUncoded(const StageDraft &s) {
         << ", because they have batch dimensions or their rows of results do "
            "not begin at multiples of 16 bytes";
 }
-
-//===----------------------------------------------------------------------===//
-// GEMMs without an epilogue
-//===----------------------------------------------------------------------===//
 
 LogicalResult lowerMatmul(StageDraft &s, MatmulOp op) {
   auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm);
@@ -153,12 +143,8 @@ LogicalResult lowerMatmul(StageDraft &s, MatmulOp op) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// GEMMs with an epilogue
-//===----------------------------------------------------------------------===//
-
-/// Whether one call computes the GEMM and its epilogue on operands in these
-/// buffers. cuBLASLt requires that rows begin at multiples of 8 elements.
+/// Whether one call can compute the GEMM and its epilogue on these operands.
+/// cuBLASLt requires that rows begin at multiples of 8 elements.
 static bool canFuse(const StageDraft &s, KernelOp op, rt::Epilogue epilogue,
                     ArrayRef<rt::MatmulOp> calls) {
   constexpr int64_t kElements = 8;
@@ -178,7 +164,6 @@ static bool canFuse(const StageDraft &s, KernelOp op, rt::Epilogue epilogue,
   return aux.isDense() && begin % kElements == 0;
 }
 
-/// Adds the vector and the matrix that `epilogue` reads or writes to the call.
 static void bindEpilogue(StageDraft &s, KernelOp op, rt::Epilogue epilogue,
                          rt::MatmulOp &call) {
   call.epilogue = epilogue;
@@ -201,9 +186,8 @@ static void bindEpilogue(StageDraft &s, KernelOp op, rt::Epilogue epilogue,
   }
 }
 
-/// Lowers each op in the kernel to an instruction.
 static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
-  if (AccumulateOp sum = sumInPlace(op)) { // has its own buffer now
+  if (AccumulateOp sum = sumInPlace(op)) { // gets a separate buffer
     sum->removeAttr(attr::kView);
     s.buffers.replace(op->getResult(0), sum.getResult());
     s.buffers.lastRead[op->getResult(0)] = s.buffers.position.at(sum);

@@ -1,9 +1,9 @@
 //===- LowerGroups.cpp - One launch for kernels with equal bodies ---------===//
 //
-// An optimizer updates hundreds of tensors, most of them so small that a launch
-// takes longer than its work. On GPUs consecutive elementwise kernels become
+// An optimizer updates hundreds of tensors, and most are so small that a launch
+// takes longer than its work. On GPUs, consecutive elementwise kernels become
 // one launch if they differ only in buffers and sizes (GpuGroups.cpp). The
-// number of parameters limits the number of kernels in a launch.
+// maximum number of parameters limits the number of kernels in a launch.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/kernel/BodyText.h"
@@ -14,8 +14,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// Whether the body computes each element separately, on scalars and on tensors
-/// of one shape, which becomes `shape`.
+/// Whether the body is elementwise on scalars and on tensors of one shape. Sets
+/// `shape` to this shape.
 static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
   shape = shapeOf(op.getOutputs().front());
   auto fits = [&](Value value) {
@@ -36,7 +36,7 @@ static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
   });
 }
 
-/// A text that is equal for flat kernels with equal bodies and any shapes.
+/// Returns a text that is equal for kernels that differ only in shapes.
 static std::string flatText(KernelOp op) {
   return bodyText(op, [](Value value, llvm::raw_ostream &out) {
     out << (tensorType(value).getRank() == 0 ? "scalar " : "")
@@ -44,7 +44,6 @@ static std::string flatText(KernelOp op) {
   });
 }
 
-/// Describes `op` if it can share a launch.
 static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
   FlatKernel flat;
   ArrayRef<int64_t> shape;
@@ -67,8 +66,8 @@ static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
       flat.written.push_back(
           s.slots.at(op.getInputs()[flat.aliases.back()]).buffer);
   }
-  // If such a buffer were also another operand, that operand would have to be
-  // read first.
+  // A written buffer must not also be another operand, which would have to be
+  // read before the write.
   for (int buffer : flat.written)
     if (llvm::count(flat.buffers, buffer) > 1)
       return {};
@@ -95,7 +94,8 @@ std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
              next->text != one.text || next->phase != one.phase ||
              next->aliases != one.aliases || next->scalars != one.scalars)
       break;
-    // The kernels of a launch run at the same time.
+    // The kernels of a launch run concurrently, so no kernel may write a buffer
+    // that another kernel accesses.
     if (parameters + own > kMaxParameters || meets(next->buffers, written) ||
         meets(next->scalars, written) || meets(next->written, touched))
       break;
@@ -108,7 +108,7 @@ std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
   return group;
 }
 
-// The buffers are the shared scalars, then operands and results of each kernel.
+// Buffers are the shared scalars, then operands and results of each kernel.
 LogicalResult lowerGroup(StageDraft &s, ArrayRef<FlatKernel> group) {
   const FlatKernel &first = group.front();
   KernelSpec spec;

@@ -13,7 +13,7 @@ int64_t tiedInput(const StageDraft &s, OpResult result) {
                                                       : int64_t(-1);
 }
 
-/// A text that is equal for two kernels if they can share code.
+/// Returns a text that is equal for kernels that can share code.
 static std::string textOf(const KernelSpec &spec) {
   std::string text = bodyText(spec.op, [](Value value, llvm::raw_ostream &out) {
     out << value.getType();
@@ -60,7 +60,7 @@ const EmittedKernel *kernelFor(SharedDraft &shared, const KernelSpec &spec) {
   return &it->second;
 }
 
-// The stages of a kernel pass data through a scratch buffer.
+// If a kernel has several stages, they pass data through a scratch buffer.
 LogicalResult emitCalls(StageDraft &s, const KernelSpec &spec,
                         rt::KernelOp call, KernelCall how) {
   const EmittedKernel *kernel = kernelFor(s.shared, spec);
@@ -137,7 +137,7 @@ LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op) {
     return op.emitOpError() << "has kind " << stringifyReduceKind(op.getKind())
                             << ", which cannot be executed; only sums can";
   Slot sum = clearedSlot(s, op.getResult()), x = s.slots.at(op.getX());
-  // A temporary kernel whose body is the addition.
+  // Emits the addition as a kernel, which is erased afterwards.
   OpBuilder builder(op);
   Type type = op.getResult().getType();
   KernelOp kernel = createKernel(builder, op.getLoc(), {op.getX(), op.getX()},

@@ -58,7 +58,7 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   if (bytes > 0)
     tensor.source =
         rt::TensorSource{"constants.bin", offset, bytes, tensor.dtype};
-  else // an empty file would not be written
+  else // an empty constants.bin is not written
     tensor.init = rt::InitKind::Zeros;
   constants.resize((constants.size() + 63) / 64 * 64);
   s.plan.tensors.push_back(std::move(tensor));

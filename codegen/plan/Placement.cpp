@@ -1,17 +1,19 @@
 //===- Placement.cpp - Lifetimes, frames and offsets of buffers -----------===//
 //
-// Time is the position in the list of items: setup, the phases of the loop in
-// the order in which a micro-batch runs them, update.
+// A lifetime is a range of positions in the list of items: setup, the phases of
+// the loop in the order in which a micro-batch runs them, then update.
 //
-// If one micro-batch runs after the other, there are no frames: this is the
-// order of the step, and the arena is one packing of all lifetimes. Otherwise
-//   * values that cross phases of a micro-batch are packed into its frame;
-//   * a buffer that only one phase uses is placed into free bytes of a frame of
-//     this phase if it fits, because the micro-batch owns the frame anyway;
-//   * the frames and all other buffers are packed into the arena. Frames, sums
-//     and received messages are live throughout the loop.
-// Buffers outside device memory are always live and never share bytes.
-// A buffer of a communication is live until another queue waits for the
+// If each micro-batch ends before the next one starts, there are no frames:
+// items run in the order of the list, and all lifetimes are packed into the
+// arena together. Otherwise
+//   * the frame of a micro-batch contains the values that cross its phases;
+//   * a buffer that only one phase uses is placed into free bytes of a frame
+//     that this phase uses, if it fits;
+//   * the arena contains the frames and all other buffers. Frames, sums and
+//     received messages are live throughout the loop.
+//
+// Buffers outside device memory are always live and never share bytes. A buffer
+// that a communication accesses is live until another queue waits for the
 // communication, or until the end of the phase. A later instruction that uses
 // the same bytes waits for the communication (completeEvents).
 //
@@ -24,12 +26,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-//===----------------------------------------------------------------------===//
-// Frames
-//===----------------------------------------------------------------------===//
-
-/// Assigns each micro-batch the first slot that is free. The micro-batch holds
-/// the slot from its first to its last phase that uses the frame.
+/// Assigns the first free slot to each micro-batch, from its first to its last
+/// phase that uses the frame.
 static void assignSlots(FramePlan &frame, const StepSchedule &schedule,
                         int64_t microBatches) {
   std::vector<int64_t> left(microBatches, 0); // number of entries
@@ -56,8 +54,8 @@ static void assignSlots(FramePlan &frame, const StepSchedule &schedule,
   frame.count = std::max<int64_t>(1, taken.size());
 }
 
-/// A buffer is in a frame if several phases access it, all of them in the loop.
-/// The frame belongs to the chunk of the first of these phases.
+/// A buffer is in a frame if several phases access it and all of them are in
+/// the loop. The frame belongs to the chunk of the first of these phases.
 std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
                                   const StepSchedule &schedule,
                                   const InstructionList &list) {
@@ -101,14 +99,11 @@ std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
   return frames;
 }
 
-//===----------------------------------------------------------------------===//
-// Lifetimes
-//===----------------------------------------------------------------------===//
-
 namespace {
 
-/// For every communication, the first computation or transfer that waits for it
-/// or for a later one; the number of items where there is none.
+/// Returns, for each communication, the first computation or transfer that
+/// waits for it or for a later communication. If there is none, returns the
+/// number of items.
 std::vector<int64_t> waitersOf(const std::vector<Item> &items,
                                ArrayRef<Touched> touched) {
   int64_t count = items.size(), ended = 0;
@@ -125,7 +120,6 @@ std::vector<int64_t> waitersOf(const std::vector<Item> &items,
   return waiters;
 }
 
-/// The lifetimes of a stage's buffers, by id.
 class Lifetimes {
 public:
   Lifetimes(const InstructionList &list, const rt::Plan &plan, int update,
@@ -153,15 +147,15 @@ private:
 
   const std::vector<Item> &items;
   int update;
-  std::vector<bool> isReceived; ///< from another stage in the loop
+  std::vector<bool> isReceived; ///< by id: from another stage, in the loop
   int64_t loopBegin = -1, loopEnd = -1;
 };
 
 } // namespace
 
 /// Extends lifetimes to the accesses of each item. A communication accesses its
-/// buffers until another queue waits for it. If there are frames, it does so at
-/// most until the end of its phase.
+/// buffers until another queue waits for it, but with frames at most until the
+/// end of its phase.
 void Lifetimes::addAccesses(const rt::Plan &plan, bool hasFrames) {
   std::vector<Touched> touched;
   std::vector<int64_t> lastOfPhase(update + 1, -1);
@@ -207,12 +201,12 @@ Lifetimes::Lifetimes(const InstructionList &list, const rt::Plan &plan,
     lives[id].last = count;
   for (const rt::Buffer &buffer : plan.buffers) {
     Lifetime &life = lives[buffer.id];
-    if (life.last < 0) // never accessed, but it has bytes in the arena
+    if (life.last < 0) // not accessed, but needs bytes in the arena
       life = {life.bytes, 0, count};
     else if (plan.mesh.microBatches > 1 && loopBegin >= 0 &&
              !rt::isPersistent(buffer.kind))
       extendOverLoop(life, loopBegin, loopEnd, hasFrames);
-    // A message may arrive while other phases run.
+    // A received message may arrive while any phase of the loop runs.
     if (isReceived[buffer.id]) {
       life.first = std::min(life.first, loopBegin);
       life.last = std::max(life.last, loopEnd);
@@ -220,15 +214,14 @@ Lifetimes::Lifetimes(const InstructionList &list, const rt::Plan &plan,
   }
 }
 
-/// Adds the frame to the plan and returns its id. Places the frame's buffers,
-/// and buffers of one phase into the gaps between them.
+/// Adds the frame to the plan and returns its id. Places the buffers of the
+/// frame, and in the gaps between them buffers that only one phase uses.
 static int packFrame(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes,
                      const FramePlan &frame) {
   std::vector<Lifetime> lives;
   for (int id : frame.buffers) {
     Lifetime life = lifetimes.lives[id];
-    // If the order of execution is unknown, the buffers count as live all the
-    // time.
+    // Phases may run in any order, so the buffers count as always live.
     if (!frame.isOrdered)
       life = {life.bytes, 0, std::numeric_limits<int64_t>::max() / 2};
     lives.push_back(life);
@@ -260,7 +253,7 @@ static int packFrame(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes,
   return id;
 }
 
-/// Places host and disk buffers, which are all persistent, one after the other.
+/// Host and disk buffers are all persistent.
 static void placeInSpaces(rt::Plan &plan, int64_t stage) {
   for (auto [space, sizes] : {std::pair(rt::Space::Host, &plan.hostBytes),
                               std::pair(rt::Space::Disk, &plan.diskBytes)}) {

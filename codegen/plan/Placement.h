@@ -9,24 +9,25 @@ namespace dpc::codegen {
 /// The frame of a chunk: the buffers that a micro-batch keeps between phases.
 struct FramePlan {
   int64_t chunk = 0;
-  int id = -1;                    ///< of the frame in the plan, once placed
-  llvm::SmallVector<int> buffers; ///< buffers that several phases access
-  llvm::SmallVector<bool> uses;   ///< by phase: whether it accesses a buffer
-  int64_t count = 1;              ///< micro-batches alive at once
+  int id = -1;                    ///< id in the plan, once placed
+  llvm::SmallVector<int> buffers; ///< accessed by several phases
+  /// uses[phase]: whether the phase accesses a buffer of the frame.
+  llvm::SmallVector<bool> uses;
+  int64_t count = 1; ///< the number of slots
   /// Each micro-batch runs the phases that use the frame in ascending order.
   bool isOrdered = true;
-  std::vector<int64_t> slots; ///< the slot of each micro-batch
+  std::vector<int64_t> slots;
 };
 
-/// The frames of a stage, by chunk. Empty if each micro-batch ends before the
-/// next one starts, because lifetimes alone then decide which buffers share
-/// bytes.
+/// Returns the frames of a stage. If each micro-batch ends before the next one
+/// starts, returns no frames, because lifetimes alone decide which buffers
+/// share bytes.
 std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
                                   const StepSchedule &schedule,
                                   const InstructionList &list);
 
-/// Assigns frames and offsets to the buffers of `stage`, and adds the frames
-/// and the sizes of memory spaces to the plan.
+/// Assigns frames and offsets to the buffers of `stage`. Adds the frames and
+/// the sizes of memory spaces to the plan.
 void placeBuffers(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
                   const InstructionList &list, std::vector<FramePlan> &frames);
 

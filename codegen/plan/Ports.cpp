@@ -16,13 +16,13 @@ static std::string stringOf(DictionaryAttr attrs, StringRef name) {
   return value ? value.getValue().str() : "";
 }
 
-/// The global type of an argument or result; `type` if it has none.
+/// Returns `type` if the argument or result has no global type.
 static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
   auto global = attrs.getAs<TypeAttr>(attr::kGlobal);
   return cast<RankedTensorType>(global ? global.getValue() : type);
 }
 
-/// The process of each rank; empty if `step` has no placement.
+/// Empty if `step` has no placement.
 static std::vector<int> processesOf(func::FuncOp step, const rt::Mesh &mesh) {
   std::vector<int> processes;
   auto placement = step->getAttrOfType<ArrayAttr>(attr::kPlacement);
@@ -56,7 +56,7 @@ LogicalResult bindMesh(StageDraft &s) {
     mesh.batchShares.assign(shares.asArrayRef().begin(),
                             shares.asArrayRef().end());
   if (s.stage > 0 && mesh != s.plan.mesh)
-    return s.step.emitError("has another mesh than the previous stage");
+    return s.step.emitError("has a different mesh than the previous stage");
   s.plan.mesh = std::move(mesh);
   s.plan.processes = processesOf(s.step, s.plan.mesh);
   return success();
@@ -76,8 +76,7 @@ static LogicalResult bindSpace(StageDraft &s, DictionaryAttr attrs,
                             << "\"disk\"";
 }
 
-/// The element of `list` (tensors or inputs of the plan) that an earlier stage
-/// added under this name, or the end of `list`.
+/// Returns the element that an earlier stage added under this name, or the end.
 template <typename List>
 static auto findEarlier(StageDraft &s, List &list, const std::string &name) {
   return llvm::find_if(list, [&](const auto &other) {
@@ -85,7 +84,8 @@ static auto findEarlier(StageDraft &s, List &list, const std::string &name) {
   });
 }
 
-/// Adds `tensor` to the plan, as a copy if an earlier stage has it too.
+/// Adds `tensor` to the plan. If an earlier stage added it, adds only the
+/// buffer of this stage, as a copy.
 static LogicalResult addTensor(StageDraft &s, rt::Tensor tensor) {
   auto &tensors = s.plan.tensors;
   auto first = findEarlier(s, tensors, tensor.name);
@@ -121,7 +121,7 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   tensor.dtype = s.plan.buffers[tensor.buffer].dtype;
   tensor.globalShape = global.getShape().vec();
   tensor.layout = layoutOf(global);
-  // A weight without data in the model needs --init.
+  // A weight without data in the model can only be used with --init.
   tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
   if (auto init = attrs.getAs<FloatAttr>(attr::kInit)) {
     tensor.init = rt::InitKind::Value;
@@ -142,8 +142,7 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   return addTensor(s, std::move(tensor));
 }
 
-/// The number of the plan's input `port`, which an earlier stage may have
-/// added.
+/// Adds the input unless an earlier stage added it. Returns its index.
 static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
   auto &inputs = s.plan.inputs;
   auto first = findEarlier(s, inputs, port.name);
@@ -158,7 +157,6 @@ static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
   return number;
 }
 
-/// Adds an input, which is loaded in the first phase that reads it.
 static LogicalResult bindInput(StageDraft &s, unsigned index,
                                DictionaryAttr attrs) {
   BlockArgument argument = s.step.getArgument(index);
@@ -169,7 +167,7 @@ static LogicalResult bindInput(StageDraft &s, unsigned index,
   port.dtype = s.plan.buffers[port.buffer].dtype;
   port.globalShape = global.getShape().vec();
   port.layout = layoutOf(global);
-  int phase = 1; // the first of the loop
+  int phase = 1; // the first phase of the loop
   bool isRead = false;
   std::function<void(Value)> inspect = [&](Value value) {
     for (Operation *user : value.getUsers()) {
@@ -192,8 +190,8 @@ static LogicalResult bindInput(StageDraft &s, unsigned index,
   return success();
 }
 
-/// Finds the state of this stage that counts the steps which `scalar` skips.
-/// States precede scalars in the arguments.
+/// Finds the state of this stage that counts the steps that `scalar` skips. In
+/// the arguments, states precede scalars.
 static LogicalResult bindSkips(StageDraft &s, DictionaryAttr attrs,
                                rt::ScalarInput &scalar) {
   std::string name = stringOf(attrs, attr::kSkips);
@@ -238,12 +236,8 @@ LogicalResult bindArguments(StageDraft &s) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// Results
-//===----------------------------------------------------------------------===//
-
-/// The earliest position in the update phase at which `from` can be copied to
-/// `to`: after the last write of `from` and the last read of `to`.
+/// Returns the earliest position in the update phase at which `from` can be
+/// copied to `to`: after the last write of `from` and the last read of `to`.
 static int64_t placeOfCopy(StageDraft &s, int from, int to) {
   int64_t place = 0;
   for (auto [i, item] : llvm::enumerate(s.list.items)) {
@@ -251,19 +245,22 @@ static int64_t placeOfCopy(StageDraft &s, int from, int to) {
     bool isWritten =
         llvm::is_contained(touched.writes, rootOfBuffer(s.plan, from));
     bool isOld = llvm::is_contained(touched.reads, rootOfBuffer(s.plan, to));
-    // Items of earlier phases run earlier at any position in the list.
+    // Items of earlier phases run before the update phase, wherever they are in
+    // the list.
     if ((isWritten || isOld) && item.phase == s.schedule.update())
       place = i + 1;
   }
   return place;
 }
 
-/// Copies the next value of a parameter or state if it is in another buffer.
+/// Copies the next value of an argument, unless the value is already in the
+/// buffer of the argument.
 static LogicalResult bindTie(StageDraft &s, Value value, int64_t argument,
                              Operation *at) {
   if (argument < 0 || argument >= s.step.getNumArguments())
-    return at->emitOpError() << "result is tied to argument " << argument
-                             << " of " << s.step.getNumArguments();
+    return at->emitOpError()
+           << "ties a result to argument " << argument << "; expected one of "
+           << s.step.getNumArguments() << " arguments";
   int target = s.slots.at(s.step.getArgument(argument)).buffer;
   FailureOr<int> buffer = contiguousBuffer(s, at, value);
   if (failed(buffer))
@@ -277,7 +274,7 @@ static LogicalResult bindTie(StageDraft &s, Value value, int64_t argument,
   return success();
 }
 
-/// Copies an output by a kernel, because its view may be strided.
+/// Copies an output with a kernel, because its view may be strided.
 static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
                            int phase) {
   auto type = tensorType(value);

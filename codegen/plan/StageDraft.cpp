@@ -25,10 +25,10 @@ static rt::ScheduleEntry entryOf(const StageDraft &s,
   return result;
 }
 
-/// The schedule of a rank with `share` micro-batches. It is `longest`, the
+/// Returns the schedule of a rank with `share` micro-batches: `longest`, the
 /// schedule of the rank with the most micro-batches, without the entries of
-/// micro-batches that the rank lacks. This is valid because a micro-batch waits
-/// only for its own phases.
+/// micro-batches from `share` on. This is valid because a phase of a
+/// micro-batch waits only for phases of the same micro-batch.
 static std::vector<rt::ScheduleEntry>
 entriesOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {
   std::vector<rt::ScheduleEntry> entries;
@@ -38,7 +38,6 @@ entriesOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {
   return entries;
 }
 
-/// Moves the instructions into the plan and adds the schedule of each rank.
 static void fillSchedule(StageDraft &s, ArrayRef<FramePlan> frames) {
   rt::Plan &plan = s.plan;
   for (Item &item : s.list.items) {
@@ -87,7 +86,6 @@ static LogicalResult addStage(StageDraft &s) {
   return success();
 }
 
-/// Fills the fields of the plan that do not depend on a stage.
 static LogicalResult startDraft(SharedDraft &shared, func::FuncOp first,
                                 const CodegenOptions &options) {
   std::string error;
@@ -134,9 +132,9 @@ FailureOr<PlanDraft> buildPlan(ArrayRef<func::FuncOp> steps,
       return failure();
     int64_t stages = shared.draft.plan.mesh.stages();
     if (stages != static_cast<int64_t>(steps.size()))
-      return first.emitError() << "is one of " << steps.size()
-                               << " functions of a step; the mesh has "
-                               << stages << " pipeline stages";
+      return first.emitError()
+             << "the step has " << steps.size() << " functions; expected "
+             << stages << ", one for each pipeline stage of the mesh";
   }
   return std::move(shared.draft);
 }

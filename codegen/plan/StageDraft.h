@@ -23,15 +23,14 @@
 
 namespace dpc::codegen {
 
-/// The parts of a draft that all stages share.
 struct SharedDraft {
   PlanDraft draft;
-  llvm::StringMap<EmittedKernel> kernels; ///< by the texts of their bodies
+  llvm::StringMap<EmittedKernel> kernels; ///< by body text
   KernelTarget target = KernelTarget::cpu;
   int numEvents = 0;
 };
 
-/// One stage that is being added to a draft. It cannot be copied because its
+/// A stage that is being added to a draft. It cannot be copied because its
 /// parts refer to each other.
 struct StageDraft {
   StageDraft(mlir::func::FuncOp step, int64_t stage, SharedDraft &shared)
@@ -59,33 +58,28 @@ mlir::LogicalResult bindMesh(StageDraft &s);
 mlir::LogicalResult bindArguments(StageDraft &s);
 mlir::LogicalResult bindResults(StageDraft &s);
 
-/// Lowers `op` to instructions and adds slots of its results.
+/// Lowers `op` to instructions and adds slots for its results.
 mlir::LogicalResult lower(StageDraft &s, mlir::Operation *op);
-/// Lowers all ops of the step.
 mlir::LogicalResult lowerAll(StageDraft &s);
 
-/// The buffer that contains exactly the elements of `value`. Fails with a
-/// diagnostic of `op`, which reads or writes `value`, if they are strided.
+/// Returns the buffer that contains exactly the elements of `value`. Fails with
+/// a diagnostic at `op`, which reads or writes `value`, if the elements are
+/// strided.
 mlir::FailureOr<int> contiguousBuffer(StageDraft &s, mlir::Operation *op,
                                       mlir::Value value);
-
-//===----------------------------------------------------------------------===//
-// Ops of one kind
-//===----------------------------------------------------------------------===//
 
 /// Kernels (LowerKernels.cpp).
 mlir::LogicalResult lowerKernel(StageDraft &s, KernelOp op);
 mlir::LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op);
-/// The number of the operand whose buffer `result` reuses, or -1.
+/// Returns the index of the operand whose buffer `result` reuses, or -1.
 int64_t tiedInput(const StageDraft &s, mlir::OpResult result);
-/// Adds `result` to the slots and to the buffers that `call` writes. It gets
-/// the buffer of operand `tied`, or a new buffer if `tied` is -1.
+/// Adds a slot for `result` and adds its buffer to the writes of `call`. The
+/// buffer is that of operand `tied`, or a new buffer if `tied` is -1.
 const Slot &addResult(StageDraft &s, mlir::OpResult result, int64_t tied,
                       rt::KernelOp &call);
-/// Returns a slot for `value`, a sum, in a new buffer that the setup phase
-/// clears.
+/// Returns a slot for the sum `value` in a new buffer that setup clears.
 Slot clearedSlot(StageDraft &s, mlir::Value value);
-/// The code for `spec`, or null after a diagnostic.
+/// Returns the code for `spec`, or null after a diagnostic.
 const EmittedKernel *kernelFor(SharedDraft &shared, const KernelSpec &spec);
 
 /// The phase of a kernel call, and its name and FLOPs in traces.
@@ -103,14 +97,14 @@ struct FlatKernel {
   KernelOp op;
   int phase = 0;
   int64_t elements = 0;
-  std::string text; ///< equal for bodies that differ only in shapes
-  /// `scalars` are the buffers of scalar operands, and `buffers` those of all
-  /// other operands. `written` are the `buffers` that results reuse.
+  std::string text; ///< equal if only shapes differ
+  /// `scalars` are the buffers of scalar operands, `buffers` those of all other
+  /// operands, and `written` those of operands that results reuse.
   llvm::SmallVector<int> scalars, buffers, written;
   llvm::SmallVector<int64_t> aliases; ///< see KernelSpec
 };
-/// The longest run of kernels that starts at the op `first` and fits one launch
-/// (LowerGroups.cpp).
+/// Returns the longest run of kernels that starts at op `first` and fits into
+/// one launch (LowerGroups.cpp).
 std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first);
 mlir::LogicalResult lowerGroup(StageDraft &s, llvm::ArrayRef<FlatKernel> group);
 

@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// How `op` becomes instructions; nullopt if it has no lowering. After
-/// checkLowerings, only terminators have none.
+/// Returns how `op` becomes instructions, or nullopt if it has no lowering.
+/// After checkLowering, only terminators have none.
 static std::optional<LoweringKind> kindOfLowering(Operation *op) {
   auto lowering = dyn_cast<LoweringOpInterface>(op);
   if (!lowering)
@@ -25,7 +25,6 @@ static bool standsAlone(Operation *op) {
          op->hasTrait<mlir::OpTrait::IsTerminator>();
 }
 
-/// Whether `op` is a constant that has its own buffer.
 static bool isStoredConstant(Operation *op) {
   auto constant = dyn_cast<ConstantOp>(op);
   return constant && !constant.getValue().isSplat();
@@ -88,8 +87,10 @@ static LogicalResult checkTypes(Operation *op) {
     if (auto tensor = dyn_cast<RankedTensorType>(type);
         tensor && !dtypeOf(tensor.getElementType()))
       return op->emitError() << "element type " << tensor.getElementType()
-                             << " can be planned but not executed; floats and "
-                                "integers of the usual sizes run";
+                             << " can be planned but not executed; expected "
+                                "f64, f32, f16, bf16, f8E4M3FN[UZ], "
+                                "f8E5M2[FNUZ], f4E2M1FN, or an integer of at "
+                                "most 64 bits";
   return success();
 }
 

@@ -12,7 +12,7 @@ namespace dpc::codegen {
 /// cannot be executed, or indexes a dimension of several factors.
 mlir::LogicalResult checkStep(mlir::func::FuncOp step);
 
-/// Wraps each op that only kernels can execute in a kernel.
+/// Wraps each op that is outside kernels, but can only be executed in a kernel.
 void wrapLooseOps(mlir::func::FuncOp step);
 /// Creates a kernel that yields the values that `emit` creates from the
 /// arguments of the body.
@@ -23,14 +23,13 @@ KernelOp createKernel(
 /// Replaces `op` by a kernel that contains only `op`.
 KernelOp wrap(mlir::Operation *op);
 
-/// Orders the ops by phase. Fails if an op runs before one of its operands, or
-/// in a phase that is not in the schedule. `phaseText` names phases in
-/// diagnostics.
+/// Orders the ops by phase. Fails if an op precedes an op that computes one of
+/// its operands, or if its phase is not in the schedule.
 mlir::FailureOr<StepBuffers>
 orderOf(mlir::func::FuncOp step, const StepSchedule &schedule,
         llvm::function_ref<std::string(int)> phaseText);
 
-/// A short name of `op` for traces.
+/// Returns a short name of `op` for traces.
 std::string nameOfOp(mlir::Operation *op);
 
 } // namespace dpc::codegen

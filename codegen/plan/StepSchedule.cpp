@@ -17,7 +17,6 @@ int StepSchedule::phaseOf(Operation *op) const {
   return it == phases.end() ? -1 : static_cast<int>(it - phases.begin());
 }
 
-/// The schedule without `dpc.schedule`; see scheduleOf.
 static StepSchedule defaultSchedule(func::FuncOp step, const rt::Mesh &mesh) {
   std::vector<StepPhase> found = {{rt::PhaseKind::Forward, 0}};
   for (Operation &op : step.getBody().front().without_terminator())
@@ -41,8 +40,8 @@ static StepSchedule defaultSchedule(func::FuncOp step, const rt::Mesh &mesh) {
   return result;
 }
 
-// Phases are in the order in which the schedule first runs them, which is the
-// order of the data.
+// Lists phases in the order in which the schedule first runs them. Data flows
+// from earlier to later phases in this list.
 FailureOr<StepSchedule> scheduleOf(func::FuncOp step, const rt::Mesh &mesh) {
   auto schedule = step->getAttrOfType<DenseI64ArrayAttr>(attr::kSchedule);
   if (!schedule)

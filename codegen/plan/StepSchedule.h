@@ -8,14 +8,12 @@
 
 namespace dpc::codegen {
 
-/// A phase of a step.
 struct StepPhase {
   rt::PhaseKind kind = rt::PhaseKind::Forward;
   int64_t chunk = 0;
   bool operator==(const StepPhase &) const = default;
 };
 
-/// One run of a phase of the loop, for one micro-batch.
 struct LoopEntry {
   int phase = 0; ///< index in StepSchedule::phases
   int64_t microBatch = 0;
@@ -31,13 +29,13 @@ struct StepSchedule {
   int setup() const { return 0; }
   int update() const { return static_cast<int>(phases.size()) - 1; }
   bool inLoop(int phase) const { return phase > 0 && phase < update(); }
-  /// The index of the phase of `op`, or -1 if the schedule does not contain it.
+  /// Returns -1 if the schedule does not contain the phase of `op`.
   int phaseOf(mlir::Operation *op) const;
 };
 
-/// The schedule in `dpc.schedule` of `step`. Without the attribute,
-/// micro-batches run one after the other, forward through all chunks and then
-/// backward. Fails with a diagnostic.
+/// Returns the schedule in the attribute `dpc.schedule` of `step`. Without the
+/// attribute, micro-batches run one after the other: forward through all
+/// chunks, then backward. Fails with a diagnostic.
 mlir::FailureOr<StepSchedule> scheduleOf(mlir::func::FuncOp step,
                                          const rt::Mesh &mesh);
 

@@ -31,7 +31,6 @@ int ValueSlots::addWorkspace(MLIRContext *context, int64_t bytes,
   return addBuffer(type, rt::BufferKind::Workspace, std::move(name));
 }
 
-/// The kind of a buffer, by BufferUse.
 static constexpr rt::BufferKind kKinds[] = {
     rt::BufferKind::Gradient, rt::BufferKind::Communication,
     rt::BufferKind::Activation, rt::BufferKind::Workspace};

@@ -8,9 +8,9 @@ namespace dpc::report {
 
 /// The files of this folder, and the chart library.
 struct PageParts {
-  std::string_view page;   ///< page.html
-  std::string_view style;  ///< style.css
-  std::string_view script; ///< All scripts.
+  std::string_view page;
+  std::string_view style;
+  std::string_view script;
   std::string_view charts; ///< Empty if the build had no chart library.
 };
 PageParts pageParts();

@@ -1,5 +1,5 @@
-// Charts by ECharts, in the page's colors; redrawn when these or the width
-// change.
+// Draws charts with ECharts, in the colors of the page. Redraws them when the
+// colors or the width change.
 'use strict';
 
 dpc.drawn = [];
@@ -9,8 +9,8 @@ dpc.isPrinting = () => matchMedia('print').matches;
 
 dpc.color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Adds a chart of `height` pixels; `optionOf` is asked again when colors change.
-// `kind`: 'svg', or 'canvas' for many marks.
+// Adds a chart of `height` pixels. Each drawing calls `optionOf`, which returns
+// the options of ECharts. `kind` is 'svg', or 'canvas' for many marks.
 dpc.chart = (parent, height, label, optionOf, kind) => {
   if (!dpc.hasCharts()) return null;
   const box = dpc.el('div', {class: 'chart', role: 'img', 'aria-label': label, style: `height: ${height}px`});
@@ -57,7 +57,7 @@ dpc.legend = (more) => ({
   ...more,
 });
 
-// Lines where phases begin, [name, at] each, on an axis that ends at `end`; a name that would stand on the one before is left out.
+// Returns a line for each phase [name, at] on an axis that ends at `end`. Hides a name that would overlap the previous name.
 dpc.phaseMarks = (phases, end, position) => {
   const perUnit = (document.querySelector('main').clientWidth - 120) / end;
   let free = 0;
@@ -94,11 +94,11 @@ dpc.sharesOption = (shares, all) => ({
   })),
 });
 
-// Candidates: step time against memory, with the Pareto front as a line.
+// Plots the step times of candidates against their memory, with the Pareto front as a line.
 dpc.scatterOption = (report) => {
   const usable = report.cluster.usable_bytes_per_device;
   const fullest = Math.max(0, ...report.candidates.map((one) => (one.predicted ? one.predicted.memory_bytes.peak : 0)));
-  const isNear = fullest > usable / 4; // else the limit would squeeze all points into a corner
+  const isNear = fullest > usable / 4; // otherwise showing the limit would leave little space for the points
   const [scale, unit] = dpc.byteUnit(isNear ? usable : fullest);
   const tokens = report.step.tokens;
   const point = (candidate, predicted) => ({

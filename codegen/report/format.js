@@ -1,4 +1,4 @@
-// Units, as the terminal report writes them (cost-model/report/Report.h).
+// Formats numbers with the units of the terminal report (cost-model/report/Report.h).
 'use strict';
 const dpc = {};
 
@@ -40,7 +40,7 @@ dpc.large = (value) => {
   return dpc.count(value);
 };
 
-// A factor and a unit in which all numbers up to `most` are easy to read: axes.
+// Returns a factor and a unit that make all numbers up to `most` easy to read on an axis.
 dpc.timeUnit = (most) =>
   most >= 1 ? [1, 's'] : most >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
 dpc.byteUnit = (most) => {
@@ -53,14 +53,14 @@ dpc.byteUnit = (most) => {
   return [1 / 1024 ** unit, units[unit]];
 };
 
-// Numbers of axes: no more digits than they need.
+// Formats a number on an axis.
 dpc.short = (value) => String(Number(value.toPrecision(4)));
 
-// The product of a degree that may be a grid, as in "2x2".
+// Returns a degree as a number. A grid such as "2x2" gives the product.
 dpc.degree = (value) =>
   String(value).split('x').reduce((product, part) => product * Number(part), 1);
 
-// What stringifyStrategy prints: the keys that --strategy needs.
+// Formats a strategy like stringifyStrategy: only the keys that --strategy needs.
 dpc.keys = JSON.parse(document.getElementById('keys').textContent);
 dpc.strategyText = (strategy) => {
   const isNeutral = (key) => dpc.keys.some(({name, neutral}) => name === key && strategy[key] === neutral);
@@ -71,7 +71,7 @@ dpc.strategyText = (strategy) => {
     .join(',');
 };
 
-// The same for people.
+// Describes a strategy in words.
 dpc.strategySentence = (strategy) => {
   const parts = [];
   const ways = (degree, what) => {
@@ -96,7 +96,7 @@ dpc.strategySentence = (strategy) => {
   return `${text}; ${more.join(', ')}`;
 };
 
-// An element: dpc.el('td', {class: 'number'}, 'text', child, ...)
+// Creates an element: dpc.el('td', {class: 'number'}, 'text', child, ...)
 dpc.el = (name, attributes, ...children) => {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {}))
@@ -106,7 +106,7 @@ dpc.el = (name, attributes, ...children) => {
   return element;
 };
 
-// A section with its place in the contents.
+// Creates a section and links to it from the contents.
 dpc.section = (id, title, ...children) => {
   document.getElementById('contents').append(dpc.el('a', {href: `#${id}`}, title));
   const section = dpc.el('section', {id, 'aria-labelledby': `${id}-title`},

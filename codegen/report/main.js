@@ -1,4 +1,4 @@
-// Builds the page from the report that is embedded in it.
+// Builds the page from its embedded report.
 'use strict';
 
 dpc.build = () => {

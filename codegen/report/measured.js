@@ -1,4 +1,4 @@
-// What dpc-run --profile measured, beside what was predicted.
+// Compares times measured by dpc-run --profile with predicted times.
 'use strict';
 
 dpc.difference = (row) => row.measured_seconds - (row.predicted_seconds || 0);
@@ -16,7 +16,7 @@ dpc.secondsColumns = () => [
   {title: 'Difference', number: true, text: dpc.differenceText, value: (row) => Math.abs(dpc.difference(row))},
 ];
 
-// `profile` is profile.json of the plan's folder, or null.
+// `profile` is the content of profile.json in the plan folder, or null.
 dpc.measured = (profile) => {
   if (!profile) return;
   const totals = [profile.step, ...profile.queues.map((row) => ({...row, name: `all of the ${row.name} queue`}))];

@@ -1,9 +1,9 @@
-// The mesh axes on the cluster's levels: which ranks are neighbours.
+// Shows how the mesh axes are placed on the levels of the cluster.
 'use strict';
 
 dpc.axisColors = ['--blue', '--red', '--green', '--purple', '--yellow', '--cyan'];
 
-// Coordinates of a rank along the axes, innermost first.
+// Returns the coordinates of a rank along the axes, innermost axis first.
 dpc.coordinates = (rank, axes) => {
   const result = [];
   for (const axis of axes) {
@@ -44,7 +44,7 @@ dpc.meshUnit = (number, size, shown, total, axes, level) => {
   for (let i = 0; i < shown && number * size + i < total; ++i) {
     const rank = number * size + i;
     const at = dpc.coordinates(rank, axes);
-    // Ranks of one color share all coordinates but the innermost.
+    // Ranks with the same color differ only in the innermost coordinate.
     const group = Math.floor(rank / axes[0].ranks);
     const color = dpc.axisColors[group % dpc.axisColors.length];
     devices.append(dpc.el('div', {class: 'device', style: `--c: var(${color})`, title: `rank ${rank}`},
@@ -62,7 +62,7 @@ dpc.axisName = (axis) => {
   return dpc.el('span', {}, dpc.el('code', {}, axis.axis), kind ? ` ${kind}` : '');
 };
 
-// How operators are split.
+// Lists how operators are sharded.
 dpc.operators = (report) => {
   const detail = report.chosen && report.chosen.detail;
   if (!detail || !detail.operators.length) return;

@@ -1,4 +1,4 @@
-// What was chosen, what it costs, and against what.
+// Shows the chosen strategy, its predicted cost, and the alternatives.
 'use strict';
 
 dpc.devicesText = (cluster) =>
@@ -45,7 +45,7 @@ dpc.figures = (report) => {
   ];
 };
 
-// What a search that is free finds beside a strategy that was named by a file.
+// For a strategy read from a file, shows the strategy that a search finds.
 dpc.better = (report) => {
   const better = report.better;
   if (!better) return;
@@ -60,10 +60,10 @@ dpc.better = (report) => {
     `${dpc.count(better.considered)} strategies were considered in ${dpc.seconds(better.search_seconds)}.`);
 };
 
-// What a sample is counted in.
+// Returns the unit in which the size of a sample is counted.
 dpc.unitOf = (report) => report.step.unit || 'tokens';
 
-// What the fullest device has for a plan.
+// Returns the usable bytes of the device with the highest memory use.
 dpc.limitOf = (report) => {
   const predicted = report.chosen.predicted;
   const stage = predicted.stages && report.chosen.detail &&
@@ -71,7 +71,7 @@ dpc.limitOf = (report) => {
   return (stage && stage.usable_bytes) || report.cluster.usable_bytes_per_device;
 };
 
-// Where the seconds of a step go, on the stage that computes most.
+// Divides the time of a step into computation, exposed communication and idle time, for the stage that computes longest.
 dpc.sharesOf = (predicted) => {
   const compute = predicted.compute_seconds;
   const exposed = Math.min(predicted.exposed_communication_seconds, predicted.step_seconds - compute);
@@ -190,7 +190,7 @@ dpc.verification = (report) => {
 };
 
 dpc.notes = (report) => {
-  const most = 100; // Names that are worth paper.
+  const most = 100; // the longest list that is printed
   const names = (title, list) => list.length
     ? dpc.el('details', {class: list.length > most ? 'long' : undefined}, dpc.el('summary', {}, `${title} (${dpc.count(list.length)})`),
       dpc.el('ul', {}, list.map((name) => dpc.el('li', {}, dpc.el('code', {}, name)))))

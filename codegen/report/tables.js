@@ -1,8 +1,8 @@
-// Tables whose columns sort.
+// Tables that can be sorted by column.
 'use strict';
 
-// columns: {title, text(row) -> text or element, value(row) -> what to sort by,
-// number: aligned to the right}. A column without `value` does not sort.
+// columns: {title, text(row) -> text or element, value(row) -> sort key,
+// number: true to align right}. A column without `value` cannot be sorted.
 dpc.table = (caption, columns, rows, rowClass) => {
   const body = dpc.el('tbody');
   const fill = (sorted) => {
@@ -28,7 +28,7 @@ dpc.table = (caption, columns, rows, rowClass) => {
     dpc.el('table', {class: columns.length < 5 ? 'small' : undefined}, dpc.el('caption', {}, caption), dpc.el('thead', {}, dpc.el('tr', {}, heads)), body));
 };
 
-// What is not known comes last, either way.
+// Unknown values are last in both directions.
 dpc.sorted = (rows, valueOf, rising) => {
   const isKnown = (value) => value !== undefined && value !== null && !Number.isNaN(value);
   return rows.slice().sort((a, b) => {
@@ -39,11 +39,11 @@ dpc.sorted = (rows, valueOf, rising) => {
   });
 };
 
-// Something long behind its title.
+// Hides long content until its title is clicked.
 dpc.folded = (title, count, content) => (count <= 8 ? content
   : dpc.el('details', {}, dpc.el('summary', {}, Number.isFinite(count) ? `${title} (${count})` : title), content));
 
-// Paper does not unfold: all but endless lists is open while it prints, and then as it was.
+// Opens folded content for printing, except very long lists, and closes it afterwards.
 dpc.unfoldToPrint = () => {
   let closed = [];
   addEventListener('beforeprint', () => {

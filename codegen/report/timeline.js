@@ -1,5 +1,5 @@
-// The simulated step: the schedule of all stages, what a phase does, memory and
-// traffic.
+// Shows the simulated step: the schedule of all stages, the instructions of a
+// phase, memory and traffic.
 'use strict';
 
 dpc.phaseColors = {setup: '--gray', forward: '--blue', backward: '--cyan', weight: '--green', update: '--purple'};
@@ -25,7 +25,7 @@ dpc.schedule = (report) => {
   dpc.anatomy(report, timeline);
 };
 
-// [row, begin, end, phase, micro-batch] of every entry; of an update that waits for other stages, both parts.
+// Returns [row, begin, end, phase, micro-batch] for each entry. An update that waits for other stages gives two rows: before and after the wait.
 dpc.ganttRows = (timeline) =>
   timeline.stages.flatMap((stage, row) => stage.entries.flatMap(([phase, microBatch, begin]) => {
     const {ticks, wait = [ticks, ticks]} = stage.phases[phase];
@@ -98,7 +98,7 @@ dpc.stageTable = (report) => {
   ], rows);
 };
 
-// What one phase does on the queues of a rank: what communication is hidden.
+// Shows the instructions of each phase by queue, and how much communication is hidden.
 dpc.anatomy = (report, timeline) => {
   const section = dpc.section('phases', 'Inside a micro-batch',
     dpc.el('p', {class: 'note'}, 'Computation and communication of a stage’s phases, one after the other. Communication below a gap of the computation is exposed, the rest is hidden.'));
@@ -122,7 +122,7 @@ dpc.isInLoop = (phase) => !['setup', 'update'].includes(dpc.phaseKind(phase.name
 
 dpc.queues = [['compute', 'compute'], ['communication', 'communication'], ['copy', 'host copies']];
 
-// How much intervals [begin, end, ...] cover: messages of a queue may overlap.
+// Returns the total length that the intervals [begin, end, ...] cover. Messages of a queue may overlap.
 dpc.covered = (intervals) => {
   let sum = 0;
   let last = -Infinity;
@@ -221,7 +221,7 @@ dpc.memoryOption = (detail, limit) => {
   const [timeScale, timeUnit] = dpc.timeUnit(memory.end * tick);
   const toUnit = tick * timeScale;
   const names = Object.keys(dpc.memoryColors).filter((name) => memory.bytes[name].some((value) => value > 0));
-  // Each area is drawn from 0 to its sum with those below it, which cover it.
+  // Each area is drawn from 0 to the sum of its values and those of all lower areas, which are drawn on top of it.
   const sums = [];
   for (const name of names)
     sums.push(memory.bytes[name].map((value, i) => value + (sums.length ? sums[sums.length - 1][i] : 0)));

@@ -1,9 +1,9 @@
 //===- Calibrate.cpp - Device constants from measurements -----------------===//
 //
-// Everything is measured in several passes, and the shortest time counts: other
-// work on the machine adds time, but rarely to the same measurement in every
-// pass. GEMMs are measured at every point of a table (GemmTable.h). Streaming
-// and all_reduce are measured with two sizes, because the difference of the
+// The calibration measures in several passes and uses the shortest times,
+// because other work on the machine rarely disturbs the same measurement in
+// every pass. GEMMs are measured at every point of a table (GemmTable.h).
+// Streaming and all_reduce are measured with two sizes: the difference of the
 // times does not include the overhead of a call.
 //
 //===----------------------------------------------------------------------===//
@@ -25,11 +25,11 @@ namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
 constexpr int kPasses = 3;
-/// Bytes of buffers that are larger than the caches.
+/// Sizes in bytes of buffers that do not fit in the caches.
 constexpr double kStreamed[] = {32 * kMebi, 256 * kMebi};
 constexpr double kReduced[] = {4096, 16 * kMebi};
 
-/// For each measurement, the shortest time of all passes.
+/// The shortest time of each measurement over all passes.
 struct Times {
   double launch = 0;
   double scalars = 0;
@@ -37,7 +37,7 @@ struct Times {
   double stream[2] = {}, coreStream[2] = {}, allReduce[2] = {};
 };
 
-/// Visits every GEMM of the table in the order of GemmTable::rates.
+/// Calls `visit` for every GEMM of the table in the order of GemmTable::rates.
 template <typename F>
 void forEachProduct(const std::vector<int64_t> &sizes, F visit) {
   for (int i = 0; i < numTranspositions; ++i) {
@@ -61,12 +61,12 @@ static Error failed(const std::string &what, double seconds) {
 }
 
 static std::string nameOf(const GemmShape &shape) {
-  return "product of " + std::to_string(shape.m) + " x " +
+  return "GEMM of " + std::to_string(shape.m) + " x " +
          std::to_string(shape.n) + " x " + std::to_string(shape.k);
 }
 
-/// Lowers `seconds` (0 = not measured yet) to `more` if that is less. A failure
-/// in `seconds` remains.
+/// `seconds` is 0 before the first measurement. Failures are negative, so a
+/// failure remains the least value.
 static void keepLeast(double &seconds, double more) {
   seconds = seconds == 0 ? more : std::min(seconds, more);
 }
@@ -95,7 +95,7 @@ static void measureOnce(const CalibrationProbe &probe,
     keepLeast(times.allReduce[i], probe.allReduce(kReduced[i]));
 }
 
-/// Sets the rates of `products` simultaneous GEMMs.
+/// Computes `table` from the measured times of `products` simultaneous GEMMs.
 static Status
 fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
          double launchSeconds, double products, GemmTable &table) {
@@ -121,7 +121,7 @@ static Status fitProducts(const CalibrationProbe &probe, const Times &times,
   return fitGemms(times.sharedGemm, device.launchSeconds, 1, shared);
 }
 
-/// Computes bytes per second and seconds per call from two sizes.
+/// Computes bytes per second and seconds per call from the times of two sizes.
 static Status fitLine(const std::string &what, const double (&bytes)[2],
                       const double (&seconds)[2], double &bytesPerSecond,
                       double &latency) {
@@ -150,7 +150,7 @@ static Status fitKernels(const CalibrationProbe &probe, const Times &times,
 }
 
 static Status fitExchange(const Times &times, Device &device) {
-  // An all_reduce of two ranks takes 2 (latency + bytes / 2 / bandwidth).
+  // An all_reduce of two ranks takes 2 * (latency + bytes / 2 / bandwidth).
   Status status =
       fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
               device.exchangeBytesPerSecond, device.exchangeLatencySeconds);
@@ -158,7 +158,6 @@ static Status fitExchange(const Times &times, Device &device) {
   return status;
 }
 
-/// The fitted constants of the machine.
 static Expected<Device> fitAll(const CalibrationProbe &probe) {
   Device device;
   std::vector<int64_t> &sizes = device.gemm.measured.sizes;
@@ -203,8 +202,8 @@ static ordered_json tableJson(const GemmTable &table,
   return rates;
 }
 
-/// Writes the measured tables, and the constants of the formula, which are
-/// unused because the tables replace them.
+/// A device file must have the constants of the GEMM formula (ComputeCost.h),
+/// although the measured tables replace them.
 static ordered_json gemmJson(const GemmModel &gemm,
                              const std::string &measured) {
   const std::string unused = "not used: GEMMs were measured";
@@ -291,12 +290,12 @@ Expected<std::string> describeCalibration(const std::string &text) {
   }
   if (const GemmTable &shared = device->gemm.shared; !shared.empty())
     table +=
-        calibrationLine("one of 2048 x 2048 x 2048",
+        calibrationLine("one GEMM of 2048 x 2048 x 2048",
                         shared.rate({1, 2048, 2048, 2048}) / 1e9, "GFLOP/s");
   table +=
       calibrationLine("memory", device->memoryBytesPerSecond / 1e9, "GB/s");
   if (device->coreBytesPerSecond > 0)
-    table += calibrationLine("by one core alone",
+    table += calibrationLine("memory of one core",
                              device->coreBytesPerSecond / 1e9, "GB/s");
   if (device->scalarFlops > 0)
     table += calibrationLine("elementwise kernels", device->scalarFlops / 1e9,

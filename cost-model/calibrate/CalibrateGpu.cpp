@@ -98,7 +98,7 @@ Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
   return found;
 }
 
-/// "NVIDIA A100-SXM4-80GB" -> nvidia a100 sxm4 80gb
+/// "NVIDIA A100-SXM4-80GB" -> nvidia, a100, sxm4, 80gb
 static std::vector<std::string> wordsOf(const std::string &name) {
   std::vector<std::string> words(1);
   for (char c : name)
@@ -112,7 +112,7 @@ static std::vector<std::string> wordsOf(const std::string &name) {
 
 std::string knownGpu(const GpuMeasurements &measured) {
   std::vector<std::string> words = wordsOf(measured.name);
-  constexpr double kMostOff = 0.1; // Relative error of the memory.
+  constexpr double kMostOff = 0.1;
   std::string best;
   double least = kMostOff;
   for (const std::string &name : knownDevices()) {
@@ -130,8 +130,7 @@ std::string knownGpu(const GpuMeasurements &measured) {
   return best;
 }
 
-/// The bytes per second for the largest buffer. For smaller buffers, launches
-/// take a large part of the time.
+/// Returns the bandwidth for the largest buffer, where launches matter least.
 static double rateOf(const std::vector<MeasuredBytes> &measured) {
   auto largest = std::ranges::max_element(measured, {}, &MeasuredBytes::bytes);
   return largest == measured.end() ? 0 : largest->bytes / largest->seconds;
@@ -139,8 +138,7 @@ static double rateOf(const std::vector<MeasuredBytes> &measured) {
 
 namespace {
 
-/// A constant to fit, its range, and its initial value if the device file has
-/// none.
+/// A constant to fit, its range, and its start if the device file has no value.
 struct FittedConstant {
   double GemmModel::*member;
   double least, most, start;
@@ -155,7 +153,7 @@ constexpr FittedConstant fittedConstants[] = {
 
 } // namespace
 
-/// ln(predicted / measured) of each GEMM of `type`.
+/// Returns ln(predicted / measured) of each GEMM of `type`.
 static std::vector<double>
 errorsOf(const Device &device, DType type,
          const std::vector<MeasuredProduct> &products) {
@@ -174,8 +172,8 @@ static double meanSquare(const std::vector<double> &values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// The pattern search: tries a step along each constant in turn, and halves the
-/// steps if no step is better.
+/// Runs the pattern search, which tries a step along each constant in turn and
+/// halves the steps if none of them is better.
 static void fitGemm(Device &device, DType type,
                     const std::vector<MeasuredProduct> &products) {
   constexpr double kFirstStep = 0.4, kLastStep = 0.002;
@@ -203,7 +201,6 @@ static void fitGemm(Device &device, DType type,
   }
 }
 
-/// Returns bf16 if it was measured, else the type with the most GEMMs.
 static DType typeToFit(const std::vector<MeasuredProduct> &products) {
   std::map<DType, int> counts;
   for (const MeasuredProduct &product : products)
@@ -215,7 +212,6 @@ static DType typeToFit(const std::vector<MeasuredProduct> &products) {
       ->first;
 }
 
-/// The device of an unknown GPU, from the measurements alone.
 static Device unknownDevice(const GpuMeasurements &measured) {
   Device device;
   for (const MeasuredProduct &product : measured.products) {
@@ -223,7 +219,7 @@ static Device unknownDevice(const GpuMeasurements &measured) {
     peak = std::max(peak, product.shape.flops() / product.seconds);
   }
   double &f32 = device.peakFlops[static_cast<int>(DType::F32)];
-  if (f32 == 0) // Every device needs a peak for f32.
+  if (f32 == 0)
     f32 = std::ranges::max(device.peakFlops);
   device.memoryBytesPerSecond = rateOf(measured.streams);
   device.gemm.tileM = 256;
@@ -233,14 +229,13 @@ static Device unknownDevice(const GpuMeasurements &measured) {
 }
 
 static ordered_json constant(double value, const std::string &source) {
-  // Six digits are as exact as the measurements.
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
   return {{"value", std::strtod(text, nullptr)}, {"source", source}};
 }
 
-/// The device file, with keys in the order of other device files. Keys without
-/// a measurement get their values from `base`, a known device file or null.
+/// Returns the device file, with keys in the order of other device files. Keys
+/// without a measurement come from `base`, a known device file or null.
 static ordered_json toJson(const Device &device, const json &base,
                            const std::string &measured,
                            const std::string &fitted) {
@@ -362,7 +357,7 @@ Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured) {
   if (device.peak(type) <= 0)
     return Error{"calibration: " + known + " has no peak for " +
                  std::string(stringify(type)) +
-                 ", but the GEMMs were measured in it; expected another type"};
+                 ", the type of the measured GEMMs; expected another type"};
   fitGemm(device, type, measured.products);
   std::string source =
       "measured on " + measured.name + " with " + measured.libraries;

@@ -9,19 +9,16 @@
 
 namespace dpc::cost {
 
-/// A GEMM and its measured seconds.
 struct MeasuredProduct {
   DType type = DType::BF16;
   GemmShape shape;
   double seconds = 0;
 };
 
-/// A number of bytes, and the measured seconds to move them.
 struct MeasuredBytes {
   double bytes = 0, seconds = 0;
 };
 
-/// The measurements of rt::measureDevice on a GPU.
 struct GpuMeasurements {
   std::string name, libraries; ///< "NVIDIA H200", "cuBLASLt 130000"
   double memoryBytes = 0, reservedBytes = 0;
@@ -31,16 +28,15 @@ struct GpuMeasurements {
   std::vector<MeasuredBytes> streams, toDevice, fromDevice;
 };
 
-/// Reads a file of rt::measureDevice. Errors name `file`, the JSON path and the
-/// expected value.
+/// Parses `text`, the measurements that rt::measureDevice wrote. Errors name
+/// `file`, the JSON path and the expected value.
 Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
                                                const std::string &file);
 
-/// The name of this GPU's device file, found by its name, memory and
-/// multiprocessors; "" if there is none.
+/// Returns the name of the device file that matches the name, memory and
+/// multiprocessors of this GPU, or "" if there is none.
 std::string knownGpu(const GpuMeasurements &measured);
 
-/// The text of a device file, and the same values as a readable table.
 struct GpuCalibration {
   std::string device, table;
 };
@@ -48,14 +44,11 @@ struct GpuCalibration {
 /// Fits a device file to the measurements. Peaks and constants without a
 /// measurement come from the device file that `knownGpu` names. For an unknown
 /// GPU, the rates of its fastest GEMMs count as its peaks, and the measured
-/// bandwidth as its bandwidth.
-///
-/// The peak fraction, operand cost, ramp, half k and misaligned fraction of
-/// ComputeCost.h are fitted to all bf16 GEMMs, or, without any, to the GEMMs of
-/// the most frequent type. A pattern search (Hooke and Jeeves, J. ACM 8, 1961)
-/// in the logarithms of the constants minimizes the mean square of the
-/// logarithm of predicted over measured time. Launch and bandwidth are measured
-/// directly.
+/// memory bandwidth replaces the datasheet's. The peak fraction, operand cost,
+/// ramp, half k and misaligned fraction of ComputeCost.h are fitted to all bf16
+/// GEMMs or, without any, to the GEMMs of the most frequent type. A pattern
+/// search (Hooke and Jeeves, J. ACM 8, 1961) over the logarithms of the
+/// constants minimizes the mean square of ln(predicted / measured time).
 Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured);
 
 } // namespace dpc::cost

@@ -33,7 +33,6 @@ static std::optional<double> numberOf(const std::string &word) {
 
 namespace {
 
-/// Reads the lines of one file.
 class TableReader {
 public:
   TableReader(LinkMeasurement &found) : found(found) {}
@@ -76,7 +75,7 @@ Status TableReader::readComment(const std::vector<std::string> &words) {
   if (words.size() > 2 && words[1] == "Rank") {
     size_t on = at("on");
     if (on + 1 >= words.size())
-      return wrong("a line of a rank names no host; expected '# Rank N ... on "
+      return wrong("a '# Rank' line names no host; expected '# Rank N ... on "
                    "HOST device D'");
     size_t name = at("Group");
     Group &group = groups[name + 1 < words.size() ? words[name + 1] : "0"];
@@ -97,7 +96,7 @@ Status TableReader::readComment(const std::vector<std::string> &words) {
     isKindKnown = true;
   } else if (size_t time = at("time");
              words.size() > 2 && words[1] == "size" && time < words.size()) {
-    timeColumn = time - 1; // '#' is a word of its own
+    timeColumn = time - 1; // '#' counts as a word.
   }
   return Status();
 }
@@ -160,7 +159,7 @@ Expected<LinkMeasurement> parseLinkMeasurement(const std::string &text,
   return found;
 }
 
-/// The index of the level that joins the ranks, or nullopt.
+/// Returns the index of the level that joins the measured ranks, or nullopt.
 static std::optional<size_t> levelOf(const Cluster &cluster,
                                      const LinkMeasurement &measured) {
   int64_t least = measured.ranks;
@@ -188,8 +187,8 @@ static GroupPlacement placementOf(const Cluster &cluster, size_t level,
 }
 
 /// Returns the argument between `low` and `high` for which `seconds` returns
-/// `wanted`, or the nearer end. `falls`: `seconds` falls as its argument grows;
-/// otherwise it rises.
+/// `wanted`, or the nearer end. `falls` says whether the result of `seconds`
+/// falls as its argument rises.
 template <typename F>
 static double bisect(double low, double high, double wanted, bool falls,
                      F seconds) {
@@ -211,7 +210,7 @@ static void fitLevel(Cluster &cluster, size_t index,
   };
   const auto &small = measured.samples.front(),
              &large = measured.samples.back();
-  level.oversubscription = 1; // The measured bandwidth includes it.
+  level.oversubscription = 1; // Included in the bandwidth.
   constexpr double kRounds = 8;
   level.latencySeconds = 1e-9;
   for (int round = 0; round < kRounds; ++round) {
@@ -262,7 +261,7 @@ Expected<std::string> withMeasuredLevels(const std::string &text,
     if (level.contains("oversubscription"))
       level["oversubscription"] = cluster.levels[i].oversubscription;
   }
-  // The text has paths of device files relative to the old cluster.json.
+  // The written file may be in another folder, so its paths become absolute.
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (ordered_json &group : json["groups"])
     if (ordered_json &device = group["device"];

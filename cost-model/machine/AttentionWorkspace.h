@@ -6,12 +6,12 @@
 
 namespace dpc::cost {
 
-/// An upper bound, in bytes, for the workspace that cuDNN needs to compute the
-/// gradient of a 16-bit attention. `heads` counts the query heads of all
-/// samples. The workspace holds dq in f32 and one number per row. On sm_80 it
-/// also holds dk and dv for every query head, twice if query heads share keys.
-/// Sequences are rounded up to tiles of 128. cudnn-attention-test compares the
-/// bound with cuDNN.
+/// Returns an upper bound, in bytes, for the workspace that cuDNN needs to
+/// compute the gradient of a 16-bit attention. `heads` counts the query heads
+/// of all samples. The workspace holds the gradient of the queries in f32 and
+/// one number per row. On sm_80 it also holds the gradients of keys and values
+/// for every query head, twice if query heads share keys. Sequences are rounded
+/// up to tiles of 128. cudnn-attention-test compares the bound with cuDNN.
 inline int64_t attentionWorkspaceBytes(int64_t heads, bool sharesKeys,
                                        int64_t queries, int64_t keys,
                                        int64_t depth, int64_t valueDepth) {

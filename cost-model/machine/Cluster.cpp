@@ -55,7 +55,6 @@ static Expected<Device> parseDeviceText(const std::string &text,
               : Expected<Device>(Error{root.message()});
 }
 
-/// Reads a device file in `folder`, the folder of the cluster.json.
 static Expected<Device> loadDeviceBeside(const std::string &name,
                                          const std::filesystem::path &folder,
                                          const std::string &where) {
@@ -66,7 +65,7 @@ static Expected<Device> loadDeviceBeside(const std::string &name,
               : Expected<Device>(Error{where + ": " + text.message()});
 }
 
-/// Reads an entry of "groups". Paths of device files are relative to `folder`.
+/// Paths of device files are relative to `folder`.
 static void readGroup(const json &entry, const std::string &where,
                       const std::filesystem::path &folder, NodeGroup &group,
                       JsonErrors &errors) {
@@ -127,11 +126,12 @@ void Cluster::setSoftware(const Software &profile) {
   software = profile;
 }
 
-/// Links of a node: the bus bandwidth of all_reduce is 122 of 150 GB/s (V100),
-/// 232 of 300 (A100) and 370 of 450 (H100) (NVIDIA, GTC 2024 S62129). Networks:
-/// one adapter alone reaches 24 of 25 GB/s (same source), and half of that when
-/// all devices of a node send in training (fits to runs of vTrain and
-/// BigScience; 4 to 512 H100 nodes with 64 MiB: 217 to 112 of 400 GB/s).
+/// On the links of a node, all_reduce reaches 122 of 150 GB/s (V100), 232 of
+/// 300 (A100) and 370 of 450 (H100) (NVIDIA, GTC 2024 S62129). On networks, one
+/// adapter alone reaches 24 of 25 GB/s (same source), but only half of its
+/// bandwidth if all devices of a node send in training (fits to runs of vTrain
+/// and BigScience). With 64 MiB, 4 nodes of H100s reach 217 of 400 GB/s, and
+/// 512 nodes reach 112.
 double defaultAchieved(LinkKind kind) {
   switch (kind) {
   case LinkKind::Switch:
@@ -168,8 +168,8 @@ static void readLevel(const json &entry, const std::string &where,
   fields.finish();
 }
 
-/// Checks that levels have different names and grow outwards, and that the last
-/// one joins all devices.
+/// Checks that levels have different names and rising spans, and that the last
+/// level joins all devices.
 static void checkLevels(const Cluster &cluster, const std::string &file,
                         JsonErrors &errors) {
   std::set<std::string> names;
@@ -221,7 +221,7 @@ static void readGroups(const json *groups, const std::string &where,
                   "at most " + std::to_string(maxDevices));
 }
 
-/// The default profile: that of this compiler for these devices.
+/// Returns the profile of this compiler for the devices of `cluster`.
 static Expected<Software> ownSoftware(const Cluster &cluster) {
   bool isCuda = std::ranges::all_of(cluster.groups, [](const NodeGroup &group) {
     return group.device.hasFusedAttention();
@@ -229,8 +229,7 @@ static Expected<Software> ownSoftware(const Cluster &cluster) {
   return isCuda ? loadSoftware("dpc-cuda") : Software();
 }
 
-/// Returns why the devices of the cluster lack a rate that `software` needs, or
-/// "".
+/// Names the device and the rate that it lacks for `software`, or returns "".
 static std::string missingRate(const Cluster &cluster,
                                const Software &software) {
   if (software.attention != AttentionKernels::Fused &&
@@ -310,7 +309,6 @@ Expected<Cluster> parseCluster(const std::string &text,
   return cluster;
 }
 
-/// The machine's memory in bytes; 8 GiB if it is unknown.
 static double physicalBytes() {
   double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
   double bytes = pages * static_cast<double>(sysconf(_SC_PAGE_SIZE));
@@ -323,7 +321,6 @@ static void takeShare(Device &device, int64_t ranks) {
   int64_t threads = std::max<int64_t>(1, cores / ranks);
   double core = 1.0 / static_cast<double>(std::max(cores, ranks));
   double share = static_cast<double>(threads) * core;
-  // The exponent of the efficiency: 0 for one thread, 1 for all cores.
   double together = threads == 1 ? 0
                                  : std::log(static_cast<double>(threads)) /
                                        std::log(static_cast<double>(cores));
@@ -350,7 +347,6 @@ static void takeShare(Device &device, int64_t ranks) {
       std::max(1.0, static_cast<double>(ranks) / static_cast<double>(cores));
 }
 
-/// The device that represents the whole machine.
 static Expected<Device> machineDevice(const std::string &calibratedDevice) {
   if (!calibratedDevice.empty()) {
     Expected<std::string> text =
@@ -372,8 +368,8 @@ static Expected<Device> machineDevice(const std::string &calibratedDevice) {
   return device;
 }
 
-/// The bandwidth of one NVMe disk (PCIe 4.0 x4) during long writes, and of PCIe
-/// 4.0 x16 without its protocol overhead.
+/// The bandwidth of one NVMe disk (PCIe 4.0 x4) during long writes, and the
+/// bandwidth of PCIe 4.0 x16 without its protocol overhead.
 constexpr double kDiskBytesPerSecond = 3e9, kHostLinkBytesPerSecond = 25e9;
 
 double hostLinkBytesPerSecond(const Cluster &cluster, bool disk) {
@@ -403,7 +399,7 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
   level.bytesPerSecond = device->exchangeBytesPerSecond > 0
                              ? device->exchangeBytesPerSecond
                              : device->memoryBytesPerSecond / 2;
-  // With more ranks than cores, copies wait for a core.
+  // If there are more ranks than cores, copies wait for a core.
   if (ranks > cores)
     level.bytesPerSecond *= static_cast<double>(cores) * share;
   Cluster cluster;
@@ -412,8 +408,7 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
   cluster.levels.push_back(level);
   cluster.host.memoryBytes = device->memoryBytes * static_cast<double>(ranks);
   cluster.host.holdsDevices = true;
-  // Here host memory and device memory are the same RAM, so offload copies run
-  // at the bandwidth of copies between ranks.
+  // Offload copies stay in RAM, so they are as fast as copies between ranks.
   cluster.host.pcieBytesPerSecond = level.bytesPerSecond;
   cluster.host.nvmeBytesPerSecond = kDiskBytesPerSecond * share;
   return cluster;

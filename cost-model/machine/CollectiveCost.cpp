@@ -17,21 +17,18 @@ int64_t GroupPlacement::size() const {
 
 namespace {
 
-/// The link that a flat algorithm uses. The fields have the names of the file
-/// comment.
+/// The link of a flat algorithm, with the symbols n, b and a of the header.
 struct Link {
   double n = 1;
   double b = 0;
   double a = 0;
   const Level *level = nullptr; ///< The slowest level.
 
-  /// The fraction of a buffer that leaves or enters a rank.
   double remote() const { return (n - 1) / n; }
 };
 
 } // namespace
 
-/// The link of the group at one level.
 static Link linkAt(const Cluster &cluster, const GroupPlacement &group,
                    size_t i) {
   const Level &level = cluster.levels[i];
@@ -41,7 +38,7 @@ static Link linkAt(const Cluster &cluster, const GroupPlacement &group,
           .level = &level};
 }
 
-/// The levels that the group uses, innermost first.
+/// Returns the levels that the group uses, innermost first.
 static std::vector<size_t> activeLevels(const Cluster &cluster,
                                         const GroupPlacement &group) {
   assert(group.ranksPerLevel.size() <= cluster.levels.size() &&
@@ -53,8 +50,8 @@ static std::vector<size_t> activeLevels(const Cluster &cluster,
   return active;
 }
 
-/// The link for a flat algorithm over all levels: the lowest bandwidth and the
-/// largest latency.
+/// Returns a link with the lowest bandwidth and the largest latency of all
+/// levels, for a flat algorithm.
 static Link flatLink(const Cluster &cluster, const GroupPlacement &group,
                      const std::vector<size_t> &active) {
   Link flat = linkAt(cluster, group, active.front());
@@ -143,7 +140,6 @@ static std::optional<double> flatSeconds(Algorithm algorithm, Collective kind,
   }
 }
 
-/// The bytes that a rank sends in a flat algorithm.
 static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
                         double n) {
   double remote = (n - 1) / n * bytes;
@@ -152,9 +148,9 @@ static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
   return kind == Collective::SendRecv ? bytes : remote;
 }
 
-/// Returns the seconds of the best flat algorithm, or of `only`, and sets
-/// `algorithm` to it. If no algorithm applies, `algorithm` stays None. `isOne`:
-/// the link belongs to a single level.
+/// Returns the seconds of the best flat algorithm and sets `algorithm` to it.
+/// If `only` is set, no other algorithm is considered. If no algorithm applies,
+/// `algorithm` stays None. `isOne`: the link belongs to a single level.
 static double bestAtLevel(Collective kind, double bytes, const Link &link,
                           Algorithm &algorithm, bool isOne = true,
                           std::optional<Algorithm> only = {}) {
@@ -174,14 +170,14 @@ static double bestAtLevel(Collective kind, double bytes, const Link &link,
   return best;
 }
 
-/// Distributes the bytes of a flat algorithm over the levels that its messages
-/// cross.
+/// Distributes the `sent` bytes of a flat algorithm over the levels that its
+/// messages cross.
 static void spreadBytes(CollectiveEstimate &estimate, double sent,
                         Collective kind, const GroupPlacement &group,
                         const std::vector<size_t> &active) {
   double n = static_cast<double>(group.size());
   if (kind == Collective::SendRecv) {
-    // The message crosses the outermost level on which the pair differs.
+    // The message crosses the outermost level on which the two ranks differ.
     estimate.bytesPerLevel[active.back()] += sent;
     return;
   }
@@ -219,8 +215,8 @@ static CollectiveEstimate hierarchicalAllToAll(
   return estimate;
 }
 
-/// Scatters from the inner to the outer levels and gathers back. The outermost
-/// level runs an all_reduce.
+/// Runs reduce_scatters from the inner to the outer levels, an all_reduce on
+/// the outermost level, and all_gathers back.
 static CollectiveEstimate
 hierarchicalReduction(const Cluster &cluster, Collective kind, double bytes,
                       const GroupPlacement &group,
@@ -234,7 +230,7 @@ hierarchicalReduction(const Cluster &cluster, Collective kind, double bytes,
     Collective step = both ? Collective::ReduceScatter : kind;
     double seconds = bestAtLevel(step, part, link, used);
     double sent = bytesSent(used, step, part, link.n);
-    // The all_gather on the way back has the same cost.
+    // The all_gather at this level costs as much as the reduce_scatter.
     estimate.seconds += both ? 2 * seconds : seconds;
     estimate.bytesPerLevel[i] = both ? 2 * sent : sent;
     if (kind != Collective::Broadcast)
@@ -250,8 +246,8 @@ CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
   best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
   if (group.size() <= 1 || bytes <= 0)
     return best;
-  // This function is called very often, so it computes bytes only for the best
-  // algorithm.
+  // The search calls this function very often, so only the best algorithm's
+  // bytes are computed.
   std::vector<size_t> active = activeLevels(cluster, group);
   Link link = flatLink(cluster, group, active);
   best.seconds =
@@ -282,7 +278,7 @@ GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size) {
     int64_t span = cluster.levels[i].span;
     bool isAll = span >= cluster.numDevices() || i + 1 == cluster.levels.size();
     int64_t ranks = isAll ? rest : 1;
-    // The largest part of the axis that fits within one unit of this level.
+    // The largest part of the axis that fits in one unit of this level.
     if (!isAll && span % (stride * placed) == 0)
       ranks = std::gcd(rest, span / (stride * placed));
     group.ranksPerLevel.push_back(ranks);

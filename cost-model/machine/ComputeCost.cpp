@@ -26,7 +26,7 @@ static double ceilDiv(double value, double divisor) {
   return std::ceil(value / divisor);
 }
 
-/// Whether the rows of operands (k elements) and of the result are aligned.
+/// Returns whether the rows of operands (k elements) and result are aligned.
 static bool isAligned(const GemmShape &shape, DType type, int64_t alignBytes) {
   int64_t width = bytesPerElement(type),
           result = shape.resultBytes > 0 ? shape.resultBytes : width;
@@ -36,15 +36,15 @@ static bool isAligned(const GemmShape &shape, DType type, int64_t alignBytes) {
 
 namespace {
 
-/// How a GEMM is divided among the multiprocessors.
 struct Tiling {
   double tm = 1, tn = 1;
-  double split = 1; ///< Parts of k.
+  double split = 1; ///< The number of parts of k.
 };
 
 } // namespace
 
-/// The cost of loading operands, relative to the largest tiles.
+/// Returns the rate of `tiling` relative to the largest tiles, which load the
+/// fewest operands per multiply-add.
 static double intensity(const GemmModel &model, const Tiling &tiling) {
   double c = model.operandCost;
   double largest = 1 / static_cast<double>(model.tileM) +
@@ -57,7 +57,7 @@ static double tileCount(const GemmShape &shape, const Tiling &tiling) {
          ceilDiv(double(shape.n), tiling.tn) * tiling.split;
 }
 
-/// The seconds of the tiles and of the partial sums.
+/// Returns the seconds to compute the tiles and to write and read partial sums.
 static double tiledSeconds(const Device &device, DType type,
                            const GemmShape &shape, const Tiling &tiling) {
   double slots = static_cast<double>(device.multiprocessors);
@@ -73,13 +73,12 @@ static double tiledSeconds(const Device &device, DType type,
   return seconds;
 }
 
-/// The seconds of the fastest tiling.
 static double arithmeticSeconds(const Device &device, DType type,
                                 const GemmShape &shape) {
   const GemmModel &model = device.gemm;
   double slots = static_cast<double>(device.multiprocessors);
   double best = std::numeric_limits<double>::infinity();
-  // The smallest k for which a part is worth its partial sums.
+  // A part with a smaller k is not worth its partial sums.
   constexpr int64_t kLeastDepth = 256;
   for (auto [first, second] : {std::pair(model.tileM, model.tileN),
                                std::pair(model.tileN, model.tileM)})
@@ -132,7 +131,8 @@ double streamSeconds(const Device &device, double bytes, double flops) {
   return device.launchSeconds + std::max(memory, arithmetic);
 }
 
-/// The seconds of GEMMs and of row kernels over the scores; see Software.h.
+/// Returns the seconds of unfused attention (Software.h): GEMMs and row
+/// kernels.
 static double unfusedSeconds(const Device &device, DType type,
                              const AttentionShape &shape,
                              const Software &software) {
@@ -166,12 +166,11 @@ double attentionSeconds(const Device &device, DType type,
 DType computeType(const Device &device, DType wanted) {
   if (device.peak(wanted) > 0)
     return wanted;
-  // The 16-bit types replace each other: they have equal widths and rates.
+  // Both 16-bit types have the same width and rate.
   if (wanted == DType::BF16 && device.peak(DType::F16) > 0)
     return DType::F16;
   if (wanted == DType::F16 && device.peak(DType::BF16) > 0)
     return DType::BF16;
-  // The next wider type of the device replaces the type.
   if (wanted == DType::FP8)
     return computeType(device, DType::F16);
   return DType::F32;

@@ -10,20 +10,20 @@
 
 namespace dpc::cost {
 
-/// A folder with a file NAME.json for each device or software profile.
+/// A folder with one file NAME.json per device or software profile.
 struct DataFolder {
   const char *kind;     ///< "device" or "software", for messages.
-  const char *variable; ///< The environment variable that sets the folder.
-  /// The folder that this library was built with. Installed programs use the
-  /// folder of the same name in ../share/dpc.
+  const char *variable; ///< The environment variable that replaces the folder.
+  /// The folder at the time of the build. Installed programs use the folder
+  /// with the same name in ../share/dpc.
   const char *builtIn;
-  const char *always = ""; ///< A name without a file; empty = none.
+  const char *always = ""; ///< A name that needs no file, or "".
 
-  /// The names of the files and `always`, sorted.
+  /// Returns the names of the files and `always`, sorted.
   std::vector<std::string> names() const;
-  /// Returns the path and the content of NAME.json; `name` is not `always`.
-  /// Fails and lists the names if `name` has no file, so a name cannot be a
-  /// path out of the folder.
+  /// Returns the path and the content of NAME.json. `name` must not be
+  /// `always`. Fails unless the folder has this file, so that a path to a file
+  /// outside the folder is never read. The error lists the names.
   Expected<std::pair<std::string, nlohmann::json>>
   read(const std::string &name) const;
 
@@ -81,7 +81,7 @@ private:
   }
 };
 
-/// Reads the text of an enum's value; `where` is its place in a file.
+/// Parses the name of an enum's value. Errors begin with `where`.
 template <NamedEnum E>
 void readName(const std::string &text, const std::string &where, E &out,
               JsonErrors &errors) {

@@ -37,8 +37,7 @@ static void readPeaks(const json &entry, const std::string &where,
   SourcedFields reader(fields, errors);
   for (int i = 0; i < numDTypes; ++i) {
     std::string key(stringify(static_cast<DType>(i)));
-    // Every device needs a peak for f32, because f32 replaces types without a
-    // peak.
+    // f32 replaces types without a peak, so every device needs a peak for f32.
     if (key == "f32")
       reader.number(key, device.peakFlops[i], positive, tera);
     else

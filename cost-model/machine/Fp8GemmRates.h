@@ -6,20 +6,21 @@
 
 namespace dpc::cost {
 
-/// Whether cuBLASLt runs a GEMM of m x k by k x n in fp8: all sizes must be
-/// multiples of 16.
+/// Returns whether cuBLASLt runs a GEMM of m x k by k x n in fp8: all sizes
+/// must be multiples of 16.
 constexpr bool takesFp8(int64_t m, int64_t n, int64_t k) {
   return m > 0 && n > 0 && k > 0 && m % 16 == 0 && n % 16 == 0 && k % 16 == 0;
 }
 
-/// The workspace of an fp8 GEMM (rt::Fp8Factors): 64 bytes of scales and the
-/// fp8 values of both operands.
+/// Returns the bytes of an fp8 GEMM's workspace (rt::Fp8Factors): 64 bytes of
+/// scales, and the fp8 values of both operands.
 constexpr int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
   return 64 + m * k + n * k;
 }
 
-/// The bytes that the conversion to fp8 moves: it reads every 16-bit operand
-/// for its largest element, reads it again, and writes the fp8 values.
+/// Returns the bytes that the conversion of both operands to fp8 moves. The
+/// conversion reads every 16-bit operand to find its largest element, reads it
+/// again, and writes the fp8 values.
 inline double fp8CodingBytes(int64_t m, int64_t n, int64_t k) {
   return 5.0 * (static_cast<double>(m) * static_cast<double>(k) +
                 static_cast<double>(n) * static_cast<double>(k));

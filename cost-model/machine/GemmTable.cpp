@@ -16,8 +16,8 @@ int64_t GemmTable::numPoints() const {
 
 namespace {
 
-/// The position of a size between two sizes of the table: the index of the
-/// lower size, and the weight of the upper size.
+/// The position of a size between two adjacent sizes of the table: the index of
+/// the smaller one, and the weight of the larger one.
 struct Position {
   size_t low = 0;
   double share = 0;

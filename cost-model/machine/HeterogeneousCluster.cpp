@@ -9,7 +9,6 @@
 
 namespace dpc::cost {
 
-/// Whether both devices have the same costs.
 static bool areEqual(const Device &a, const Device &b) {
   return a.name == b.name && a.peakFlops == b.peakFlops &&
          a.memoryBytes == b.memoryBytes &&
@@ -122,8 +121,9 @@ double meanPeak(const Cluster &cluster, int64_t ranks) {
   return sum / static_cast<double>(ranks);
 }
 
-/// The smallest T with sum n floor(T / t) >= `total` over all pairs of n ranks
-/// and t seconds per micro-batch; every rank takes at least one micro-batch.
+/// Returns the smallest time in which all ranks complete `total` micro-batches
+/// and each of them completes at least one. `ranks` has pairs of a number of
+/// ranks and their seconds per micro-batch.
 static double
 secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
                 double total) {
@@ -143,7 +143,7 @@ secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
   double least = std::max(slowest, total / speed);
   if (holdsAll(least))
     return least;
-  double most = least + slowest; // One more micro-batch on every rank.
+  double most = least + slowest;
   for (int i = 0; i < kHalvings; ++i) {
     double middle = (least + most) / 2;
     (holdsAll(middle) ? most : least) = middle;
@@ -178,8 +178,7 @@ double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
                   secondsOfShares(ranks, count * double(strategy.dp)) / count);
 }
 
-/// Whether a device in [first, end) belongs to `stage`. Devices are assigned to
-/// stages in turn, `stride` devices at a time.
+/// Devices are assigned to stages in turn, `stride` devices at a time.
 static bool holdsStage(int64_t first, int64_t end, int64_t stride,
                        int64_t stages, int64_t stage) {
   int64_t from = first / stride, to = (end - 1) / stride;

@@ -103,8 +103,8 @@ RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
       positions.push_back(i);
   if (positions.size() < 2 || cluster.levels.size() < 2)
     return order;
-  // The distinct groups of ranks. The cost of an order depends only on the
-  // levels that they use.
+  // The levels that a collective uses depend on its axes and on whether it is a
+  // SendRecv. The cost of an order depends only on these levels.
   std::vector<Traffic> groups;
   for (const Traffic &one : traffic) {
     bool isKnown = std::ranges::any_of(groups, [&](const Traffic &other) {
@@ -130,7 +130,7 @@ RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
     if (!isNew)
       continue;
     it->second = trafficSeconds(cluster, next, traffic);
-    constexpr double kEqual = 1e-9; // Larger than rounding errors.
+    constexpr double kEqual = 1e-9;
     if (it->second < least * (1 - kEqual)) {
       least = it->second;
       best = std::move(next);

@@ -1,9 +1,9 @@
 //===- Placement.h - The order of mesh axes on the devices ------*- C++ -*-===//
 //
-// Ranks are numbered by their coordinates along the mesh axes, and devices by
-// group, node and position; rank r runs on device r. The order of the axes is
-// free. The innermost axis is on adjacent devices, so that its traffic uses the
-// fastest links. The problem is
+// A placement is an order of the mesh axes. Ranks are numbered by their
+// coordinates along the axes, with the innermost axis fastest, and devices by
+// group, node and position. Rank r runs on device r, so the innermost axis is
+// on adjacent devices, which have the fastest links. The best order solves
 //
 //   min over orders o of the axes   sum over t in traffic
 //       t.times * seconds(t.kind, t.bytes, placement of t.axes in o)
@@ -28,13 +28,13 @@
 
 namespace dpc::cost {
 
-/// The axes that a placement may name, in the default order, innermost first.
-/// "tp" means all axes of a grid, and "dp" includes "dpi", the inner axis of
-/// hybrid sharding.
+/// Returns the axes that a placement may name, in the default order, innermost
+/// first. "tp" includes all axes of a grid, and "dp" includes "dpi", the inner
+/// axis of hybrid sharding.
 const std::vector<std::string_view> &placementAxes();
 
-/// Returns the groups that the placement in `strategy`, a text of --strategy,
-/// names. Empty if the text is not valid or names no groups.
+/// Returns the groups of nodes that `strategy`, a text of --strategy, names in
+/// its placement. Empty if the text is invalid or names no groups.
 std::vector<int64_t> groupsNamedIn(std::string_view strategy);
 
 struct RankAxis {
@@ -45,19 +45,19 @@ struct RankAxis {
 /// Axes of ranks, innermost first.
 using RankOrder = std::vector<RankAxis>;
 
-/// The distance in ranks between neighbours along `name`.
+/// Returns how many ranks apart neighbours along `name` are.
 int64_t strideOf(const RankOrder &order, std::string_view name);
 
-/// The placement of the ranks that differ only along `axes`.
+/// Returns the placement of ranks that differ only along `axes`.
 GroupPlacement placeGroup(const Cluster &cluster, const RankOrder &order,
                           const std::vector<std::string> &axes);
 
-/// The placement of the most distant neighbours along an axis.
+/// Returns the placement of the farthest two neighbours along `axis`.
 GroupPlacement placeNeighbours(const Cluster &cluster, const RankOrder &order,
                                std::string_view axis);
 
-/// A collective along `axes` that runs `times` times per step. SendRecv sends
-/// to a neighbour.
+/// A collective over `axes` that runs `times` times per step. For SendRecv,
+/// each rank sends to its neighbour along the axis.
 struct Traffic {
   Collective kind = Collective::AllReduce;
   std::vector<std::string> axes;
@@ -65,13 +65,12 @@ struct Traffic {
   double times = 0;
 };
 
-/// The value of `order` in the problem of the file comment, in seconds per
-/// step.
+/// Returns the seconds per step of all collectives if axes have this order.
 double trafficSeconds(const Cluster &cluster, const RankOrder &order,
                       const std::vector<Traffic> &traffic);
 
-/// The order with the fewest seconds. On ties, `order` itself is returned if it
-/// is among them, else the lexicographically first order.
+/// Returns the order with the fewest seconds. On ties, returns `order` if it is
+/// one of the best, else the lexicographically first order.
 RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
                         const std::vector<Traffic> &traffic);
 

@@ -1,13 +1,14 @@
 //===- Software.h - What runs on the hardware, as data ----------*- C++ -*-===//
 //
-// Frameworks use the same devices and links differently from a plan of this
-// compiler. A profile, software/NAME.json, describes the differences. The field
-// "software" of a cluster.json names a profile; the default is the profile of
-// this compiler: "dpc-cuda" if all devices have rates of fused attention, else
-// "dpc" (the defaults of Software). A profile describes an era (kernels, host
-// path, overlap), never a single run.
+// A profile, software/NAME.json, describes how a framework runs a strategy on
+// the same devices and links as this compiler. The profile is for an era
+// (kernels, host path, overlap), never for a single run. The field "software"
+// of a cluster.json names a profile. The default is the profile of this
+// compiler: "dpc-cuda" if all devices have rates of fused attention, else "dpc"
+// (the defaults of Software).
 //
-//   attention   planned: the kernels of the plan. Else attention is one op:
+//   attention   planned: the kernels of the plan run. Otherwise, attention is
+//               one op:
 //     unfused   two GEMMs in the forward pass, four in the backward pass, and
 //               row kernels over the scores, which are stored in 16 bits.
 //               The forward pass reads and writes the scores (4 bytes per
@@ -18,9 +19,9 @@
 //               device's attention rates times attentionRate
 //     cudnn     fused if plans for GPUs have a cuDNN instruction for it, else
 //               planned
-//   products    productRate: the rate of the library's GEMMs relative to the
-//               device file. Versions of libraries differ, and continuous GEMMs
-//               run at lower clocks than GEMMs with pauses between them
+//   productRate the rate of the library's GEMMs relative to the device file.
+//               Versions of libraries differ, and GEMMs without pauses between
+//               them run at lower clocks
 //   traffic     the bytes of activations that memory-bound kernels of both
 //               passes move, relative to the plan
 //   narrow      activations, and sums of activations and gradients, are
@@ -28,7 +29,7 @@
 //   host        a kernel starts after the host has issued it:
 //                 issued(i) = issued(i-1) + hostKernelSeconds
 //                 start(i)  = max(device free, operands ready, issued(i))
-//               in the forward and backward passes; an optimizer is one kernel
+//               in the forward and backward passes; the optimizer is one kernel
 //               for all tensors. The host waits for messages between stages, so
 //               its clock restarts with each phase of a pipeline
 //   overlap     if false, collectives and computation wait for each other. If
@@ -38,20 +39,18 @@
 //   tensor_chunks
 //               with tp_overlap=chunked, a tensor-parallel collective of t
 //               seconds and the adjacent GEMM of g seconds run as a pipeline of
-//               c chunks, which takes max(g, t) + min(g, t) / c instead of g +
-//               t
+//               c chunks in max(g, t) + min(g, t) / c seconds instead of g + t
 //   checkpoints the values that full recompute keeps (Checkpoints), for
 //               estimates of time and memory
-//   memory      the buffers that a framework keeps, if `keepsMemory`;
-//               SoftwareMemory.h adds them up. Bytes per parameter: 2 for the
-//               16-bit copy, which ZeRO-3 shards; gradientBytes[16-bit type],
-//               which ZeRO-2 shards; updateBytes, which ZeRO-1 shards: the fp32
-//               master, both moments of AdamW and, for 16-bit gradients, their
-//               fp32 copy. logitBytes: the bytes of all copies of a logit, for
-//               a loss computed in f32. Activations take activationSlack times
-//               their bytes, because some free blocks of the allocator do not
-//               fit. reservedBytes: context, libraries, communicators and
-//               buckets
+//   memory      the buffers of the framework (SoftwareMemory.h), if
+//               keepsMemory. A parameter has 2 bytes for the 16-bit copy, which
+//               ZeRO-3 shards; gradientBytes, which ZeRO-2 shards; and
+//               updateBytes, which ZeRO-1 shards: the fp32 master, both moments
+//               of AdamW and, for 16-bit gradients, their fp32 copy.
+//               logitBytes: the bytes of all copies of a logit, for a loss
+//               computed in f32. Activations take activationSlack times their
+//               bytes, because some free blocks of the allocator do not fit.
+//               reservedBytes: context, libraries, communicators and buckets
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_SOFTWARE_H
@@ -68,14 +67,14 @@
 
 namespace dpc::cost {
 
-/// The kernels of attention; see the file comment.
+/// See the file comment.
 enum class AttentionKernels { Planned, Unfused, Fused, Cudnn };
 
 /// The values that full recompute keeps.
 enum class Checkpoints {
-  Planned,    ///< The values between blocks with the least memory.
-  Layers,     ///< The inputs of layers; only needed ops are recomputed.
-  WholeLayers ///< The inputs of layers; whole layers are recomputed.
+  Planned,    ///< Values between blocks, where they are smallest.
+  Layers,     ///< Inputs of layers; only needed ops are recomputed.
+  WholeLayers ///< Inputs of layers; whole layers are recomputed.
 };
 
 } // namespace dpc::cost
@@ -91,36 +90,36 @@ inline constexpr std::array<std::string_view, 3> kNamesOf<cost::Checkpoints> = {
 
 namespace dpc::cost {
 
-/// A profile. The defaults describe a plan of this compiler.
+/// The defaults describe a plan of this compiler.
 struct Software {
   std::string name = "dpc";
   AttentionKernels attention = AttentionKernels::Planned;
-  bool attentionDropout = false; ///< For unfused attention.
-  double attentionRate = 1.0;    ///< Relative to the device, when fused.
-  double productRate = 1.0;      ///< Of GEMMs, relative to the device.
+  bool attentionDropout = false; ///< Only for unfused attention.
+  double attentionRate = 1.0;    ///< Relative to the device's rates.
+  double productRate = 1.0;      ///< Relative to the device's rate.
   double traffic = 1.0;
-  /// The bytes per element that gradient accumulation over micro-batches moves,
-  /// besides writing the result of the GEMM; 0 = as in the plan.
+  /// The bytes per element that gradient accumulation over micro-batches moves
+  /// in addition to the result of the GEMM; 0 = as in the plan.
   double accumulationBytes = 0;
   bool narrowActivations = false;
   double hostKernelSeconds = 0;
-  double hostStepSeconds = 0; ///< Per step; does not overlap with the device.
-  double collectiveStartSeconds = 0; ///< Per collective: launch and events.
-  /// The fraction of the achieved bandwidth that collectives of data-parallel
-  /// ranks (gradients and states) reach.
+  double hostStepSeconds = 0; ///< Per step; never overlaps with the device.
+  double collectiveStartSeconds = 0; ///< Launch and events, per collective.
+  /// The fraction of the achieved bandwidth that collectives over data-parallel
+  /// ranks (of gradients and states) reach.
   double dataBandwidth = 1.0;
   bool overlap = true;
   double overlapSlowdown = 0;
   double tensorChunks = 1; ///< 1: tp_overlap is not available.
-  /// Tensor-parallel ranks send equal parts of a message between stages, and
-  /// the receivers gather them.
+  /// If true, tensor-parallel ranks send equal parts of a message between
+  /// stages, and the receivers gather the parts.
   bool scatteredMessages = false;
-  /// Pipeline stages have equal numbers of layers if possible, not counting
-  /// embeddings and head; else embeddings and head count as a layer each;
-  /// otherwise stages take equal times.
+  /// If true, pipeline stages have equal numbers of layers. Embeddings and head
+  /// count as one layer each only if the layers alone cannot be divided
+  /// equally. If false, stages take equal times.
   bool equalStages = false;
-  /// Whether the framework's buffers count (`memory` in the file comment)
-  /// instead of the plan's buffers.
+  /// Whether the buffers of the framework count (`memory` in the file comment)
+  /// instead of the buffers of the plan.
   bool keepsMemory = false;
   Checkpoints checkpoints = Checkpoints::Planned;
   double logitBytes = 4;
@@ -136,7 +135,7 @@ struct SoftwareEntry {
   std::string_view name;
   NumberRange range = nonNegative;
   double scale = 1;
-  /// The entry is allowed only if `keepsMemory`.
+  /// The entry is allowed only if `keepsMemory` is true.
   bool isOfMemory = false;
 };
 
@@ -173,16 +172,16 @@ template <typename Visit> void visitEntries(Visit &&visit) {
   visit(E{"reserved_gibibytes", nonNegative, gibi, true}, &S::reservedBytes);
 }
 
-/// Reads the JSON of a profile. Messages begin with `where`. Every entry is
-/// {"value", "source"}; absent entries have their defaults.
+/// Reads the JSON of a profile. Errors begin with `where`. Every entry is
+/// {"value", "source"}; missing entries have their defaults.
 Expected<Software> parseSoftware(const nlohmann::json &json,
                                  const std::string &where);
 
-/// Reads NAME.json in the folder of profiles (DataFolder.h), which
-/// DPC_SOFTWARE_DIR in the environment replaces. "dpc" has no file.
+/// Reads NAME.json in the folder of profiles. The environment variable
+/// DPC_SOFTWARE_DIR replaces this folder (DataFolder.h). "dpc" has no file.
 Expected<Software> loadSoftware(const std::string &name);
 
-/// "dpc" and the names of the files, sorted.
+/// Returns "dpc" and the names of the files, sorted.
 std::vector<std::string> knownSoftware();
 
 } // namespace dpc::cost

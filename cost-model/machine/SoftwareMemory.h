@@ -1,14 +1,15 @@
 //===- SoftwareMemory.h - The memory of other frameworks --------*- C++ -*-===//
 //
-// The buffers that other frameworks keep differ from those of a plan.
-// passes/price/SoftwareBuffers.h counts the live bytes of a plan by the rules
-// of the software. With its profile (Software.h, `memory`),
+// Computes the memory of other frameworks, whose buffers differ from those of a
+// plan. passes/price/SoftwareBuffers.h counts the live bytes of a plan by the
+// rules of the software. The peak on a device is
 //
-//   peak = states + min(activationSlack A, A + free) + reservedBytes
+//   states + min(activationSlack * A, A + free) + reservedBytes
 //
-// where A are the activations and workspace at the peak. Slack is memory that
-// an allocator holds without using it. The allocator returns slack before it
-// fails, so the slack is never larger than the device's free memory.
+// where A is the size of activations and workspace at the peak, `free` is the
+// free memory of the device, and the other names are fields of the software's
+// profile (Software.h). Slack is memory that an allocator holds without using
+// it. The allocator returns slack before it fails, so slack is at most `free`.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_SOFTWAREMEMORY_H
@@ -24,16 +25,15 @@ struct StateBytes {
   double parameter = 0, gradient = 0, update = 0;
 };
 
-/// The states of one trained parameter whose compute type is `type`. ZeRO stage
-/// `zero` shards the states over `ranks` ranks. With `type` fp32, there is no
+/// Returns the states of one trained parameter with compute type `type`. ZeRO
+/// stage `zero` shards the states over `ranks` ranks. For fp32, there is no
 /// separate master copy.
 StateBytes stateBytes(const Software &software, DType type, int64_t zero,
                       double ranks);
 
-/// The bytes that the software of `cluster` holds when `counted` bytes are in
-/// use. Slack counts as activations and workspace, the reserve as
-/// communication. Returns `counted` if the profile of the software has no
-/// `memory`.
+/// Returns the bytes that the cluster's software holds while `counted` bytes
+/// are in use. Slack counts as activations and workspace, and the reserve
+/// counts as communication. Returns `counted` if `keepsMemory` is false.
 MemoryBreakdown heldMemory(const Cluster &cluster, MemoryBreakdown counted);
 
 } // namespace dpc::cost

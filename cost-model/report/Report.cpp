@@ -53,7 +53,8 @@ std::string_view unitOf(const ModelTotals &totals) {
   return totals.tokensPerSample > 1 ? "tokens" : "samples";
 }
 
-/// The peak FLOP/s of the first `ranks` devices in the model's compute type.
+/// Returns the peak FLOP/s of the first `ranks` devices, each in the type that
+/// replaces `wanted` on this device.
 static double peakOf(const Cluster &cluster, int64_t ranks, DType wanted) {
   double peak = 0;
   for (const NodeGroup &group : cluster.groups) {
@@ -90,7 +91,6 @@ static ordered_json stagesToJson(const Evaluation &evaluation) {
   return stages;
 }
 
-/// The levels that each axis uses, as in GroupPlacement.
 static ordered_json placementToJson(const Cluster &cluster,
                                     const Evaluation &evaluation) {
   ordered_json axes = ordered_json::array();
@@ -107,7 +107,6 @@ static ordered_json placementToJson(const Cluster &cluster,
   return axes;
 }
 
-/// An entry for each run of data-parallel ranks with equal shares.
 static ordered_json sharesToJson(const Evaluation &evaluation) {
   ordered_json json = {{"even_step_seconds", evaluation.evenSeconds},
                        {"ranks", ordered_json::array()}};
@@ -161,8 +160,6 @@ static ordered_json predictedToJson(const Cluster &cluster,
   return json;
 }
 
-/// Whether the candidate fits and why it was not chosen. "rejected" is the
-/// reason why a candidate cannot run or does not fit.
 static ordered_json verdictToJson(const Candidate &candidate) {
   ordered_json json = {
       {"strategy", strategyToJson(placedStrategy(
@@ -170,7 +167,7 @@ static ordered_json verdictToJson(const Candidate &candidate) {
       {"method", candidate.method},
       {"fits", candidate.fits}};
   if (!candidate.skipped.empty()) {
-    json["fits"] = nullptr; // It was not evaluated.
+    json["fits"] = nullptr; // The candidate was not evaluated.
     json["skipped"] = candidate.skipped;
   } else if (!candidate.fits)
     json["rejected"] = candidate.evaluation.rejected.empty()
@@ -291,7 +288,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                          {"model", context.model},
                          {"cluster", clusterToJson(cluster, result)}};
   report["step"] = stepToJson(result.totals, context.detail);
-  // A fixed strategy is chosen even if it does not fit.
+  // Null only if no candidate can be built: the first candidate is chosen even
+  // if it does not fit.
   report["chosen"] = nullptr;
   if (!result.candidates.empty() &&
       result.candidates[0].evaluation.rejected.empty()) {

@@ -16,7 +16,7 @@ static TableRow rowOf(const Candidate &candidate, std::string mark) {
                "-",
                "-",
                candidate.why};
-  // A pruned or rejected candidate has no evaluation.
+  // Pruned and rejected candidates have no evaluation.
   if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
       candidate.skipped.empty()) {
     // "~" marks composed evaluations.
@@ -45,7 +45,8 @@ std::vector<TableRow> candidateRows(const SearchResult &result) {
   return rows;
 }
 
-/// Whether both rows have the same reason, or the same strategy.
+/// Returns whether both rows have the same strategy, or both do not fit for the
+/// same reason.
 static bool isSame(const Candidate &a, const Candidate &b) {
   bool hasSameReason =
       a.why == b.why && a.evaluation.rejected == b.evaluation.rejected;
@@ -63,7 +64,7 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
         result.hasWinner() && baseline.candidate.method != "formula" &&
         baseline.candidate.strategy == result.candidates[0].strategy;
     if (!baseline.candidate.fits && !row.why.empty()) {
-      // A rejected baseline has no time; report.html has its strategy.
+      // A rejected baseline has no time. Its strategy is in report.html.
       row.step = row.exposed = "-";
       row.strategy.clear();
     }
@@ -71,7 +72,7 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
       return isSame(other.candidate, baseline.candidate);
     });
     if (isWinner) {
-      row.strategy.clear(); // The row above shows the strategy.
+      row.strategy.clear();
       row.why = "the winner";
     } else if (&*same != &baseline)
       row.why = "as " + same->name;
@@ -119,7 +120,7 @@ Lines linesOf(const TableRow &row, const TableWidths &widths,
       wrapText(isAlone ? row.why : row.strategy, room, 0);
   bool fits = parts.back().size() + 2 + row.why.size() <= room;
   if (isAlone)
-    ; // The reason takes the place of the strategy.
+    ; // The column of the strategy has the reason.
   else if (fits && !row.why.empty())
     parts.back() += "  " + row.why;
   else if (!row.why.empty())

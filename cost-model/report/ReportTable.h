@@ -1,9 +1,4 @@
 //===- ReportTable.h - Rows of the strategy table ---------------*- C++ -*-===//
-//
-// Candidates and baselines in the columns of a terminal report. Private to
-// ReportText.cpp.
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_REPORT_REPORTTABLE_H
 #define DPC_COST_MODEL_REPORT_REPORTTABLE_H
 
@@ -27,30 +22,28 @@ struct TableRow {
   LineStyle style = LineStyle::plain;
 };
 
-/// The widths of the columns of numbers; the first column holds the marks.
+/// The widths of the columns of numbers; the first column has the marks.
 using TableWidths = std::array<size_t, 4>;
 
-/// The candidates, the best first; the winner is marked.
+/// Returns the rows of the candidates, the best first; the winner is marked.
 std::vector<TableRow> candidateRows(const SearchResult &result);
 
-/// The baselines. A baseline that does not fit has a reason instead of a time
-/// and a strategy.
+/// Returns the rows of the baselines. A baseline that does not fit has a reason
+/// instead of a time and a strategy.
 std::vector<TableRow> baselineRows(const SearchResult &result);
 
 TableWidths widthsOf(const std::vector<TableRow> &candidates,
                      const std::vector<TableRow> &baselines,
                      const TableRow &header);
 
-/// Formats `row` in one or more lines: the numbers, then the strategy and the
-/// reason.
+/// Formats the numbers, the strategy and the reason in one or more lines.
 Lines linesOf(const TableRow &row, const TableWidths &widths,
               const TextForm &form);
 
-/// The rows as items of a block.
 Block blockOf(const std::vector<TableRow> &rows, const TableWidths &widths,
               const TextForm &form, const char *more);
 
-/// Pads `text` to `width` characters with spaces, on the left if `toRight`,
+/// Pads `text` with spaces to `width` characters, on the left if `toRight`,
 /// else on the right.
 std::string pad(const std::string &text, size_t width, bool toRight);
 

@@ -19,7 +19,6 @@ static std::string percent(double fraction) {
   return buffer;
 }
 
-/// A rate per second; only small rates have decimals.
 static std::string formatRate(double perSecond) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), perSecond < 10 ? "%.3g" : "%.0f",
@@ -27,7 +26,6 @@ static std::string formatRate(double perSecond) {
   return buffer;
 }
 
-/// The strategy as --strategy takes it on this cluster.
 static std::string headline(const Cluster &cluster,
                             const SearchResult &result) {
   if (result.candidates.empty())
@@ -57,8 +55,8 @@ static std::string headline(const Cluster &cluster,
          (result.bindingDetail.empty() ? "" : ": " + result.bindingDetail);
 }
 
-/// The memory of the fullest rank at its peak, and the bytes that a rank sends
-/// over each level.
+/// Returns two lines: the memory of the fullest rank at its peak, and the bytes
+/// that a rank sends over each level.
 static std::string memoryAndTraffic(const Cluster &cluster,
                                     const Evaluation &evaluation) {
   std::string held, sent;
@@ -81,7 +79,6 @@ static std::string memoryAndTraffic(const Cluster &cluster,
          (sent.empty() ? "" : "a rank sends in a step: " + sent + "\n");
 }
 
-/// A line about idle devices, if there are any.
 static std::string idleLine(const Cluster &cluster,
                             const SearchResult &result) {
   if (result.candidates.empty())
@@ -94,7 +91,6 @@ static std::string idleLine(const Cluster &cluster,
          (result.idle.empty() ? ", as requested" : ": " + result.idle) + "\n";
 }
 
-/// A line about offloaded bytes, if there are any.
 static std::string offloadLine(const Evaluation &evaluation) {
   std::string text;
   if (evaluation.hostBytes > 0)
@@ -105,7 +101,7 @@ static std::string offloadLine(const Evaluation &evaluation) {
   return text.empty() ? "" : "offload: " + text + " for each rank\n";
 }
 
-/// "1.00 ms", or "1.00 ms to 1.20 ms".
+/// "1.00 ms", or "1.00 ms to 1.20 ms"
 static std::string
 formatRange(const std::vector<StageEvaluation> &stages,
             const std::function<double(const StageEvaluation &)> &valueOf,
@@ -119,7 +115,7 @@ formatRange(const std::vector<StageEvaluation> &stages,
   return from == to ? to : from + " to " + to;
 }
 
-/// A line about the stages, if there are several.
+/// Returns a line about the stages, or "" if there is one stage.
 static std::string pipelineLine(const Evaluation &evaluation) {
   const std::vector<StageEvaluation> &stages = evaluation.stages;
   if (stages.empty())
@@ -138,7 +134,7 @@ static std::string pipelineLine(const Evaluation &evaluation) {
          formatRange(stages, &StageEvaluation::memoryBytes, formatBytes) + "\n";
 }
 
-/// A line about the devices of the stages on a heterogeneous cluster.
+/// Returns a line about the stages' devices, or "" on a homogeneous cluster.
 static std::string stageDevicesLine(const Evaluation &evaluation) {
   const std::vector<StageEvaluation> &stages = evaluation.stages;
   std::string text;
@@ -173,7 +169,7 @@ static std::string devicesText(const Cluster &cluster) {
   return text;
 }
 
-/// A line about uneven shares of the batch, if there are any.
+/// Returns a line about the shares of the batch, or "" if they are even.
 static std::string sharesLine(const Evaluation &evaluation) {
   std::string text;
   for (const ShareOfRanks &share : evaluation.shares)
@@ -186,7 +182,7 @@ static std::string sharesLine(const Evaluation &evaluation) {
                             formatSeconds(evaluation.evenSeconds) + " a step\n";
 }
 
-/// A line about the placement of the axes, if there is more than one level.
+/// Returns a line about the placement, or "" if the cluster has one level.
 static std::string placementLine(const Cluster &cluster,
                                  const RankOrder &order) {
   if (cluster.levels.size() < 2)
@@ -205,8 +201,8 @@ static std::string placementLine(const Cluster &cluster,
   return text.empty() ? "" : "placement, innermost first: " + text + "\n";
 }
 
-/// "repeats of layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8", or if brief
-/// "repeats of layers 96 -> 8, 2 sizes".
+/// "repeats of layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8", or, if `isBrief`,
+/// "repeats of layers 96 -> 8, 2 sizes"
 static std::string shrinkingText(const Verification &verification,
                                  bool isBrief) {
   std::string layers, sizes;
@@ -258,8 +254,8 @@ std::string verificationText(const Verification &verification, bool isBrief) {
          " compute what one device computes: " + found;
 }
 
-/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" if both differ by less
-/// than a thousandth.
+/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" if time and memory
+/// change by less than a thousandth
 static std::string gainText(const Change &before, const Change &after) {
   double seconds = before.stepSeconds - after.stepSeconds;
   double bytes = before.memoryBytes - after.memoryBytes;
@@ -276,7 +272,6 @@ static std::string gainText(const Change &before, const Change &after) {
                                     : ": does not fit");
 }
 
-/// The changes from a baseline to the winner, with one item per change.
 static Block changesBlock(const SearchResult &result, const TextForm &form) {
   if (result.changes.size() < 2)
     return {};
@@ -296,8 +291,8 @@ static Block changesBlock(const SearchResult &result, const TextForm &form) {
   return block;
 }
 
-/// At most `lines` points of the Pareto front, including both ends. Empty if
-/// the front is a single point.
+/// Lists at most `lines` points of the Pareto front, including both ends. Empty
+/// if the front is a single point.
 static Block paretoBlock(const SearchResult &result, size_t lines,
                          const TextForm &form) {
   const std::vector<ParetoPoint> &points = result.pareto.points();
@@ -320,8 +315,8 @@ static Block paretoBlock(const SearchResult &result, size_t lines,
   return block;
 }
 
-/// A result of --what-if in one or two lines: the change, the new throughput
-/// and the new strategy.
+/// Describes a result of --what-if in one or two lines: the change, the new
+/// throughput and the new strategy.
 static Lines linesOf(const WhatIf &whatIf, const SearchResult &result,
                      const TextForm &form) {
   std::string text = "    " + whatIf.change + ": ";
@@ -362,8 +357,8 @@ static Block remarksBlock(const ReportContext &context, const TextForm &form) {
 
 namespace {
 
-/// The parts of a report for a screen. Some are always shown; the others share
-/// the remaining lines.
+/// The parts of a report on a terminal. Some parts are always shown; the other
+/// parts share the lines that are left.
 class Screen {
 public:
   Screen(const Cluster &cluster, const SearchResult &result,
@@ -381,8 +376,8 @@ private:
 
 } // namespace
 
-/// The fraction of FLOPs in fp8: the exact fraction of the chosen plan if it is
-/// known, else an upper bound.
+/// Returns the fraction of FLOPs in fp8: the exact fraction of the chosen plan
+/// if its details are known, else an upper bound.
 static std::string fp8Share(const ModelTotals &totals,
                             const StepDetail &detail) {
   if (totals.fp8Flops <= 0)
@@ -435,7 +430,6 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
   TableWidths widths = widthsOf(runners, known, header);
   tableHead = linesOf(header, widths, form);
   tableHead.insert(tableHead.begin(), Line{});
-  // The winner is always shown.
   if (!runners.empty()) {
     append(tableHead, linesOf(runners.front(), widths, form));
     runners.erase(runners.begin());
@@ -460,8 +454,8 @@ size_t Screen::fixedLines() const {
 }
 
 Lines Screen::lines() const {
-  // The lines go to the parts that are always shown, then to a few items of
-  // each kind, then to more items.
+  // The parts that are always shown take their lines first, then a few items of
+  // each list, then more items.
   constexpr size_t kRunners = 6, kFew = 4, kPareto = 5;
   size_t left = std::max(reportLines, fixedLines() + kFew) - fixedLines();
   auto grow = [&](const Block &block, size_t taken, size_t most) {

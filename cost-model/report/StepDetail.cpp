@@ -11,12 +11,12 @@ namespace dpc::cost {
 
 using nlohmann::ordered_json;
 
-/// Limits of the size of a report, so that it opens quickly.
+/// The report opens quickly within these limits.
 static constexpr size_t kMostEntries = 16000, kMostIntervals = 8000,
                         kMostMoments = 500;
 
-/// The tick: the power of ten, in seconds, for which times of the step have at
-/// most nine digits.
+/// Returns the unit of the report's times, in seconds: a power of ten in which
+/// the `seconds` of the step have at most nine digits.
 static double tickOf(double seconds) {
   double tick = 1e-9;
   while (seconds / tick >= 1e9)
@@ -24,7 +24,6 @@ static double tickOf(double seconds) {
   return tick;
 }
 
-/// Joins intervals of one kind that are at most `gap` apart.
 static std::vector<BusyInterval> joined(const std::vector<BusyInterval> &all,
                                         double gap) {
   std::vector<BusyInterval> result;
@@ -51,8 +50,8 @@ static size_t countIntervals(const StepDetail &detail, double gap) {
   return count;
 }
 
-/// The largest gap between intervals that the report omits, as a fraction of
-/// the phase.
+/// The report joins intervals whose gap is at most the returned fraction of the
+/// phase's time.
 static double gapOf(const StepDetail &detail) {
   double gap = 1e-6;
   while (gap < 1 && countIntervals(detail, gap) > kMostIntervals)
@@ -60,7 +59,7 @@ static double gapOf(const StepDetail &detail) {
   return gap;
 }
 
-/// All stages, or evenly spaced stages if there are too many entries.
+/// Returns all stages, or evenly spaced stages if there are too many entries.
 static std::set<size_t> stagesToShow(const StepDetail &detail) {
   size_t entries = 0, count = detail.stages.size();
   for (const DetailStage &stage : detail.stages)
@@ -138,7 +137,8 @@ static ordered_json trafficToJson(const StepDetail &detail,
   return json;
 }
 
-/// The fullest moment of each of kMostMoments spans, at most one per tick.
+/// Returns the moment with the most memory in each of kMostMoments equal spans,
+/// at most one moment per tick.
 static std::vector<MemoryMoment>
 fullestMoments(const std::vector<MemoryMoment> &all, double tick) {
   auto isLess = [](const MemoryMoment &a, const MemoryMoment &b) {

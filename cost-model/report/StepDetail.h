@@ -1,11 +1,9 @@
 //===- StepDetail.h - The simulated step ------------------------*- C++ -*-===//
 //
-// The details of the chosen plan for the report: the schedule of every stage,
-// the queues of its phases, the memory of the fullest rank over time, the
-// messages over each link level, and the shardings of operators. The details
-// agree with the prediction, as tests check: the last end is the time of the
-// step, the largest MemoryMoment is the peak, and for each level the largest
-// traffic of any stage is the predicted traffic.
+// The details of the chosen plan for the report. Tests check that they agree
+// with the prediction: the last phase ends at the predicted time, the largest
+// MemoryMoment is the predicted peak, and on each level the largest traffic of
+// a stage is the predicted traffic.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_REPORT_STEPDETAIL_H
@@ -36,7 +34,7 @@ struct DetailPhase {
   double waitBegin = 0, waitEnd = 0;
 };
 
-/// A run of a phase, in seconds since the step began.
+/// One execution of a phase; `begin` is in seconds since the step began.
 struct DetailEntry {
   int64_t phase = 0;
   int64_t microBatch = 0;
@@ -54,47 +52,47 @@ struct DetailTraffic {
   int64_t stage = 0;
   int64_t label = 0; ///< Index in StepDetail::labels.
   double times = 0;
-  double seconds = 0; ///< All transfer time, hidden or exposed.
+  double seconds = 0; ///< The transfer time, hidden or exposed.
   std::vector<double> bytesPerLevel;
 };
 
-/// The memory that a rank uses at one moment.
 struct MemoryMoment {
-  double at = 0; ///< In seconds, if all phases ran one after another.
+  double at = 0; ///< In seconds, if phases ran one after another.
   MemoryBreakdown bytes;
 };
 
-/// The sharding of an operator with a weight, or of an attention.
+/// The sharding of an operator with a weight, or of an attention operator.
 struct OperatorSharding {
   std::string name;  ///< The weight's name; "*" for the number of a layer.
-  int64_t count = 1; ///< The number of equal operators.
+  int64_t count = 1; ///< How many operators have the same sharding.
   std::string op;    ///< "matmul"
   /// "column parallel (tp)", "row parallel (tp)", "replicated", ...
   std::string kind;
   std::string shape;  ///< "4096 x 1024"
   std::string stored; ///< The stored sharding: "[dp, tp]"
-  std::string used;   ///< The sharding that the operator reads.
+  /// The sharding of the weight, or of the queries, that the operator reads.
+  std::string used;
   std::string result; ///< The sharding of the result: "[dp, -, tp]", "...
                       ///< partial over tp"
 };
 
 struct StepDetail {
   double stepSeconds = 0;
-  double hostSeconds = 0; ///< At the end of the step, after all entries.
+  double hostSeconds = 0;          ///< Host time after the last entry.
   std::vector<std::string> labels; ///< "all_reduce over tp"
   std::vector<DetailStage> stages;
   std::vector<DetailTraffic> traffic;
   int64_t fullestStage = 0;
   std::vector<MemoryMoment> memory; ///< Of the fullest stage.
   std::vector<OperatorSharding> operators;
-  double fp8Share = 0; ///< The fraction of all ranks' FLOPs in fp8.
+  double fp8Share = 0; ///< The fraction of FLOPs in fp8, over all ranks.
 
   bool empty() const { return stages.empty(); }
 };
 
-/// "timeline", "traffic", "memory" and "operators" of report.json. Times are
-/// whole numbers of "tick_seconds". A long timeline leaves out stages in the
-/// middle and gaps between collectives of one kind.
+/// Returns "timeline", "traffic", "memory" and "operators" of report.json.
+/// Times are whole numbers of "tick_seconds". A long timeline omits stages in
+/// the middle and joins intervals that are close to each other.
 nlohmann::ordered_json detailToJson(const StepDetail &detail,
                                     const Cluster &cluster);
 

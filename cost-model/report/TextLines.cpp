@@ -5,8 +5,8 @@
 
 namespace dpc::cost {
 
-/// Returns how many characters of `text` go into a line of `room` columns. If a
-/// phrase ends near the end of the line, the line ends there.
+/// Returns how many characters of `text` fit in a line of `room` columns. If a
+/// phrase ends near the end of the line, the line is cut there.
 static size_t breakOf(const std::string &text, size_t room) {
   constexpr size_t kNear = 36;
   if (text.size() <= room)
@@ -29,7 +29,6 @@ std::vector<std::string> wrapText(const std::string &text, size_t width,
   std::string rest = text;
   while (!rest.empty() || lines.empty()) {
     std::string space(lines.empty() ? 0 : indent, ' ');
-    // Even a very narrow line has room for some text.
     size_t room = std::max<size_t>(width, space.size() + 20) - space.size();
     size_t length = breakOf(rest, room);
     std::string line = rest.substr(0, length);
@@ -60,7 +59,7 @@ Lines Block::fit(size_t most) const {
   Lines taken = title;
   size_t count = 0;
   for (const Lines &item : items) {
-    // The last line counts the other items.
+    // The last line says how many items are left out.
     if (taken.size() + item.size() + (hasAll ? 0 : 1) > most)
       break;
     taken.insert(taken.end(), item.begin(), item.end());

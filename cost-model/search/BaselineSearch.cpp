@@ -9,8 +9,7 @@
 
 namespace dpc::cost {
 
-/// Fixes even shares of the batch, because users who choose a strategy by hand
-/// use even shares.
+/// Users who choose a strategy by hand use even shares of the batch.
 static void shareEvenly(const Cluster &cluster,
                         std::vector<Strategy> &strategies) {
   for (Strategy &strategy : strategies)
@@ -18,8 +17,8 @@ static void shareEvenly(const Cluster &cluster,
       strategy.batchShares = BatchShares::even();
 }
 
-/// The strategies with data parallelism over `ranks` and a ZeRO stage: one for
-/// each micro-batch size.
+/// Returns the strategies with data parallelism over `ranks` and ZeRO stage
+/// `zero`, one for each micro-batch size.
 static std::vector<Strategy>
 dataParallelStrategies(const SearchProblem &problem, int64_t ranks,
                        int64_t zero) {
@@ -68,8 +67,8 @@ bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
          strategy.offload == Offload::None;
 }
 
-/// The best plan that fits according to the formulas; if none fits, the plan
-/// with the least memory.
+/// Returns the best plan that fits by formula, or, if none fits, the plan with
+/// the least memory.
 static Candidate bestEstimate(const SearchProblem &problem,
                               const std::vector<Strategy> &strategies) {
   std::optional<Candidate> best;
@@ -80,7 +79,8 @@ static Candidate bestEstimate(const SearchProblem &problem,
   }
   if (best)
     return std::move(*best);
-  // The micro-batch that the user fixed may need too many of them.
+  // The micro-batch that the user fixed may be so small that a step has too
+  // many micro-batches.
   Candidate none;
   none.method = "formula";
   none.evaluation.rejected = "a step would have more than " +
@@ -95,8 +95,7 @@ static bool mayFit(const SearchProblem &problem, const Candidate &candidate) {
              problem.feasibility.limitBytes();
 }
 
-/// Replaces estimates by evaluations. The evaluations are composed if all
-/// strategies have blocks.
+/// Replaces estimates by evaluations, composed if all strategies have blocks.
 static std::vector<Candidate> evaluateAll(const SearchProblem &problem,
                                           std::vector<Candidate> estimates) {
   Evaluator &evaluator = problem.evaluator;
@@ -132,10 +131,10 @@ static std::vector<Candidate> evaluateAll(const SearchProblem &problem,
 }
 
 /// Returns the strategy to evaluate after `tried`, which needs too much memory.
-/// First removes the strategies that are not smaller by formula. Then returns
-/// the best remaining strategy that fits if the formula has the same error as
-/// for `tried`. If none fits, returns the smallest one, or nullopt if none is
-/// left.
+/// Removes the strategies that need at least as much memory by formula. Of the
+/// other strategies, returns the best one that fits if the formula has the same
+/// error as for `tried`, or, if none fits, the smallest one. Returns nullopt if
+/// no strategy is left.
 static std::optional<Candidate> nextSmaller(const SearchProblem &problem,
                                             std::vector<Strategy> &strategies,
                                             const Candidate &tried) {
@@ -161,10 +160,10 @@ static std::optional<Candidate> nextSmaller(const SearchProblem &problem,
   return bestEstimate(problem, promising);
 }
 
-/// The best plan of each family of strategies. The formulas propose a plan,
-/// which is evaluated if it may fit. If it does not fit, the formulas propose a
-/// smaller plan. With `isFirstEasy`, the plan of the first family is evaluated
-/// even if it does not fit, unless the evaluation takes long.
+/// Returns the best plan of each family of strategies. The formulas propose a
+/// plan, which is evaluated if it may fit. If the evaluated plan does not fit,
+/// the formulas propose a smaller one. If `isFirstEasy`, the first family's
+/// plan is evaluated even if it does not fit, unless its evaluation takes long.
 static std::vector<Candidate>
 bestOfEach(const SearchProblem &problem,
            std::vector<std::vector<Strategy>> families, bool isFirstEasy) {
@@ -216,7 +215,6 @@ std::vector<Baseline> dataParallelBaselines(const SearchProblem &problem) {
   return baselines;
 }
 
-/// Says why no layout of Megatron-LM exists.
 static Candidate noMegatron(const SearchProblem &problem) {
   Candidate none;
   none.method = "formula";
@@ -250,8 +248,9 @@ OtherBaselines otherBaselines(const SearchProblem &problem,
   return others;
 }
 
-/// Whether two plans do the same under different names. For example, ZeRO 1 and
-/// ZeRO 2 are the same with one micro-batch.
+/// Returns whether two plans have the same value, to within rounding, and so
+/// differ only in name. For example, ZeRO 1 and ZeRO 2 do the same work with
+/// one micro-batch.
 static bool isSame(const SearchProblem &problem, const Candidate &a,
                    const Candidate &b) {
   constexpr double kRounding = 1e-4;

@@ -1,9 +1,4 @@
 //===- BaselineSearch.h - The baselines of a search ------------*- C++ -*-===//
-//
-// Private to the search. The formulas propose a plan for each baseline; the
-// evaluator evaluates the proposed plans that may fit.
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_BASELINESEARCH_H
 #define DPC_COST_MODEL_SEARCH_BASELINESEARCH_H
 
@@ -11,30 +6,29 @@
 
 namespace dpc::cost {
 
-/// Megatron-LM's layouts: tp inside a node, pp over the layers, dp the rest.
+/// Returns Megatron-LM's layouts: tp inside a node, pp over the layers, and dp
+/// over the remaining ranks.
 std::vector<Strategy> megatronStrategies(const SearchProblem &problem);
 
-/// Whether `strategy` is one of Megatron-LM's layouts.
 bool isMegatronLike(const Strategy &strategy, const Cluster &cluster);
 
-/// The best plans with DDP and with ZeRO 1, 2 and 3 on all devices.
+/// Returns the best plans with DDP and with ZeRO 1, 2 and 3 on all devices.
 std::vector<Baseline> dataParallelBaselines(const SearchProblem &problem);
 
-/// Megatron-LM's best layout, and the best plan on one device.
 struct OtherBaselines {
   Candidate megatron;
-  /// For comparison only. The plan on one device is not a candidate, because
-  /// IdleDevices.h searches parts of the cluster. Unset if the cluster has one
-  /// device.
+  /// The plan on one device. It is not a candidate of this search, because
+  /// IdleDevices.h searches single devices separately. Empty if the cluster has
+  /// one device.
   std::optional<Candidate> single;
 };
 
-/// Evaluates both baselines at the same time. If `megatron` is set, it is used
-/// instead of an evaluation.
+/// Evaluates both baselines at the same time. If `megatron` is set, it replaces
+/// the evaluation of Megatron-LM's layouts.
 OtherBaselines otherBaselines(const SearchProblem &problem,
                               std::optional<Candidate> megatron);
 
-/// Adds the baselines that fit and are allowed to the candidates. So no
+/// Adds the baselines that fit and are allowed to the candidates, so that no
 /// baseline is better than the winner.
 void addBaselinesToCandidates(const SearchProblem &problem,
                               CandidatePool &pool);

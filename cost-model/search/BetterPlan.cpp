@@ -12,7 +12,7 @@ namespace dpc::cost {
 
 BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
                       Objective objective, int64_t devices) {
-  // Two evaluations of one strategy differ by rounding.
+  // Two evaluations of the same strategy may differ by rounding.
   constexpr double kRounding = 1e-3;
   BetterPlan better;
   better.clusterDevices = devices;

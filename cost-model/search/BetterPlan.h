@@ -7,9 +7,9 @@
 namespace dpc::cost {
 
 /// The best plan of a search without fixed keys, compared with the user's
-/// present configuration.
+/// present plan.
 struct BetterPlan {
-  /// The better strategy with its placement; unset if no plan is better.
+  /// The better strategy with its placement; empty if no plan is better.
   std::optional<Strategy> strategy;
   double stepSeconds = 0, memoryBytes = 0;
   std::string bindingConstraint;
@@ -17,17 +17,16 @@ struct BetterPlan {
   /// not fit.
   double askedSeconds = 0, askedBytes = 0;
   int64_t considered = 0;
-  int64_t clusterDevices = 0; ///< The better plan may use fewer.
+  int64_t clusterDevices = 0; ///< Including idle devices.
   double searchSeconds = 0;
 };
 
-/// Compares the winners of `free`, a search without fixed keys, and `asked`,
-/// the present plan, by `objective`. Both searches are for a cluster with
-/// `devices` devices; their plans may use fewer.
+/// Compares the winner of `free`, a search without fixed keys, with the winner
+/// of `asked`, a search for the present plan, by `objective`. The cluster has
+/// `devices` devices; both plans may use fewer.
 BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
                       Objective objective, int64_t devices);
 
-/// The comparison as one sentence.
 std::string betterPlanText(const BetterPlan &better);
 
 /// "better" of report.json.

@@ -36,12 +36,12 @@ void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
   });
 }
 
-/// Groups entries into blocks. Blocks are ordered by their first strategies.
-/// Threads group parts of the list, and the results are joined in order.
+/// Groups entries into blocks, ordered by their first entries. Threads group
+/// parts of the list, and the results are joined in order.
 void BlockSearch::findBlocks() {
   struct Part {
     std::unordered_map<std::string, size_t> numbers;
-    std::vector<const std::string *> keys; ///< In the order they were found.
+    std::vector<const std::string *> keys;
     std::vector<std::vector<size_t>> members;
   };
   constexpr size_t kPart = 16 * kPendingAtOnce;
@@ -81,7 +81,7 @@ void BlockSearch::findBlocks() {
     }
 }
 
-/// Adds an empty block for strategies like entry `first`.
+/// Adds an empty block for strategies with the segments of `pending[first]`.
 void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
   Features features = featuresOf(*pending[first].strategy);
   auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
@@ -90,8 +90,8 @@ void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
   blocks.emplace_back().place = place->second;
 }
 
-/// The coordinates of a strategy. They are scaled so that the error of the cost
-/// formulas changes a lot between strategies that differ by 1 in a coordinate.
+/// Returns the coordinates of a strategy. They are scaled so that a difference
+/// of 1 in a coordinate changes the error of the formulas a lot.
 BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
   auto octaves = [](int64_t degree) {
     return std::log2(static_cast<double>(degree));
@@ -117,9 +117,9 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
           strategy.offload == Offload::None ? 0.0 : 1.0};
 }
 
-/// Returns the promise of `block` in this turn, or nullopt if the turn excludes
-/// the block. In a `Near` turn, `near` is the entry whose neighbours are
-/// searched. `fits`: some entry fits.
+/// Returns the promise of `block`, or nullopt if the block is already measured
+/// or not allowed in this turn. If `near` is set, only its neighbours are
+/// allowed. `fits` says whether a measured entry fits.
 std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
                                                            Turn turn,
                                                            const Pending *near,
@@ -139,7 +139,8 @@ std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
     double seconds =
         std::max(sample.seconds * secondsFactor, sample.boundSeconds);
     bool isTooLarge = bytes > problem.feasibility.limitBytes();
-    bool isForBytes = isTooLarge && !fits; // The smallest block is best.
+    // Until a plan fits, blocks that seem too large are compared by bytes.
+    bool isForBytes = isTooLarge && !fits;
     Promise promise{isTooLarge,
                     isForBytes ? bytes : problem.value(seconds, bytes)};
     if (!least || promise < *least)
@@ -169,7 +170,7 @@ std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
   return chosen;
 }
 
-/// Ranks entries that fit by their value, and the others by their bytes.
+/// Ranks an entry that fits by its value, and any other entry by its bytes.
 BlockSearch::Promise BlockSearch::rankOf(const Pending &entry) const {
   const Evaluation &known = *entry.composed;
   double bytes = known.memory.total();
@@ -188,7 +189,7 @@ const Pending *BlockSearch::best() const {
   return found;
 }
 
-/// Strategies that take more seconds than this are only bounded.
+/// Returns the seconds above which a strategy is only bounded.
 double BlockSearch::limit() const {
   std::vector<double> seconds;
   for (size_t i : known) {
@@ -205,8 +206,7 @@ double BlockSearch::limit() const {
   return seconds[kept - 1];
 }
 
-/// Corrects the formulas by the error that they have for the best strategy of
-/// `block`.
+/// Corrects the formulas by their error for the best strategy of `block`.
 void BlockSearch::learn(const Block &block) {
   const Pending *found = nullptr;
   for (size_t k = block.begin; k < block.end; ++k) {
@@ -227,7 +227,7 @@ void BlockSearch::learn(const Block &block) {
   teach(block, secondsOff, bytesOff);
 }
 
-/// Corrects the formulas where all strategies of `block` are slower than the
+/// Corrects the formulas if all strategies of `block` are slower than the
 /// limit: the error is at least bound / estimate.
 void BlockSearch::learnFromBounds(const Block &block) {
   double least = std::numeric_limits<double>::infinity();
@@ -292,7 +292,7 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
 void BlockSearch::run(int64_t most, bool all) {
   size_t width = static_cast<size_t>(problem.evaluator.batchSize());
   constexpr Turn kTurns[] = {Turn::Megatron, Turn::Near, Turn::Near, Turn::Any};
-  constexpr int64_t kPatience = 5; // Rounds: one of each turn, and one more.
+  constexpr int64_t kPatience = 5; // Rounds without a better plan.
   constexpr double kBetter = 1e-3;
   int64_t idle = 0;
   Promise least{true, std::numeric_limits<double>::infinity()};
@@ -307,7 +307,7 @@ void BlockSearch::run(int64_t most, bool all) {
     measure(chosen);
     count += static_cast<int64_t>(chosen.size());
     const Pending *found = best();
-    // The search continues as long as nothing fits.
+    // The search does not end before a plan fits.
     idle += found && !rankOf(*found).first;
     if (found && (rankOf(*found).first < least.first ||
                   rankOf(*found).second < (1 - kBetter) * least.second)) {

@@ -1,19 +1,19 @@
 //===- BlockSearch.h - Which blocks are measured ----------------*- C++ -*-===//
 //
 // Private to the search. A block is a set of strategies that share segments
-// (Evaluator::blockOf). Measuring the segments of a block gives the composed
-// evaluations of all its strategies, so a few measurements evaluate many
-// strategies. The promise of a block is the best estimate among its strategies,
-// corrected by the errors of the formulas for measured blocks. The more similar
-// a measured block is, the more its error counts. Rounds of three kinds take
-// turns and measure several blocks each:
+// (Evaluator::blockOf). A few measurements of the segments of a block give the
+// composed evaluations of all its strategies.
+//
+// The promise of a block is the best estimate of its strategies, corrected by
+// the errors of the formulas for measured blocks. The more similar a measured
+// block is, the more its error counts. Each round measures several blocks of
+// one kind. Three kinds take turns:
 //   * the neighbours of the best block so far,
 //   * the most promising blocks of all, and
 //   * the most promising blocks with layouts of Megatron-LM.
-// The search ends after some rounds that find nothing better. While nothing
-// fits, the search does not end, and among blocks that seem too large, the
-// smallest is the most promising. The result does not depend on the number of
-// threads.
+// The search ends after several rounds without a better plan, but not before a
+// plan fits. Until then, of the blocks that seem too large, the smallest is the
+// most promising. The result does not depend on the number of threads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_BLOCKSEARCH_H
@@ -31,20 +31,20 @@ namespace dpc::cost {
 
 class BlockSearch {
 public:
-  /// Sets the composed evaluations of `pending`. `estimate` computes the
-  /// estimate of an entry and stores it there.
+  /// Computes composed evaluations of `pending`. `estimate` computes the
+  /// estimate of an entry and stores it in the entry.
   BlockSearch(const SearchProblem &problem, std::vector<Pending> &pending,
               const std::function<void(Pending &)> &estimate);
 
-  /// Measures blocks until `most` blocks are measured. Unless `all`, only
-  /// blocks with layouts of Megatron-LM are measured.
+  /// Measures blocks until `most` blocks are measured or further blocks seem
+  /// useless. Unless `all`, only measures blocks with layouts of Megatron-LM.
   void run(int64_t most, bool all);
   int64_t measured() const { return count; }
   /// Called after every round.
   std::function<void()> onMeasured;
 
 private:
-  /// Coordinates: blocks with a small distance are similar.
+  /// Similar blocks have similar coordinates.
   using Features = std::array<double, 12>;
   struct HashFeatures {
     size_t operator()(const Features &features) const {
@@ -53,18 +53,18 @@ private:
     }
   };
   using PlaceNumbers = std::unordered_map<Features, size_t, HashFeatures>;
-  /// The error of the formulas: a weighted mean of logarithms.
+  /// The weighted mean of the logarithms of the formulas' errors.
   struct Factor {
     double weight = 1e-9, sum = 0;
     double get() const { return std::exp(sum / weight); }
   };
-  /// Blocks at the same coordinates.
+  /// Blocks with the same coordinates.
   struct Place {
     Features features{};
     Factor seconds, bytes;
   };
-  /// The values of an entry from which promises are computed. Samples are
-  /// contiguous, because every round reads all of them.
+  /// The values of an entry that promises are computed from. Every round reads
+  /// all samples, so they are contiguous.
   struct Sample {
     double seconds, boundSeconds, stateBytes, otherBytes;
     bool isMegatron;
@@ -72,12 +72,12 @@ private:
   struct Block {
     std::vector<size_t> members;
     size_t place = 0;
-    /// The range of the block's samples in `samples`. Interleaved strategies
-    /// have no samples, because virtual stages change little.
+    /// The range of the block in `samples`. Interleaved strategies have no
+    /// samples, because virtual stages change little.
     size_t begin = 0, end = 0;
     bool isMeasured = false;
   };
-  /// True if the block seems too large, and the value of its best strategy.
+  /// Whether the block seems too large, and the value of its best strategy.
   using Promise = std::pair<bool, double>;
   enum class Turn { Near, Any, Megatron };
 
@@ -101,7 +101,7 @@ private:
   std::vector<Pending> &pending;
   std::vector<Block> blocks;
   std::vector<Place> places;
-  std::vector<size_t> sampled; ///< The entries of `samples`.
+  std::vector<size_t> sampled;
   std::vector<Sample> samples;
   std::vector<size_t> known; ///< The entries with composed evaluations.
   int64_t count = 0;         ///< Measured blocks.

@@ -56,7 +56,8 @@ void BranchAndBound::learn(const Candidate &candidate) {
   corrections.learn(entry, candidate.evaluation);
 }
 
-/// (P1) and (P2) of Search.h. `worst` is the value that a candidate must beat.
+/// Applies (P1) and (P2) of Search.h; `worst` is the value that a candidate
+/// must beat.
 bool BranchAndBound::isPruned(const Pending &entry, double worst) const {
   return entry.bounds.memoryBytes > problem.feasibility.limitBytes() ||
          problem.value(entry.bounds.stepSeconds, entry.bounds.memoryBytes) >
@@ -67,8 +68,8 @@ bool BranchAndBound::isPruned(const Pending &entry, double worst) const {
 std::string BranchAndBound::whyPruned(const Pending &entry, double worst,
                                       bool isFirst) const {
   double limit = problem.feasibility.limitBytes();
-  // If nothing fits, the smallest candidate is still evaluated exactly. A
-  // strategy that the user fixed is always evaluated.
+  // If nothing fits, the smallest candidate is evaluated nevertheless, so that
+  // a strategy that the user fixed is always evaluated.
   if (entry.bounds.memoryBytes > limit)
     return isFirst ? ""
                    : "at least " + overMemory(entry.bounds.memoryBytes, limit);
@@ -83,8 +84,8 @@ std::string BranchAndBound::whyPruned(const Pending &entry, double worst,
          ", past the kept ones";
 }
 
-/// Candidates that cannot fit come last, the smallest excess first. Candidates
-/// that do not seem to fit come before them.
+/// Candidates that seem to fit come first, then candidates that do not seem to
+/// fit, then candidates that cannot fit, by their bytes.
 BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
   double limit = problem.feasibility.limitBytes();
   bool isTooLarge = entry.bounds.memoryBytes > limit;
@@ -98,9 +99,8 @@ BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
           promise};
 }
 
-/// Returns at most `count` entries that are not done, the most promising ones
-/// first. If `isNear`, only neighbours of the best candidate so far are
-/// considered, if there are any.
+/// Returns at most `count` entries that are not done, the most promising first.
+/// If `isNear`, only considers neighbours of the best candidate so far, if any.
 std::vector<size_t>
 BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
                               bool isNear) const {
@@ -119,7 +119,8 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
     std::pop_heap(order.begin(), order.end(), std::greater<>());
     size_t i = order.back().second;
     order.pop_back();
-    // For each change of the degrees, one neighbour comes first.
+    // The best neighbour for each combination of degrees comes first, then all
+    // other neighbours.
     const Strategy &next = *pending[i].strategy;
     bool isFirstOfMove =
         !best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
@@ -131,8 +132,8 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
 }
 
 /// Evaluates the entries of `chosen` that their bounds do not exclude, and
-/// returns their number. If the bounds exclude all entries, marks them as
-/// pruned and returns nullopt.
+/// returns how many. If the bounds exclude all entries, marks them as pruned
+/// and returns nullopt.
 std::optional<int64_t>
 BranchAndBound::evaluateSome(std::vector<Pending> &pending,
                              const std::vector<size_t> &chosen, bool isFirst) {
@@ -167,20 +168,19 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
   return static_cast<int64_t>(asked.size());
 }
 
-/// Evaluates candidates one by one. If there are too many to evaluate all,
-/// stops after some rounds that find nothing better.
+/// Evaluates candidates one by one. If only some can be evaluated, stops after
+/// several rounds without a better candidate.
 void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   estimateAll(pending);
   const SearchOptions &options = problem.options;
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
-  constexpr int64_t kPatience = 5; // Rounds: all kinds of them, and two more.
+  constexpr int64_t kPatience = 5; // Rounds without a better candidate.
   constexpr double kBetter = 1e-3;
   double least = std::numeric_limits<double>::infinity();
   int64_t idle = 0;
   while (evaluations < most && !(isLimited && idle >= kPatience)) {
     int64_t count = std::min(problem.evaluator.batchSize(), most - evaluations);
-    // The first evaluation decides whether the search continues.
     if (evaluations == 0 && std::isfinite(options.goesOnUpTo))
       count = 1;
     std::vector<size_t> next =
@@ -202,7 +202,7 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
 }
 
 /// Counts the candidates that were not evaluated, and keeps the most promising
-/// ones, which the report shows if there is room.
+/// of them for the report.
 void BranchAndBound::countSkipped(std::vector<Pending> &pending,
                                   int64_t evaluations) {
   double worst = pool.worstShown();
@@ -245,8 +245,7 @@ void BranchAndBound::search(std::vector<Pending> pending) {
   listed.clear();
 }
 
-/// Measures blocks. If this does not find a plan that fits, evaluates the
-/// strategies one by one.
+/// Measures blocks. If no measured plan fits, evaluates strategies one by one.
 void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   const SearchOptions &options = problem.options;
   int64_t asked = static_cast<int64_t>(pending.size());
@@ -260,8 +259,8 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   blocks.run(hasChoice ? options.maxEvaluations : kMegatronBlocks, hasChoice);
   keepComposed(pending);
   if (hasChoice && !anyFitsConfirmed(problem, pool)) {
-    // Some composed evaluations may have seemed to fit, so the search continues
-    // with exact evaluations.
+    // Exact evaluations replace composed ones that only seemed to fit, and the
+    // search continues.
     for (Pending &entry : pending)
       if (const Candidate *known =
               entry.composed ? pool.find(*entry.strategy) : nullptr)
@@ -270,14 +269,14 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
     keepComposed(pending);
   }
   std::erase_if(pending, [](const Pending &entry) { return !entry.isAllowed; });
-  // A strategy that cannot be composed may still fit.
+  // A strategy that cannot be composed may fit.
   if (!hasChoice || !anyFitsConfirmed(problem, pool))
     return evaluateEach(std::move(pending));
   countSkipped(pending, blocks.measured());
 }
 
-/// Marks Megatron-LM's layouts in `pending`, and adds those that the request
-/// does not allow.
+/// Marks Megatron-LM's layouts in `pending`, and adds the layouts that the
+/// request does not allow.
 void BranchAndBound::addMegatronLayouts(std::vector<Pending> &pending) {
   parallelFor(pending.size(), kPendingAtOnce, [&](size_t i) {
     pending[i].isMegatron =
@@ -296,7 +295,7 @@ void BranchAndBound::addMegatronLayouts(std::vector<Pending> &pending) {
   }
 }
 
-/// Keeps the best composed evaluations as candidates, and the best of
+/// Keeps the best composed evaluations as candidates, and keeps the best of
 /// Megatron-LM's layouts.
 void BranchAndBound::keepComposed(const std::vector<Pending> &pending) {
   std::vector<Candidate> found;
@@ -317,8 +316,7 @@ void BranchAndBound::keepComposed(const std::vector<Pending> &pending) {
   std::stable_sort(found.begin(), found.end(), isBetter);
   auto miss = std::find_if(found.begin(), found.end(),
                            [](const Candidate &c) { return !c.fits; });
-  // Candidates that miss the limit by less than the error of composed
-  // evaluations are sorted by their value.
+  // Candidates whose exact memory may fit are sorted by their value.
   auto far = std::find_if(miss, found.end(), [&](const Candidate &candidate) {
     return kindOf(candidate) != CandidateKind::TooLarge ||
            !mayFitNearLimit(problem, candidate);

@@ -1,11 +1,11 @@
 //===- BranchAndBound.h - Which strategies are evaluated --------*- C++ -*-===//
 //
 // Private to the search. Candidates are listed and bounded, then evaluated in
-// the order of their estimates. Evaluations correct the formulas. If the number
-// of evaluations is limited, two of every three rounds evaluate neighbours
-// (Neighbours.h) of the best candidate so far. Strategies that share segments
-// are evaluated by blocks instead (BlockSearch.h). Search.h gives the rules
-// (P1) and (P2) by which candidates are pruned.
+// the order of their estimates. Each evaluation corrects the estimates of
+// similar candidates. If the number of evaluations is limited, two of every
+// three rounds evaluate neighbours (Neighbours.h) of the best candidate so far.
+// Strategies that share segments are evaluated by blocks instead
+// (BlockSearch.h). Search.h gives the pruning rules (P1) and (P2).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_BRANCHANDBOUND_H
@@ -21,21 +21,19 @@ namespace dpc::cost {
 
 class BranchAndBound {
 public:
-  /// The evaluated candidates are added to `pool`.
   BranchAndBound(const SearchProblem &problem, CandidatePool &pool)
       : problem(problem), pool(pool) {}
 
-  /// All strategies that `request` allows, each with its bounds. The entries
-  /// are valid until the next `search` ends.
+  /// Returns all strategies that `request` allows, with their bounds. The
+  /// entries are valid until the next `search` ends.
   std::vector<Pending> list(const StrategyRequest &request);
   /// Corrects the formulas by the evaluation of a candidate that `search` did
   /// not evaluate.
   void learn(const Candidate &candidate);
-  /// Evaluates `pending`, the result of one call of `list`.
   void search(std::vector<Pending> pending);
 
-  /// The best layout of Megatron-LM among the composed evaluations, if there is
-  /// one.
+  /// Returns the best layout of Megatron-LM that has a composed evaluation, if
+  /// there is one.
   const std::optional<Candidate> &bestMegatron() const { return megatron; }
   int64_t considered() const { return numConsidered; }
   int64_t pruned() const { return numPruned; }
@@ -67,7 +65,6 @@ private:
   const SearchProblem &problem;
   CandidatePool &pool;
   Corrections corrections;
-  /// The strategies that pending entries point to.
   std::deque<std::vector<Strategy>> listed;
   std::optional<Candidate> megatron;
   int64_t numConsidered = 0, numPruned = 0, numSkipped = 0;

@@ -52,7 +52,7 @@ bool isBefore(const SearchProblem &problem, const Candidate &a,
 }
 
 bool mayFitNearLimit(const SearchProblem &problem, const Candidate &candidate) {
-  constexpr double kError = 1.06; // For the memory of composed evaluations.
+  constexpr double kError = 1.06; // Margin for errors of composed memory.
   return candidate.evaluation.memory.total() <
          kError * problem.feasibility.limitBytes();
 }
@@ -112,7 +112,7 @@ double CandidatePool::best() const {
 }
 
 const Candidate *CandidatePool::bestToExtend() const {
-  // A plan 5 % over the limit counts as 22 % slower.
+  // A plan that exceeds the limit by 5 % counts as 22 % slower.
   constexpr double kExponent = 4;
   const Candidate *best = nullptr;
   double least = 0;

@@ -11,7 +11,7 @@
 
 namespace dpc::cost {
 
-/// The input of one search. It does not change during the search.
+/// The input of one search, which does not change during the search.
 struct SearchProblem {
   SearchProblem(const Cluster &cluster, Evaluator &evaluator,
                 const SearchOptions &options)
@@ -24,7 +24,6 @@ struct SearchProblem {
   ModelTotals totals;
   Feasibility feasibility;
 
-  /// What the objective minimizes, in seconds or bytes.
   double value(double seconds, double bytes) const {
     return cost::valueOf(options.objective, seconds, bytes);
   }
@@ -34,40 +33,36 @@ struct SearchProblem {
   bool allows(const Strategy &strategy) const {
     return options.request.allows(strategy, options.space.globalBatch);
   }
-  /// How many of the best candidates the search examines. This does not depend
-  /// on `top` up to 10, so a user who asks for fewer candidates gets the same
-  /// winner.
+  /// Returns how many of the best candidates the search examines. Any `top` up
+  /// to 10 gives the same number, so that the winner does not depend on it.
   size_t kept() const {
     return static_cast<size_t>(std::max<int64_t>(options.top, 10));
   }
-  /// How many candidates are shown to the user.
+  /// Returns how many candidates are shown to the user.
   size_t shown() const {
     return static_cast<size_t>(std::max<int64_t>(options.top, 1));
   }
 };
 
-/// The groups in which candidates are sorted, the best first.
+/// Candidates are sorted by kind, the best kind first.
 enum class CandidateKind { Fits, TooLarge, Rejected, NotEvaluated };
 CandidateKind kindOf(const Candidate &candidate);
 
-/// A candidate that was evaluated from the lowered program.
 Candidate candidateOf(const SearchProblem &problem, const Strategy &strategy,
                       Evaluation evaluation);
 
-/// A candidate that was estimated by formula.
 Candidate estimatedCandidate(const SearchProblem &problem,
                              const Strategy &strategy);
 
-/// Whether `a` is sorted before `b`. Candidates are sorted by kind, then by
-/// value if they fit, or by memory if they are too large.
+/// Returns whether `a` is sorted before `b`. Candidates are sorted by kind,
+/// then by value if they fit, or by memory if they are too large.
 bool isBefore(const SearchProblem &problem, const Candidate &a,
               const Candidate &b);
 
-/// Whether a composed evaluation is so close to the memory limit, or below it,
-/// that the exact memory may fit.
+/// Returns whether the memory of a composed evaluation is so low that the exact
+/// memory may fit.
 bool mayFitNearLimit(const SearchProblem &problem, const Candidate &candidate);
 
-/// The candidates that a search has evaluated so far, and the baselines.
 class CandidatePool {
 public:
   explicit CandidatePool(const SearchProblem &problem) : problem(problem) {}
@@ -79,28 +74,26 @@ public:
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
   bool anyFits() const;
   void sort();
-  /// The candidate with this strategy, or null.
+  /// Returns the candidate with this strategy, or null.
   const Candidate *find(const Strategy &strategy) const;
-  /// Whether `strategy` is evaluated. A baseline that has the strategy becomes
-  /// a candidate.
+  /// Returns whether `strategy` was evaluated. If a baseline has the strategy,
+  /// it becomes a candidate.
   bool adoptEvaluated(const Strategy &strategy);
-  /// The value of the worst candidate that fits and is shown; a new candidate
-  /// must beat it to be shown. Infinite while fewer candidates than `shown()`
-  /// fit.
+  /// Returns the value that a new candidate must beat to be shown: the worst
+  /// value of the candidates that fit and are shown. Infinite while fewer than
+  /// `shown()` candidates fit.
   double worstShown() const;
-  /// The value of the best candidate that fits; infinite if none fits.
+  /// Returns the value of the best candidate that fits; infinite if none fits.
   double best() const;
-  /// The allowed candidate or baseline whose neighbours are evaluated next, or
-  /// null. The time of a plan beyond its memory limit is increased for this
-  /// comparison.
+  /// Returns the allowed candidate or baseline whose neighbours are evaluated
+  /// next, or null. A plan that exceeds the memory limit counts as slower than
+  /// it is.
   const Candidate *bestToExtend() const;
-  /// Replaces the evaluation of each baseline that has the strategy of
-  /// `candidate`. Baselines that were only estimated change only if
-  /// `replacesEstimates`.
+  /// Stores `candidate` in each baseline that has the same strategy. Estimated
+  /// baselines only change if `replacesEstimates`.
   void updateBaselines(const Candidate &candidate, bool replacesEstimates);
-  /// Adds a candidate that fits and is allowed to the Pareto front.
+  /// Adds a candidate to the Pareto front if it fits and is allowed.
   void addToFront(const Candidate &candidate);
-  /// The Pareto front of all candidates and baselines.
   ParetoFront takeFront();
 
 private:

@@ -7,8 +7,8 @@
 
 namespace dpc::cost {
 
-/// The baseline that the winner is compared with: Megatron-LM's layout or, if
-/// it was not evaluated, the best baseline that fits. Null if there is none.
+/// Returns the baseline to compare the winner with: Megatron-LM's layout or, if
+/// this layout was not evaluated, the best baseline that fits. May be null.
 static const Baseline *comparedBaseline(const SearchProblem &problem,
                                         const CandidatePool &pool) {
   auto isEvaluated = [](const Baseline &baseline) {
@@ -29,7 +29,8 @@ static const Baseline *comparedBaseline(const SearchProblem &problem,
   return best;
 }
 
-/// The plans from `from` to `to`, each with one more group of keys changed.
+/// Returns the plans on the way from `from` to `to`. Each plan changes one more
+/// group of keys.
 static std::vector<Strategy>
 pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   std::vector<Strategy> path = {from};
@@ -39,7 +40,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
       if (isChanged(key))
         field(next) = field(to);
     });
-    // A micro-batch is not larger than a rank's share of the batch.
+    // A micro-batch cannot be larger than a rank's share of the batch.
     int64_t local = (globalBatch + next.dp - 1) / next.dp;
     next.microBatch = std::min(next.microBatch, local);
     if (next.pp == 1)
@@ -63,7 +64,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   return path;
 }
 
-/// The candidate with an exact evaluation of `strategy`, or null.
+/// Returns the candidate with an exact evaluation of `strategy`, or null.
 static const Candidate *findKnown(const std::vector<Candidate> &candidates,
                                   const Strategy &strategy) {
   for (const Candidate &candidate : candidates)
@@ -74,8 +75,8 @@ static const Candidate *findKnown(const std::vector<Candidate> &candidates,
 }
 
 /// Confirms the winner and evaluates the strategies of `path` that have no
-/// exact evaluation yet. A plan on the path that is better than the winner
-/// becomes the winner.
+/// exact evaluation. A plan of `path` that is better than the winner becomes
+/// the winner.
 static std::vector<Candidate> evaluatePath(const SearchProblem &problem,
                                            CandidatePool &pool,
                                            const std::vector<Strategy> &path) {
@@ -97,7 +98,7 @@ static std::vector<Candidate> evaluatePath(const SearchProblem &problem,
   }
   for (const Candidate &plan : plans) {
     pool.updateBaselines(plan, /*replacesEstimates=*/true);
-    // The new evaluation is more exact than a composed one.
+    // The exact evaluation replaces a composed one.
     auto same = std::find_if(
         pool.candidates.begin(), pool.candidates.end(),
         [&](const Candidate &c) { return c.strategy == plan.strategy; });
@@ -116,7 +117,7 @@ ChangesToWinner findChanges(const SearchProblem &problem, CandidatePool &pool) {
   if (!pool.hasWinner() || !from)
     return {};
   std::vector<Candidate> plans;
-  // A plan on the path may become the winner.
+  // Each round may find a better winner on the path.
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
     Strategy winner = pool.candidates.front().strategy;
@@ -134,10 +135,10 @@ ChangesToWinner findChanges(const SearchProblem &problem, CandidatePool &pool) {
   std::optional<Strategy> last;
   for (const Candidate &plan : plans) {
     const Evaluation &found = plan.evaluation;
-    // If a plan cannot be built, its change is joined with the next one.
+    // The keys of a plan that cannot be built count as part of the next change.
     if (!found.rejected.empty())
       continue;
-    // The other keys may change the placement, so it is a part of the change.
+    // Other keys may change the placement, so each change includes it.
     Strategy placed = placedStrategy(plan.strategy, found.decisions);
     result.changes.push_back(
         {last ? differenceOf(*last, placed) : stringifyStrategy(placed),

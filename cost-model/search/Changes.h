@@ -1,9 +1,9 @@
 //===- Changes.h - From a baseline to the winner ----------------*- C++ -*-===//
 //
-// Private to the search. The winner and the baseline that it is compared with
-// differ in some keys. These keys change group by group, and every plan on the
-// way is evaluated, so that the report can show the effect of each change. The
-// effects of all changes add up to the difference between the two plans.
+// Private to the search. The report shows the effect of each change between a
+// baseline and the winner. For this, the keys in which both plans differ change
+// group by group, and every plan on the way is evaluated. The effects of all
+// changes add up to the difference between the two plans.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_CHANGES_H
@@ -19,8 +19,8 @@ struct ChangesToWinner {
   std::vector<Change> changes;
 };
 
-/// Evaluates the plans between the baseline and the winner, and confirms the
-/// winner. Empty if there is no baseline, or if the baseline is the winner.
+/// Evaluates the plans on the way from the baseline to the winner, and confirms
+/// the winner. Empty if there is no baseline, or if the baseline is the winner.
 ChangesToWinner findChanges(const SearchProblem &problem, CandidatePool &pool);
 
 } // namespace dpc::cost

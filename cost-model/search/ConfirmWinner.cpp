@@ -8,7 +8,7 @@
 
 namespace dpc::cost {
 
-/// Whether the winner is so slow that its exact time does not matter.
+/// Returns whether the winner is so slow that its exact time does not matter.
 static bool isFarBehind(const SearchProblem &problem,
                         const CandidatePool &pool) {
   return pool.hasWinner() && problem.valueOf(pool.candidates.front()) >
@@ -20,13 +20,13 @@ static bool isInexact(const Candidate &candidate) {
          candidate.evaluation.rejected.empty();
 }
 
-/// Whether an exact evaluation of `candidate` may be better than the first
-/// candidate. `evaluated`: how many candidates were evaluated so far.
+/// Returns whether an exact evaluation of `candidate` may be better than the
+/// first candidate. `evaluated` candidates were evaluated so far.
 static bool mayWin(const SearchProblem &problem, const CandidatePool &pool,
                    const Candidate &candidate, size_t evaluated, size_t most) {
-  // For interleaved schedules, composed evaluations also count messages that
-  // are sent ahead. So a few interleaved candidates are evaluated although they
-  // seem slower.
+  // For interleaved schedules, composed times are too long, because they
+  // include messages that are sent ahead. So a few interleaved candidates that
+  // seem slower are evaluated.
   constexpr double kFaster = 0.995, kSlowerInterleaved = 1.015;
   constexpr size_t kInterleaved = 4;
   if (!isInexact(candidate))
@@ -51,7 +51,7 @@ void settle(const SearchProblem &problem, CandidatePool &pool, size_t most) {
     for (size_t i = 0; i < candidates.size(); ++i)
       if (mayWin(problem, pool, candidates[i], evaluated, most))
         next.push_back(i);
-    // The first candidate comes first, then the fastest others.
+    // The first candidate comes first, then the fastest other candidates.
     std::stable_sort(next.begin(), next.end(), [&](size_t a, size_t b) {
       return std::pair(a > 0, problem.valueOf(candidates[a])) <
              std::pair(b > 0, problem.valueOf(candidates[b]));
@@ -61,7 +61,7 @@ void settle(const SearchProblem &problem, CandidatePool &pool, size_t most) {
     next.resize(std::min(next.size(), kAtOnce));
     evaluated += next.size();
     // Composed times are more often too short than too long, so the second
-    // candidate is often needed next.
+    // candidate is often needed as well.
     if (next.size() == 1 && next[0] == 0 && candidates.size() > 1 &&
         isInexact(candidates[1]) && mayFitNearLimit(problem, candidates[1]))
       next.push_back(1);
@@ -87,7 +87,7 @@ bool anyFitsConfirmed(const SearchProblem &problem, CandidatePool &pool) {
 
 void confirmWinner(const SearchProblem &problem, CandidatePool &pool,
                    std::function<void()> meanwhile) {
-  constexpr double kRough = 0.95; // For the memory of rough evaluations.
+  constexpr double kRough = 0.95; // Margin for errors of rough memory.
   for (settle(problem, pool, 0);
        pool.hasWinner() && !isFarBehind(problem, pool);
        settle(problem, pool, 0)) {

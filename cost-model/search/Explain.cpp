@@ -12,7 +12,6 @@ std::string overMemory(double bytes, double limit) {
   return "memory " + formatBytes(bytes) + " > " + formatBytes(limit);
 }
 
-/// Says which memory is too small for an evaluation that does not fit.
 static std::string whyTooLarge(const SearchProblem &problem,
                                const Evaluation &evaluation) {
   const Cluster &cluster = problem.cluster;
@@ -28,7 +27,6 @@ static std::string whyTooLarge(const SearchProblem &problem,
   return overMemory(used, limit);
 }
 
-/// Says why `candidate` is not the winner.
 static std::string whyNotChosen(const SearchProblem &problem,
                                 const SearchResult &result,
                                 const Candidate &candidate) {
@@ -46,7 +44,7 @@ static std::string whyNotChosen(const SearchProblem &problem,
       return formatBytes(more) + " more memory";
   }
   double slower = evaluation.stepSeconds - winner.stepSeconds;
-  constexpr double kEqual = 1e-3; // A smaller difference is rounding.
+  constexpr double kEqual = 1e-3; // Smaller differences are rounding.
   if (slower < -kEqual * winner.stepSeconds)
     return formatSeconds(-slower) + " faster, but not what --strategy allows";
   if (slower <= 0)
@@ -89,8 +87,8 @@ void explainCandidates(const SearchProblem &problem, SearchResult &result) {
         whyNotBaseline(problem, result, baseline.candidate);
 }
 
-/// The fastest candidate that does not fit and is faster than the winner, or
-/// null.
+/// Returns the fastest candidate that is faster than the winner but does not
+/// fit, or null.
 static const Candidate *fasterButTooLarge(const SearchResult &result) {
   const Candidate *fastest = &result.candidates.front();
   auto consider = [&](const Candidate &candidate) {
@@ -106,7 +104,6 @@ static const Candidate *fasterButTooLarge(const SearchResult &result) {
   return fastest == &result.candidates.front() ? nullptr : fastest;
 }
 
-/// The part of the winner's step that takes most of the time.
 static std::string slowestPart(const SearchProblem &problem,
                                const Evaluation &winner) {
   const Cluster &cluster = problem.cluster;

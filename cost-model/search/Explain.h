@@ -10,7 +10,7 @@
 
 namespace dpc::cost {
 
-/// "memory 90.0 GiB > 74.5 GiB"
+/// Returns a text such as "memory 90.0 GiB > 74.5 GiB".
 std::string overMemory(double bytes, double limit);
 
 /// Sets `why` of the candidates and baselines of `result`.

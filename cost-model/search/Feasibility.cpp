@@ -3,7 +3,7 @@
 
 namespace dpc::cost {
 
-/// By how much `bytes` exceeds `limit`; not 0 if `bytes` is NaN.
+/// Returns by how much `bytes` exceeds `limit`; not 0 if `bytes` is NaN.
 static double past(double bytes, double limit) {
   return bytes <= limit ? 0 : bytes - limit;
 }

@@ -7,27 +7,26 @@
 
 namespace dpc::cost {
 
-/// Decides whether plans fit the memory of a cluster. No other code decides
-/// this. A plan fits when
-///   * its fullest device has at most `limitOf(evaluation)` bytes in use, and
-///   * the ranks of a node together offload at most the node's host memory.
-/// If the devices' memory is part of the host's memory, offloaded bytes count
-/// as bytes of the device instead.
+/// Decides whether plans fit the memory of a cluster. A plan fits when its
+/// fullest device uses at most `limitOf(evaluation)` bytes, and the ranks of a
+/// node together offload at most the node's host memory. If host and devices
+/// share their memory, offloaded bytes count as bytes of the device instead.
 class Feasibility {
 public:
   /// `cluster` outlives this.
   explicit Feasibility(const Cluster &cluster)
       : cluster(cluster), mostBytes(cluster.mostUsableBytes()) {}
 
-  /// The bytes that the largest device has for a plan.
+  /// Returns the usable bytes of the largest device.
   double limitBytes() const { return mostBytes; }
-  /// The bytes that the fullest device of `evaluation` has for a plan.
+  /// Returns the usable bytes of the fullest device of `evaluation`.
   double limitOf(const Evaluation &evaluation) const {
     return evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
                                            : mostBytes;
   }
-  /// The bytes by which `evaluation` exceeds the memory of its fullest device
-  /// and of that device's host, added up; 0 if the plan fits.
+  /// Returns the bytes by which `evaluation` exceeds the memory of its fullest
+  /// device, plus the bytes by which it exceeds the memory of this device's
+  /// host; 0 if the plan fits.
   double excessBytes(const Evaluation &evaluation) const;
   bool fits(const Evaluation &evaluation) const {
     return excessBytes(evaluation) == 0;

@@ -1,29 +1,29 @@
 //===- FormulaEstimate.cpp - Strategies estimated by formula --------------===//
 //
-// With ranks N = dp * tp * pp * cp, local batch s = ceil(G / dp) and
-// m = ceil(s / mb) micro-batches:
+// A rank takes s = ceil(G / dp) samples of the global batch G, in
+// m = ceil(s / mb) micro-batches of mb samples.
 //
-//   memory    Parameters, gradients and optimizer states / (tp * pp). Divided
-//             by dp * cp as well: optimizer states from ZeRO 1, gradients from
-//             ZeRO 2, parameters for ZeRO 3 (with hybrid_shard: by
-//             hybrid_shard). Activations of the micro-batches in flight, / (tp
-//             * pp * cp): m for GPipe, else min(m, pp); interleaved 1F1B has 1
-//             + (pp - 1) / (pp * vpp) times as many. Without sp, tp keeps 10 of
-//             34 parts of a block's activations whole (Korthikanti et al. 2022,
-//             equations 1 to 4); a tensor grid keeps nothing whole.
-//   compute   FLOPs of the padded share over the rate of the block's GEMMs,
-//             3 passes over the activations and 3 over the update's state. On
-//             heterogeneous devices: the time of the slowest device, times
-//             heterogeneousShare.
+//   memory    Parameters, gradients and optimizer states, divided by tp * pp.
+//             ZeRO divides optimizer states (stage 1), gradients (stage 2) and
+//             parameters (stage 3) by dp * cp as well, or by hybrid_shard * cp.
+//             Activations of the micro-batches in flight, divided by tp * pp *
+//             cp: m micro-batches for GPipe, else min(m, pp); interleaved 1F1B
+//             has 1 + (pp - 1) / (pp * vpp) times as many. Without sp, tp keeps
+//             10 of 34 parts of a block's activations whole (Korthikanti et al.
+//             2022, equations 1 to 4); a tensor grid keeps nothing whole.
+//   compute   The FLOPs of m * mb samples divided by the rate of the block's
+//             GEMMs, plus the time to read or write the activations 3 times,
+//             plus the same for parameters, gradients and optimizer states. On
+//             heterogeneous devices: the time of the slowest device times
+//             heterogeneousShare (HeterogeneousCluster.h).
 //   recompute Full keeps a block's input, for a third more FLOPs. Selective
-//             keeps the results of GEMMs, about 18 of 34 parts, for one more
-//             pass.
-//   bubble    (pp - 1) / vpp times the time of one micro-batch; a third of that
-//             for ZB-H1.
+//             keeps the results of GEMMs (about 18 of 34 parts of a block's
+//             activations), for one more pass over the activations.
+//   bubble    (pp - 1) / vpp times the time of one micro-batch; a third of this
+//             time for ZB-H1.
 //   tp        2 all_reduces of a block's output in each of the forward and the
 //             backward pass, per block and micro-batch, all exposed. In a grid
-//             a x b, each factor reduces the parts that the other factor has
-//             split.
+//             a x b, each factor reduces the parts that the other one split.
 //   cp        Ring: keys and values travel around the ring in the forward pass;
 //             keys, values and their gradients do so in the backward pass.
 //             Ulysses: 4 all_to_alls of a block's output, twice.
@@ -37,10 +37,9 @@
 //             transfers overlap with computation.
 //   dp        Gradients: all_reduce, or reduce_scatter + all_gather for ZeRO 1
 //             and 2. ZeRO 3 gathers parameters twice per micro-batch instead.
-//             Under hybrid_shard = h these collectives join h neighbours, whose
-//             shards of the gradients are reduced over the dp / h groups. These
-//             collectives are hidden behind half of the last micro-batch's
-//             time.
+//             With hybrid_shard = h, these collectives join h neighbours, whose
+//             shards of the gradients are reduced over the dp / h groups. Half
+//             of the last micro-batch's time hides these collectives.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/search/FormulaEstimate.h"
@@ -56,7 +55,6 @@ namespace dpc::cost {
 
 namespace {
 
-/// The quantities that the formulas share.
 class Formula {
 public:
   Formula(const Cluster &cluster, const ModelTotals &totals,
@@ -67,7 +65,7 @@ private:
   void estimateMemory();
   double computeSeconds() const;
   double rate() const;
-  /// Adds `times` collectives of a group, and returns their seconds.
+  /// Adds `times` collectives to the traffic, and returns their seconds.
   double communicate(Collective kind, double bytes, const GroupPlacement &group,
                      double times);
   double inFlight() const;
@@ -85,11 +83,10 @@ private:
   const Device &device;
   DType type;
   double dp, tp, pp, cp;
-  double shards;          ///< tp * pp: the ranks that split parameters.
-  double zeroShards;      ///< The ranks that ZeRO splits states over.
+  double shards;          ///< Ranks that split parameters: tp * pp.
+  double zeroShards;      ///< Ranks that ZeRO splits states over.
   double expertRanks = 1; ///< Data-parallel ranks that share experts.
-  double kept = 1; ///< The fraction of the parameters that a rank holds if
-                   ///< experts are split.
+  double kept = 1;        ///< Fraction of parameters on a rank.
   double microBatch, numMicroBatches;
   double layersPerStage;
   Evaluation result;
@@ -122,7 +119,7 @@ Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
   result.bytesPerLevel.assign(cluster.levels.size(), 0.0);
 }
 
-/// The samples whose activations a stage holds at the same time.
+/// Returns the number of samples whose activations a stage holds at once.
 double Formula::inFlight() const {
   double batches = std::min(numMicroBatches, pp);
   if (strategy.schedule == ScheduleKind::GPipe && pp > 1)
@@ -192,7 +189,7 @@ double Formula::offloadSeconds() const {
                                                      OffloadTarget::Disk);
 }
 
-/// The FLOP/s that a rank reaches on a block's GEMMs.
+/// Returns the FLOP/s that a rank reaches in the GEMMs of a block.
 double Formula::rate() const {
   double hidden = totals.hiddenBytesPerSample / totals.tokensPerSample /
                   bytesPerElement(totals.computeType);
@@ -281,7 +278,7 @@ double Formula::expertSeconds() {
 }
 
 double Formula::dataSeconds() {
-  // On the link levels tp is innermost, then cp, dp and pp.
+  // On the link levels, tp is the innermost axis, then come cp, dp and pp.
   int64_t sharing =
       strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
   GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp * sharing);

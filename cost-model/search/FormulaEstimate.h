@@ -8,7 +8,7 @@
 namespace dpc::cost {
 
 /// Estimates a strategy from the totals of the model alone, without the IR. The
-/// search orders candidates by these estimates, and uses the estimates of
+/// search orders candidates by their estimates, and shows estimates of
 /// baselines that it does not evaluate.
 Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
                              const Strategy &strategy);

@@ -15,7 +15,6 @@ static int64_t numNodes(const Cluster &cluster) {
   return nodes;
 }
 
-/// The number of devices of the largest node.
 static int64_t mostPerNode(const Cluster &cluster) {
   int64_t most = 0;
   for (const NodeGroup &group : cluster.groups)
@@ -23,7 +22,6 @@ static int64_t mostPerNode(const Cluster &cluster) {
   return most;
 }
 
-/// The groups of nodes of `part`.
 static std::vector<NodeGroup> groupsOf(const Cluster &cluster,
                                        const ClusterPart &part) {
   std::vector<NodeGroup> groups;
@@ -68,7 +66,7 @@ Cluster partOf(const Cluster &cluster, const ClusterPart &part) {
   return result;
 }
 
-/// The largest number up to `limit` without a prime factor above 7.
+/// Returns the largest number up to `limit` without a prime factor above 7.
 static int64_t smoothUpTo(int64_t limit) {
   for (int64_t number = limit; number > 1; --number) {
     int64_t rest = number;
@@ -98,8 +96,8 @@ static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
   return parts;
 }
 
-/// Whether `part` is the largest part of (I3): the largest number of nodes
-/// without a prime factor above 7.
+/// Returns whether `part` has the largest number of nodes without a prime
+/// factor above 7 (I3).
 static bool isRoundedDown(const Cluster &cluster, const ClusterPart &part) {
   return part.perNode == mostPerNode(cluster) &&
          part.nodes < numNodes(cluster) &&
@@ -116,8 +114,8 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
       for (int64_t perNode = 1; perNode <= inside; ++perNode)
         parts.push_back({count, perNode});
   std::erase_if(parts, [&](const ClusterPart &part) {
-    // This part equals the part with one device less per node, because no node
-    // has `perNode` devices.
+    // If no node has `perNode` devices, the part with one device less per node
+    // is the same.
     bool isOther = part.perNode > 1 &&
                    devicesOf(cluster, part) ==
                        devicesOf(cluster, {part.nodes, part.perNode - 1});
@@ -140,7 +138,7 @@ std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks) {
     for (int64_t perNode = 1; perNode <= inside; ++perNode)
       if (devicesOf(cluster, {count, perNode}) == ranks) {
         parts.push_back({count, perNode});
-        break; // A larger `perNode` gives the same part.
+        break;
       }
   return parts;
 }
@@ -161,7 +159,6 @@ void SearchCounts::writeTo(SearchResult &result) const {
 
 namespace {
 
-/// The search over all parts.
 class PartSearch {
 public:
   PartSearch(const Cluster &cluster, const PartProblem &problem)
@@ -178,9 +175,9 @@ private:
     double value = 0;
   };
 
-  /// `isThorough`: searches all strategies of the part, without (I5) and (I6).
-  /// With `baselines`, a search that skips candidates finds better plans,
-  /// because it evaluates the neighbours of baselines.
+  /// If `isThorough`, searches all strategies of the part, without (I5) and
+  /// (I6). If `baselines`, also evaluates the baselines. A search that skips
+  /// candidates then also evaluates their neighbours and finds better plans.
   SearchResult searchOne(const Cluster &part, bool isThorough, bool baselines);
   bool mayWin(const ClusterPart &part) const;
   bool hasPlenty() const;
@@ -196,11 +193,11 @@ private:
   const PartProblem &problem;
   std::optional<PartResult> best;
   Objective objective = Objective::Throughput;
-  bool isExact = true; ///< The search of the whole skipped nothing.
+  bool isExact = true; ///< The search of the whole cluster skipped nothing.
   static constexpr int64_t kFewest = 4;
-  int64_t numParts = 0; ///< Parts that may win.
-  SearchCounts counts;  ///< Of all searches.
-  ParetoFront pareto;   ///< Of all searches.
+  int64_t numParts = 0;
+  SearchCounts counts; ///< Of all searches.
+  ParetoFront pareto;  ///< Of all searches.
 };
 
 } // namespace
@@ -220,8 +217,8 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
   options.baselines = baselines;
   objective = options.objective;
   if (!isExact && !isThorough) {
-    // The searches of all parts together take about as long as the search of
-    // the whole cluster.
+    // With this limit, the searches of all parts together take about as long as
+    // the search of the whole cluster.
     constexpr int64_t kLeast = 8;
     options.maxEvaluations =
         std::max(kLeast, options.maxEvaluations / std::max(kFewest, numParts));
@@ -250,7 +247,7 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   if (isExact)
     return true;
   if (!best->search.hasWinner() || objective == Objective::Memory)
-    return false; // With fewer devices, each one needs more memory.
+    return false; // A plan on fewer devices needs more memory per device.
   const Candidate &winner = best->search.candidates.front();
   const ModelTotals &totals = best->search.totals;
   auto ranks = static_cast<double>(winner.strategy.ranks());
@@ -263,8 +260,8 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   // devices reach 0.38 and 0.42 of the peak while they compute. Plans that
   // split one sample over many devices reach far less.
   constexpr double kBusy = 0.15;
-  // Larger kernels on fewer devices are faster: a small transformer computes
-  // 1.65 times as fast on 2 ranks as in two stages on 4.
+  // Fewer devices run larger kernels, which are faster: a small transformer
+  // computes 1.65 times as fast on 2 ranks as in two stages on 4 ranks.
   constexpr double kLarger = 2;
   if (atPeak < kBusy * computation)
     computation = atPeak;
@@ -274,8 +271,8 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   return computation * ranks / fewer < winner.evaluation.stepSeconds;
 }
 
-/// Whether there are enough samples for every device. If not, plans for all
-/// devices split samples, and fewer devices may be far better.
+/// Returns whether there are enough samples for every device. Otherwise, plans
+/// for all devices split samples, and fewer devices may be far better.
 bool PartSearch::hasPlenty() const {
   constexpr double kSamples = 8;
   return !isExact && best->search.hasWinner() &&
@@ -288,8 +285,8 @@ bool PartSearch::hasPlenty() const {
 void PartSearch::limitEffort(SearchOptions &options) const {
   if (!best->search.hasWinner() || cluster.numDevices() <= kFewDevices)
     return;
-  constexpr double kOff = 1.15;   // Above the error of composed evaluations.
-  constexpr double kOthers = 1.3; // How much other plans of a part may gain.
+  constexpr double kOff = 1.15; // More than the error of composed evaluations.
+  constexpr double kOthers = 1.3; // Possible gain of other plans.
   double value = valueOf(objective, best->search.candidates.front().evaluation);
   options.closeLookUpTo = kOff * value;
   if (hasPlenty())
@@ -310,7 +307,7 @@ bool PartSearch::isBetter(const SearchResult &result) const {
     return true;
   if (!result.hasWinner() || !best->search.hasWinner())
     return result.hasWinner();
-  // Parts with fewer devices come later, and win ties.
+  // Parts with fewer devices come later and win ties.
   return valueOf(objective, result.candidates.front().evaluation) <=
          valueOf(objective, best->search.candidates.front().evaluation);
 }
@@ -386,7 +383,7 @@ PartResult PartSearch::take() {
   return std::move(*best);
 }
 
-/// "1.20 ms slower", or "1.50 GiB more memory".
+/// "1.20 ms slower", or "1.50 GiB more memory"
 static std::string worseBy(const Candidate &candidate, const Candidate &winner,
                            Objective objective) {
   double more = valueOf(objective, candidate.evaluation) -
@@ -395,8 +392,8 @@ static std::string worseBy(const Candidate &candidate, const Candidate &winner,
                                         : formatSeconds(more) + " slower";
 }
 
-/// Inserts a candidate that fits in sorted order, at the latest as the last of
-/// `count` candidates.
+/// Inserts `candidate`, which must fit, at its place by value. If there
+/// are `count` better candidates, `candidate` replaces the last of them.
 void PartSearch::insert(Candidate candidate, size_t count) {
   std::vector<Candidate> &all = best->search.candidates;
   count = std::max(all.size(), count);
@@ -411,8 +408,8 @@ void PartSearch::insert(Candidate candidate, size_t count) {
     all.resize(count);
 }
 
-/// Adds the best plan on all devices to the candidates, and compares it and the
-/// baselines, which use all devices, with the winner.
+/// Adds the best plan on all devices to the candidates. Compares this plan and
+/// the baselines, which use all devices, with the winner.
 void PartSearch::explain(SearchResult whole) {
   SearchResult &result = best->search;
   const Candidate winner = result.candidates.front();
@@ -441,12 +438,13 @@ Expected<PartResult> searchParts(const Cluster &cluster,
       partsOf(cluster, request.ranks.value_or(cluster.numDevices()));
   if (parts.empty())
     return Error{"--strategy: ranks=" + std::to_string(*request.ranks) +
-                 " cannot be the same number on every node that is used; "
+                 " does not divide evenly over nodes; "
                  "expected 1 to " +
-                 std::to_string(mostPerNode(cluster)) + " times 1 to " +
-                 std::to_string(numNodes(cluster)) + " nodes" +
+                 std::to_string(mostPerNode(cluster)) +
+                 " ranks on each of 1 to " + std::to_string(numNodes(cluster)) +
+                 " nodes" +
                  (mostPerNode(cluster) > cluster.devicesPerNode()
-                      ? ", smaller ones with all of theirs"
+                      ? " (smaller nodes with all their devices)"
                       : "")};
   PartSearch search(cluster, problem);
   search.searchAll(parts);

@@ -8,29 +8,27 @@
 //
 // where the parts of c are (I1) c itself and (I2) all `nodes` x `perNode` with
 // nodes <= nodes(c) and perNode <= devices of the largest node of c. If devices
-// or nodes are added to a cluster, its old parts remain parts, with results
-// that are equal to the last bit. So adding a device never makes the result
-// worse.
+// or nodes are added to a cluster, its old parts remain parts with equal
+// results. So adding a device never makes the result worse.
 //
 // Large clusters have too many parts, and a search that skips candidates
-// (SearchResult::skipped) is not exact. These rules limit the work on large
-// clusters:
+// (SearchResult::skipped) is not exact. These rules limit the work on them:
 //   (I3) Parts have 2^a or 3 * 2^a whole nodes, or 2^a devices of one node.
 //        If the number of nodes has a prime factor above 7, a part with the
 //        largest smaller number of nodes without such a factor is added.
 //   (I4) A part is left out if its computation alone takes longer than the best
-//        step so far. On r of n devices computation takes n / r times as long,
-//        if the devices are busy; on few devices, half of this time is assumed,
-//        because larger kernels are faster. If the devices are not busy
-//        (kernels are shorter than their launches, or ranks have no sample),
-//        the time of the GEMMs at the peak counts.
+//        step so far. If the devices are busy, computation on r of n devices
+//        takes n / r times as long. On few devices, half of this time is
+//        assumed, because larger kernels are faster. If the devices are not
+//        busy (kernels are shorter than their launches, or ranks have no
+//        sample), the time of the GEMMs at the peak counts.
 //   (I5) The keys that split a block (tp, cp, ep, sp, zero, recompute) are as
 //        in the best plan so far. Only dp, pp, the schedule and micro-batches
 //        are searched, and the searches of all parts together take about as
 //        long as the search of c. Afterwards all keys are searched on at most
 //        three parts whose plans are within a tenth of the best, and on the
-//        largest part of (I3): with 129 nodes, 128 nodes are better than 43
-//        stages.
+//        largest part of (I3): on 129 nodes, the best plan uses 128 nodes
+//        rather than 43 stages.
 //   (I6) On more than a few devices, a plan that is 1.15 times as slow as the
 //        best so far is not evaluated exactly. If each device has eight
 //        samples, the search of a part ends after its first plan if this plan
@@ -49,11 +47,11 @@
 
 namespace dpc::cost {
 
-/// All parts are tried on clusters with at most this many devices.
+/// On clusters with at most this many devices, all parts are tried.
 inline constexpr int64_t kFewDevices = 16;
 
-/// The first `perNode` devices of each of the cluster's first `nodes` nodes, or
-/// all devices of a node that has fewer.
+/// The first `perNode` devices of each of the first `nodes` nodes. A node with
+/// fewer devices contributes all of them.
 struct ClusterPart {
   int64_t nodes = 1;
   int64_t perNode = 1;
@@ -61,48 +59,43 @@ struct ClusterPart {
   bool operator==(const ClusterPart &) const = default;
 };
 
-/// The number of devices of `part`.
 int64_t devicesOf(const Cluster &cluster, const ClusterPart &part);
 
-/// Whether `part` is all of `cluster`.
 bool isWhole(const Cluster &cluster, const ClusterPart &part);
 
-/// Returns `part` as a separate cluster.
 Cluster partOf(const Cluster &cluster, const ClusterPart &part);
 
-/// The parts of (I2), or of (I3) on a large cluster, without the whole. Parts
-/// with more devices come first.
+/// Returns the parts of (I2), or of (I3) on a large cluster, without the whole
+/// cluster. Parts with more devices come first.
 std::vector<ClusterPart> partsToTry(const Cluster &cluster);
 
-/// The parts with exactly `ranks` devices, the whole cluster included. Parts
-/// with fewer nodes come first.
+/// Returns the parts with exactly `ranks` devices, including the whole cluster.
+/// Parts with fewer nodes come first.
 std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks);
 
-/// The effort of several searches together.
 struct SearchCounts {
   double seconds = 0;
   int64_t considered = 0, pruned = 0, skipped = 0;
 
   void add(const SearchResult &result);
-  /// Writes the sums to `result`.
   void writeTo(SearchResult &result) const;
 };
 
 /// Creates the evaluator and the options for the search of one part.
 struct PartProblem {
-  /// The cluster that is passed outlives the evaluator.
+  /// The argument outlives the evaluator.
   std::function<std::unique_ptr<Evaluator>(const Cluster &)> evaluator;
   std::function<SearchOptions(Evaluator &, const Cluster &)> options;
 };
 
-/// The best plan of all parts, and the part that it uses. A request that names
-/// all degrees (StrategyRequest::namesRanks) uses all devices; a request with
-/// `ranks` uses that many. Fails with one line if no part has that many
-/// devices.
 struct PartResult {
   SearchResult search;
-  Cluster used;
+  Cluster used; ///< The part that the winner uses.
 };
+
+/// Returns the best plan of all parts with `request.ranks` devices. If `ranks`
+/// is unset, the plan uses all devices if `request` fixes a degree; otherwise,
+/// all parts are searched. Fails if no part has `ranks` devices.
 Expected<PartResult> searchParts(const Cluster &cluster,
                                  const StrategyRequest &request,
                                  const PartProblem &problem);

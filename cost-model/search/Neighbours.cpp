@@ -8,7 +8,7 @@ namespace dpc::cost {
 
 static constexpr int kFar = 100;
 
-/// Returns 0 for equal numbers, and 1 if one is about twice the other.
+/// Returns 0 for equal numbers, 1 if one is about twice the other, else kFar.
 static int octaves(int64_t a, int64_t b) {
   if (a == b)
     return 0;
@@ -16,8 +16,8 @@ static int octaves(int64_t a, int64_t b) {
   return most <= 2 * least && most >= 2 * least - 1 ? 1 : kFar;
 }
 
-/// The distance of the degrees whose product is the number of ranks: a factor
-/// moves from one to the other.
+/// Returns the distance of the degrees whose product is the number of ranks.
+/// The distance is 1 if a factor of 2 moves from one degree to another.
 static int movedDegrees(const Strategy &a, const Strategy &b) {
   int distance = 0, changed = 0;
   const std::pair<int64_t, int64_t> degrees[] = {
@@ -30,7 +30,8 @@ static int movedDegrees(const Strategy &a, const Strategy &b) {
   return changed > 2 ? kFar : distance;
 }
 
-/// How many groups of keys other than degrees, schedule and micro-batch differ.
+/// Counts the groups of keys that differ. Ignores degrees, schedules and
+/// micro-batches, which the other functions compare.
 static int changedGroups(const Strategy &a, const Strategy &b) {
   unsigned groups = 0;
   int others = 0;
@@ -46,7 +47,7 @@ static int changedGroups(const Strategy &a, const Strategy &b) {
   return std::popcount(groups) + others;
 }
 
-/// The distance of all keys but the degrees and the schedule.
+/// Returns the distance of all keys except the degrees and the schedule.
 static int otherKeys(const Strategy &a, const Strategy &b) {
   int distance = octaves(a.microBatch, b.microBatch);
   distance += a.tp.grid != b.tp.grid;

@@ -6,13 +6,13 @@
 
 namespace dpc::cost {
 
-/// Whether two strategies differ in at most two respects: a factor of 2 that
-/// moves from one degree to another; a factor of 2 of the micro-batch; the
-/// schedule with its virtual stages; any other key.
+/// Returns whether two strategies differ by at most two steps. A step moves a
+/// factor of 2 from one degree to another, doubles or halves the micro-batch,
+/// changes the schedule with its virtual stages, or changes any other key.
 bool areNeighbours(const Strategy &a, const Strategy &b);
 
-/// Like areNeighbours, but compares only the keys that affect the segments of a
-/// strategy: not the stages, their schedule or the data-parallel degree.
+/// Like areNeighbours, but ignores the keys that do not affect segments: the
+/// stages, their schedule and the data-parallel degree.
 bool areNeighbourBlocks(const Strategy &a, const Strategy &b);
 
 } // namespace dpc::cost

@@ -7,8 +7,8 @@
 namespace dpc::cost {
 
 void ParetoFront::add(const ParetoPoint &point) {
-  // The points before `next` are at least as fast. The last of these points has
-  // the least memory.
+  // The points before `next` are at least as fast, and the last of them has the
+  // least memory.
   auto next = std::upper_bound(front.begin(), front.end(), point,
                                [](const ParetoPoint &a, const ParetoPoint &b) {
                                  return a.stepSeconds < b.stepSeconds;

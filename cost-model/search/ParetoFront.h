@@ -9,7 +9,6 @@
 
 namespace dpc::cost {
 
-/// A strategy that fits, with its time and memory.
 struct ParetoPoint {
   Strategy strategy;
   double stepSeconds = 0;
@@ -18,15 +17,14 @@ struct ParetoPoint {
   std::string method;
 };
 
-/// Strategies, none of which is both faster and smaller than another.
+/// A set of strategies in which no strategy is both faster and smaller than
+/// another one.
 class ParetoFront {
 public:
-  /// Adds a point unless the front has an equal or better one.
   void add(const ParetoPoint &point);
-  /// Replaces the points with the strategy of `point` by `point`, which is more
-  /// exact.
+  /// Replaces points with the same strategy by `point`, a more exact one.
   void replace(const ParetoPoint &point);
-  /// Sorted by rising seconds, and therefore by falling memory.
+  /// Returns the points by rising seconds, and so by falling memory.
   const std::vector<ParetoPoint> &points() const { return front; }
 
 private:

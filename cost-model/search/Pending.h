@@ -13,21 +13,20 @@
 
 namespace dpc::cost {
 
-/// A strategy before it is evaluated.
 struct Pending {
-  const Strategy *strategy = nullptr; ///< In a list that outlives it.
+  const Strategy *strategy = nullptr; ///< Outlives this entry.
   Bounds bounds;
-  /// The estimate by formula, which only affects the order of evaluations: the
-  /// step's seconds, the bytes of parameters, gradients and optimizer states,
-  /// and the other bytes.
+  /// The estimate by formula: the step's seconds, the bytes of parameters,
+  /// gradients and optimizer states, and all other bytes. The estimate affects
+  /// only the order of evaluations.
   double seconds = 0;
   double stateBytes = 0;
   double otherBytes = 0;
   size_t family = 0; ///< See familyOf.
   bool isDone = false, isPruned = false;
-  bool isAllowed = true;    ///< If false, only a baseline.
-  bool isMegatron = false;  ///< A layout of Megatron-LM.
-  bool isEstimated = false; ///< The estimate is set.
+  bool isAllowed = true; ///< False for a strategy that may only be a baseline.
+  bool isMegatron = false;
+  bool isEstimated = false;
   /// The composed evaluation, or null.
   std::unique_ptr<Evaluation> composed;
 };
@@ -35,8 +34,7 @@ struct Pending {
 /// How many strategies a thread bounds or estimates at a time.
 inline constexpr size_t kPendingAtOnce = 256;
 
-/// The number of a family of strategies for which the formulas have similar
-/// errors.
+/// Each family has strategies for which the formulas have similar errors.
 inline constexpr size_t numFamilies = 96;
 inline size_t familyOf(const Strategy &strategy) {
   size_t recompute = strategy.recompute == Recompute::None        ? 0
@@ -51,8 +49,7 @@ inline size_t familyOf(const Strategy &strategy) {
   return (recompute * 4 + schedule) * 8 + flags;
 }
 
-/// The error of the formulas for one family. The fields are sums of
-/// ln(evaluation / estimate).
+/// The formulas' errors for one family: sums of ln(evaluation / estimate).
 struct Correction {
   double seconds = 0;
   double otherBytes = 0;
@@ -64,7 +61,6 @@ struct Correction {
   }
 };
 
-/// The corrections of all families.
 class Corrections {
 public:
   const Correction &operator[](size_t family) const { return all[family]; }
@@ -75,7 +71,6 @@ private:
   std::vector<Correction> all = std::vector<Correction>(numFamilies);
 };
 
-/// Bytes of parameters, gradients and optimizer states.
 inline double stateBytesOf(const MemoryBreakdown &memory) {
   return memory[MemoryCategory::Parameters] +
          memory[MemoryCategory::Gradients] + memory[MemoryCategory::Optimizer];

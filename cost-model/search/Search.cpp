@@ -21,9 +21,9 @@ std::optional<Objective> symbolizeObjective(std::string_view name) {
   return std::nullopt;
 }
 
-/// If nothing fits without offloading, searches with offloading, which first
-/// covers the smallest part of the states. Other plans are better if they fit,
-/// because transfers take time in every step.
+/// If nothing fits without offloading, offloads optimizer states, then
+/// parameters, then both, until a plan fits. A plan without offloading is
+/// better if it fits, because transfers take time in every step.
 static void searchOffloading(const SearchProblem &problem, CandidatePool &pool,
                              BranchAndBound &branch) {
   StrategyRequest request = problem.options.request;
@@ -33,16 +33,15 @@ static void searchOffloading(const SearchProblem &problem, CandidatePool &pool,
     if (anyFitsConfirmed(problem, pool))
       return;
     request.offload = what;
-    // If host and devices share their memory, offloading to the host frees
-    // nothing.
+    // If host and devices share memory, offloading to the host frees nothing.
     if (problem.cluster.host.holdsDevices && !request.offloadTo)
       request.offloadTo = OffloadTarget::Disk;
     branch.search(branch.list(request));
   }
 }
 
-/// Searches all strategies, evaluates baselines concurrently, and settles the
-/// winner. Returns the plan on one device, which is added to the baselines at
+/// Searches all strategies, evaluates the baselines concurrently, and settles
+/// the winner. Returns the plan on one device, which becomes a baseline only at
 /// the end.
 static std::optional<Candidate> searchAll(const SearchProblem &problem,
                                           CandidatePool &pool,
@@ -94,7 +93,7 @@ SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
   result.pareto = pool.takeFront();
   result.candidates = std::move(pool.candidates);
   result.baselines = std::move(pool.baselines);
-  // With one device, ddp is the plan on one device.
+  // On one device, ddp is the plan on one device.
   if (options.baselines)
     result.baselines.insert(
         result.baselines.begin(),

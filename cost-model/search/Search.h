@@ -1,21 +1,19 @@
 //===- Search.h - The outer loop over strategies ----------------*- C++ -*-===//
 //
 // The search evaluates candidates through an Evaluator and keeps the best ones:
-//   * SearchSpace.h lists the candidates, Evaluator::bound bounds them.
+//   * SearchSpace.h lists the candidates, and Evaluator::bound bounds them.
 //   * BranchAndBound.h evaluates candidates in the order of their estimates
 //     (FormulaEstimate.h). If candidates share segments (Evaluator::blockOf),
-//     BlockSearch.h is used instead: it composes the evaluations of all
-//     candidates from a few measurements.
+//     BlockSearch.h composes all evaluations from a few measurements instead.
 //   * BaselineSearch.h evaluates the baselines.
 //   * ConfirmWinner.h evaluates the best candidates exactly.
 //   * Changes.h and Explain.h explain why the winner wins.
 //
 // A candidate is pruned when its bounds prove that it cannot be shown:
-//   (P1) its memory bound is beyond the device's usable memory, or
-//   (P2) its time bound is beyond the time of the worst of the `top` best
+//   (P1) its memory bound exceeds the usable memory of the largest device, or
+//   (P2) its time bound exceeds the time of the last of the `top` best
 //        candidates that fit.
-// Both rules are exact as long as the bounds are admissible (never above the
-// true value), so that pruning never changes the winner.
+// Bounds never exceed the true values, so pruning never changes the winner.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_SEARCH_H
@@ -32,12 +30,12 @@ namespace dpc::cost {
 
 enum class Objective { Throughput, Memory };
 
-/// Parses throughput, latency or memory. Throughput and latency are the same
-/// objective because the batch of a step is fixed.
+/// Parses "throughput", "latency" or "memory". Throughput and latency are the
+/// same objective, because the batch of a step is fixed.
 std::optional<Objective> symbolizeObjective(std::string_view name);
 
-/// The value that `objective` minimizes: the step's seconds, or the bytes of
-/// the fullest device.
+/// Returns the value that `objective` minimizes: the step's seconds, or the
+/// bytes of the fullest device.
 inline double valueOf(Objective objective, double seconds, double bytes) {
   return objective == Objective::Memory ? bytes : seconds;
 }
@@ -45,18 +43,18 @@ inline double valueOf(Objective objective, const Evaluation &evaluation) {
   return valueOf(objective, evaluation.stepSeconds, evaluation.memory.total());
 }
 
-/// A strategy, its evaluation, and why it was not chosen.
 struct Candidate {
   Strategy strategy;
   Evaluation evaluation;
   bool fits = false;
-  /// "formula" for estimates, "pieces" for composed evaluations, "folded" for
-  /// folded ones, "graph" for evaluations of the whole program.
+  /// How the evaluation was made: "formula" for estimates, "pieces" for
+  /// composed evaluations, "folded" for folded ones, "graph" for evaluations of
+  /// the whole program.
   std::string method = "graph";
-  /// One line that says why the candidate is not chosen; empty for the winner.
+  /// One line that says why the candidate was not chosen; empty for the winner.
   std::string why;
-  /// If the candidate was only estimated although nothing excludes it: one line
-  /// that says why. Otherwise empty.
+  /// One line that says why the candidate was only estimated although nothing
+  /// excludes it; empty for all other candidates.
   std::string skipped;
 };
 
@@ -66,11 +64,10 @@ struct Baseline {
   Candidate candidate;
 };
 
-/// The progress of a search.
 struct SearchProgress {
   int64_t considered = 0;
   int64_t done = 0; ///< Evaluated, composed or excluded.
-  /// The value of the best candidate that fits, see valueOf.
+  /// The value of the best candidate that fits (see valueOf).
   double best = std::numeric_limits<double>::infinity();
 };
 
@@ -87,63 +84,60 @@ struct SearchOptions {
   StrategySpace space;
   Objective objective = Objective::Throughput;
   int64_t top = 10; ///< The largest number of candidates in the result.
-  /// The most candidates that are evaluated, or blocks that are measured. The
-  /// most promising come first; the other candidates are only bounded.
-  /// Baselines do not count.
+  /// The largest number of candidates that are evaluated, or of blocks that are
+  /// measured, starting with the most promising. The other candidates are only
+  /// bounded. Baselines do not count.
   int64_t maxEvaluations = INT64_MAX;
-  /// For a search whose winner is compared with a known plan. Both are values
-  /// of the objective: a winner above `closeLookUpTo` is not evaluated exactly,
+  /// Limits for a search whose winner is compared with a known plan, as values
+  /// of the objective. A winner above `closeLookUpTo` is not evaluated exactly,
   /// and the search ends if the first evaluation is above `goesOnUpTo`.
   double closeLookUpTo = std::numeric_limits<double>::infinity();
   double goesOnUpTo = std::numeric_limits<double>::infinity();
-  /// Whether the baselines are wanted.
   bool baselines = true;
-  /// The request names one strategy. Its micro-batch size does not apply to the
-  /// baselines; each baseline uses the best size for itself.
+  /// Whether each baseline uses its best micro-batch size instead of the
+  /// requested size. True if the request names one strategy.
   bool freesBaselines = false;
-  /// The winner is evaluated from the whole program even if folding is exact
-  /// enough, because its plan will be written.
+  /// Whether the winner is evaluated from the whole program even if a folded
+  /// evaluation is exact enough. True if the winner's plan will be written.
   bool confirmsWinner = false;
-  /// Called between evaluations, on the thread that searches.
+  /// Called between evaluations by the thread that runs the search.
   std::function<void(const SearchProgress &)> progress;
 };
 
 struct SearchResult {
-  /// The winner is first. Candidates that fit come first, sorted by the
-  /// objective, then those that do not fit, then those that cannot be built. At
-  /// most `top` candidates. If fewer were evaluated, pruned candidates with
-  /// their bounds are added. Empty only if the request allows no strategy.
+  /// The candidates that fit, sorted by the objective (the winner is first),
+  /// then the candidates that do not fit, then those that cannot be built; at
+  /// most `top`. If fewer were evaluated, pruned candidates with their bounds
+  /// follow. Empty only if the request allows no strategy.
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;
-  /// What limits the winner: "compute", "memory", "communication over LEVEL",
-  /// "pipeline bubble", "transfers to host memory", "transfers to disk",
-  /// "launch overhead".
+  /// The resource that limits the winner: "compute", "memory", "communication
+  /// over LEVEL", "pipeline bubble", "transfers to host memory", "transfers to
+  /// disk", or "launch overhead".
   std::string bindingConstraint;
   /// If memory limits the winner: the fastest plan that does not fit, and the
   /// memory that it needs. Otherwise empty.
   std::string bindingDetail;
   ModelTotals totals;
-  double memoryLimitBytes = 0; ///< Feasibility::limitBytes.
-  double seconds = 0;          ///< The duration of the search.
+  double memoryLimitBytes = 0;
+  double seconds = 0;
   int64_t considered = 0;
-  int64_t pruned = 0;  ///< Proven worse by their bounds.
-  int64_t skipped = 0; ///< Beyond maxEvaluations.
-  /// The Pareto front of all evaluated candidates that fit.
+  int64_t pruned = 0;  ///< Worse than the winner by their bounds.
+  int64_t skipped = 0; ///< Not evaluated because of maxEvaluations.
   ParetoFront pareto;
-  /// The baseline that the winner is compared with, and the evaluated plans on
-  /// the path from the baseline to the winner. Empty if there is no such
-  /// baseline, or if it is the winner.
+  /// The baseline that the winner is compared with, and the plans on the path
+  /// from this baseline to the winner. Empty if there is no baseline, or if the
+  /// baseline wins.
   std::string changedFrom;
   std::vector<Change> changes;
-  /// Why some devices are idle; empty if the plan uses all devices
-  /// (IdleDevices.h).
+  /// Why the plan leaves devices idle (IdleDevices.h), or "".
   std::string idle;
 
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
 };
 
-/// Runs the search on all devices of `cluster`. A fixed strategy that does not
-/// fit is still returned, with `fits` false; the caller handles this case.
+/// Runs the search on all devices of `cluster`. If a fixed strategy does not
+/// fit, the result has it with `fits` false.
 SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
                               const SearchOptions &options);
 

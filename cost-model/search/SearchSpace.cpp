@@ -9,13 +9,13 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster) {
   space.globalBatch = totals.globalBatch;
   space.software = cluster.software;
   space.maxPp = totals.layers;
-  // Small clusters are searched with all their parts (IdleDevices.h).
+  // All parts of a cluster of this size are searched (IdleDevices.h).
   constexpr int64_t kAllTried = 16;
   space.idleStages = cluster.numDevices() <= kAllTried;
   if (totals.tokensPerSample > 1)
     space.maxCp = cluster.devicesPerNode();
   space.experts = totals.experts;
-  // On many devices only one ep is considered for each link level.
+  // Above this number of devices, only one ep per link level is tried.
   constexpr int64_t kFewDevices = 64;
   if (cluster.numDevices() > kFewDevices)
     for (const Level &level : cluster.levels)

@@ -7,10 +7,10 @@
 
 namespace dpc::cost {
 
-/// The strategies to consider for a model on a cluster: pipelines up to one
-/// layer per chunk, all schedules, context parallelism over the ranks of a
+/// Returns the strategies to consider for a model on a cluster: pipelines up to
+/// one layer per chunk, all schedules, context parallelism over the ranks of a
 /// node, tensor grids, expert parallelism and, for training, ZeRO stages,
-/// recomputation and offloading.
+/// recompute and offloading.
 StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster);
 
 } // namespace dpc::cost

@@ -10,18 +10,17 @@ namespace dpc::cost {
 struct ChangedCluster {
   std::string change; ///< "one more node"
   Cluster cluster;
-  std::string why; ///< Why the change is not possible; else empty.
+  std::string why; ///< Why the change is not possible, or "".
 };
 
-/// The changes of the cluster that --what-if tries: one more node in the last
-/// group, twice the memory of every device, half the bandwidth of the outermost
-/// level.
+/// Returns the changes of the cluster that --what-if tries: one more node in
+/// the last group, twice the memory of every device, half the bandwidth of the
+/// outermost level.
 std::vector<ChangedCluster> changedClusters(const Cluster &cluster);
 
-/// The winner after a change.
 struct WhatIf {
   std::string change;
-  std::string why;   ///< Why there is no winner; else empty.
+  std::string why;   ///< Why there is no winner, or "".
   Strategy strategy; ///< The winner with its placement.
   double stepSeconds = 0, memoryBytes = 0;
   int64_t idleDevices = 0;
@@ -29,12 +28,11 @@ struct WhatIf {
   std::string bindingConstraint;
 };
 
-/// Describes the winner of `result`, the search on the changed cluster, which
-/// has `devices` devices.
+/// Describes the winner of `result`, the search on the changed cluster of
+/// `devices` devices.
 WhatIf answerOf(const std::string &change, const SearchResult &result,
                 int64_t devices);
 
-/// An entry of "what_if" in report.json.
 nlohmann::ordered_json whatIfToJson(const WhatIf &whatIf);
 
 } // namespace dpc::cost

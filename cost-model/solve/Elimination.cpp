@@ -1,11 +1,12 @@
 //===- Elimination.cpp - Exact bucket elimination -------------------------===//
 //
-// To eliminate node v, the solver adds all factors of v, and the table
-//   table[x_S] = min over x_v of the sum of these factors
-// over v's neighbours S becomes a new factor. The solver keeps the argmin to
-// assign v once its neighbours are assigned. The node with the smallest table
-// is eliminated first. A factor over one node joins that node's costs
-// immediately, so that a hub with thousands of leaves is cheap.
+// To eliminate a node v with neighbours S, the solver replaces all factors of v
+// by one factor over S:
+//   table[x_S] = min over x_v of the sum of the factors of v
+// The solver keeps the best x_v for each entry, to assign v once its neighbours
+// are assigned. The node with the smallest table is eliminated first. A factor
+// over one node is added to this node's costs at once, so that a hub with
+// thousands of leaves is cheap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,24 +28,23 @@ using Table = std::vector<double>;
 struct Factor {
   std::vector<NodeId> scope;
   std::vector<uint64_t> strides;
-  /// Shared between copies of a state, and with the problem's matrices.
+  /// Copies of a state share tables. A table may be a matrix of the problem.
   std::shared_ptr<const Table> table;
   uint64_t base = 0; ///< The part of the index that comes from fixed nodes.
 };
 
-/// The graph that remains to be solved.
+/// The nodes and factors that are not eliminated yet.
 struct State {
   std::vector<Table> unary;
   std::vector<std::vector<NodeId>> neighbours; ///< Sorted.
   std::vector<std::vector<uint32_t>> factorsOf;
   std::vector<Factor> factors;
-  std::vector<int64_t>
-      weight; ///< log2 of the size of the table that eliminating the node would
-              ///< build, as in `weights`.
+  std::vector<int64_t> weight; ///< Like `weights`, for the table that
+                               ///< eliminating the node would build.
   std::vector<bool> isLive;
-  size_t live = 0; ///< The number of live nodes.
-  /// A min-heap with the current weight of each live node. It also has outdated
-  /// entries.
+  size_t live = 0;
+  /// A min-heap with the current weight of each live node. Outdated entries
+  /// stay in the heap.
   std::vector<std::pair<int64_t, NodeId>> queue;
   double constant = 0;
 
@@ -56,7 +56,6 @@ struct State {
     weight[node] += delta;
     push(node);
   }
-  /// The live node with the least weight; there must be one.
   NodeId lightest() {
     while (!isLive[queue.front().second] ||
            weight[queue.front().second] != queue.front().first) {
@@ -67,7 +66,8 @@ struct State {
   }
 };
 
-/// The best option of an eliminated node for all options of its neighbours.
+/// The best option of an eliminated node for each combination of options of its
+/// neighbours.
 struct Record {
   NodeId node;
   std::vector<NodeId> scope;
@@ -90,9 +90,9 @@ public:
   Expected<Solution> run();
 
 private:
-  /// Solves the remaining graph and sets `choice` of the live nodes. `value` is
-  /// infinite if nothing is feasible. Returns false if a limit is reached (see
-  /// `failure`).
+  /// Solves the remaining graph and sets `choice` for the live nodes. `value`
+  /// is infinite if no choice is feasible. Returns false and sets `failure` if
+  /// a limit is reached.
   bool solve(State &state, std::vector<uint32_t> &choice, double &value,
              uint64_t conditionings);
   bool condition(State &state, std::vector<uint32_t> &choice, double &value,
@@ -116,28 +116,29 @@ private:
   const Problem &problem;
   const EliminationOptions &options;
   EliminationStats &stats;
-  /// By node, log2 of the option count in fixed point, so that sums are exact.
+  /// For each node, log2 of the number of options in fixed point, so that sums
+  /// are exact.
   std::vector<int64_t> weights;
-  /// Nodes of large degree are guessed because conditioning took too long.
+  /// True after conditioning took too long: the options of nodes of large
+  /// degree are guessed.
   bool mayGuess = false;
   std::string failure;
 };
 
-/// The sum of several factors at a position that moves over all options of a
-/// scope.
+/// The sum of several factors for the current options of the nodes in a scope.
 class FactorSum {
 public:
   FactorSum(const std::vector<const Factor *> &factors,
             const std::vector<NodeId> &scope, NodeId node);
 
-  /// Adds the factors' values at option `x` of the node.
+  /// Returns the sum at option `x` of the node.
   double at(uint64_t x) const {
     double sum = 0;
     for (const Term &term : terms)
       sum += term.values[term.offset + x * term.nodeStride];
     return sum;
   }
-  /// Moves scope position `i` by one option, or back to option 0.
+  /// Moves to the next option at scope position `i`.
   void step(size_t i) {
     for (Term &term : terms)
       term.offset += term.scopeStrides[i];
@@ -176,7 +177,6 @@ FactorSum::FactorSum(const std::vector<const Factor *> &factors,
   }
 }
 
-/// Inserts `id` into a sorted list. Returns false if the list already has it.
 static bool insertSorted(std::vector<NodeId> &list, NodeId id) {
   auto it = std::lower_bound(list.begin(), list.end(), id);
   if (it != list.end() && *it == id)
@@ -206,7 +206,6 @@ void Eliminator::addFactor(State &state, Factor factor) const {
   state.factors.push_back(std::move(factor));
 }
 
-/// Takes a node and its factors out of the graph.
 void Eliminator::removeNode(State &state, NodeId node) const {
   state.isLive[node] = false;
   --state.live;
@@ -239,8 +238,7 @@ State Eliminator::initialState() const {
   }
   for (const Edge &edge : problem.edges()) {
     const CostMatrix &matrix = problem.matrices()[edge.matrix];
-    // The problem outlives the state, so the values of its matrices need not be
-    // copied.
+    // The problem outlives the state, so the matrix is not copied.
     std::shared_ptr<const Table> table(std::shared_ptr<const Table>(),
                                        &matrix.values);
     addFactor(state, Factor{{edge.producer, edge.consumer},
@@ -257,7 +255,7 @@ double Eliminator::tableEntries(const State &state, NodeId node) const {
   return entries;
 }
 
-/// Walks `sum` over all options of `scope`, the first node's fastest.
+/// Visits all options of `scope`. The option of the first node changes fastest.
 template <typename Visit>
 void Eliminator::forEachEntry(const std::vector<NodeId> &scope, FactorSum &sum,
                               Visit visit) const {
@@ -311,7 +309,7 @@ Record Eliminator::eliminate(State &state, NodeId node) {
   return record;
 }
 
-/// Assigns `option` to a node: its factors lose one dimension.
+/// Assigns `option` to a node, so that its factors lose one dimension.
 void Eliminator::fix(State &state, NodeId node, uint32_t option) const {
   state.constant += state.unary[node][option];
   std::vector<Factor> reduced;
@@ -329,9 +327,9 @@ void Eliminator::fix(State &state, NodeId node, uint32_t option) const {
     addFactor(state, std::move(factor));
 }
 
-/// Returns the options of a node, sorted by a lower bound of their cost: the
-/// cost if every factor chooses the options of the other nodes independently
-/// (mini-buckets: Dechter and Rish, JACM 50(2), 2003).
+/// Returns the options of a node by rising lower bound of their cost. The bound
+/// is the cost if every factor chooses the options of the other nodes
+/// independently (mini-buckets: Dechter and Rish, JACM 50(2), 2003).
 std::vector<uint32_t> Eliminator::promising(const State &state,
                                             NodeId node) const {
   Table least = state.unary[node];
@@ -454,7 +452,7 @@ Expected<Solution> Eliminator::run() {
       return Error{failure};
   }
   if (value == forbidden)
-    return Error{"no assignment satisfies (C2)"};
+    return Error{"every choice of options has an infinite cost"};
   return problem.verify(choice);
 }
 

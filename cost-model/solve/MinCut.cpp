@@ -19,7 +19,7 @@ void FlowNetwork::addEdge(int32_t from, int32_t to, int64_t capacity) {
   edges.push_back({from, 0});
 }
 
-/// Computes distances from the source over edges with capacity left. Returns
+/// Computes distances from the source over edges with free capacity. Returns
 /// whether the sink is reached.
 bool FlowNetwork::findLevels(int32_t source, int32_t sink) {
   level.assign(outgoing.size(), -1);
@@ -36,8 +36,8 @@ bool FlowNetwork::findLevels(int32_t source, int32_t sink) {
   return level[sink] >= 0;
 }
 
-/// Sends as much flow as possible along one path of rising levels, and returns
-/// its amount; 0 if there is no path.
+/// Sends as much flow as possible along one path of rising levels and returns
+/// the amount, or 0 if there is no path.
 int64_t FlowNetwork::augment(int32_t source, int32_t sink) {
   std::vector<int32_t> path;
   int32_t node = source;

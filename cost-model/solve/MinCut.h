@@ -1,7 +1,7 @@
 //===- MinCut.h - The cheapest separation of a flow network -----*- C++ -*-===//
 //
-// Dinic's algorithm: phases of shortest augmenting paths. The networks of
-// training programs are long and narrow and need a few phases.
+// Dinic's algorithm, which augments along shortest paths in phases. The
+// networks of training programs are long and narrow and need only a few phases.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOLVE_MINCUT_H
@@ -13,35 +13,33 @@
 
 namespace dpc::cost {
 
-/// A directed network with capacities; nodes are numbered in order of creation.
+/// A directed network with capacities. Nodes are numbered as they are added.
 class FlowNetwork {
 public:
-  /// An upper bound of every sum of finite capacities.
+  /// At least as large as any sum of finite capacities.
   static constexpr int64_t kUnlimited = INT64_MAX / 4;
 
-  /// Adds a node and returns its number.
   int32_t addNode();
-  /// Adds an edge; capacity >= 0, at most kUnlimited.
+  /// Adds an edge with a capacity from 0 to kUnlimited.
   void addEdge(int32_t from, int32_t to, int64_t capacity);
 
   /// Finds the cheapest set of edges whose removal leaves no path from `source`
-  /// to `sink`. Returns true for the nodes on the source's side; on ties, this
-  /// side is the smallest one possible. Call once. At least one cut must be
-  /// below kUnlimited.
+  /// to `sink`. Returns true for each node on the source's side, which is as
+  /// small as possible on ties. At least one cut must be below kUnlimited. Must
+  /// not be called twice.
   std::vector<bool> sourceSide(int32_t source, int32_t sink);
 
-  /// The value of the cut that sourceSide returned.
   int64_t cutValue() const { return value; }
 
 private:
   struct Edge {
     int32_t to;
-    int64_t left; ///< Capacity that is not used yet.
+    int64_t left; ///< Free capacity.
   };
   bool findLevels(int32_t source, int32_t sink);
   int64_t augment(int32_t source, int32_t sink);
 
-  std::vector<Edge> edges; ///< Edge i's reverse is i ^ 1.
+  std::vector<Edge> edges; ///< Edge `i ^ 1` is the reverse of edge `i`.
   std::vector<std::vector<int32_t>> outgoing;
   std::vector<int32_t> level;
   std::vector<size_t>

@@ -2,12 +2,12 @@
 //
 // First fit places buffers one by one at the lowest offset that is free during
 // their live range. The order decides the size of the arena. The live ranges of
-// training graphs nest (the first activation is freed last), so placing the
-// longest range first packs them like a stack; other graphs prefer the largest
-// buffer first. The solver tries all orders, then improves the best order: it
-// moves random buffers that reach the top to an earlier place. The work is
-// limited by a count of comparisons, not by a clock, so that the result is the
-// same on every machine.
+// training graphs nest (the first activation is freed last), so an order by
+// falling live range packs them like a stack. Other graphs need the order by
+// falling size. The solver tries several orders, then improves the best one: it
+// moves random buffers at the top of the arena to an earlier place in the
+// order. A count of comparisons limits the work, not a clock, so that the
+// result is the same on every machine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,6 @@ namespace dpc::cost {
 
 namespace {
 
-/// A placed buffer, in order of offsets.
 struct Placed {
   int64_t begin, end;
   int64_t first, last;
@@ -36,14 +35,16 @@ struct Layout {
 /// After this many comparisons (about half a second), no new order is tried.
 constexpr int64_t comparisonBudget = 200'000'000;
 
-/// An arena this close to its lower bound is not improved.
+/// Returns whether an arena is so close to its lower bound that improving is
+/// not worthwhile.
 bool isTight(int64_t bytes, int64_t lowerBound) {
   return bytes - lowerBound <= lowerBound / 1000;
 }
 
 } // namespace
 
-/// Places buffers in `order`; gives up (bytes = INT64_MAX) at `limit` bytes.
+/// Places buffers in `order`. Gives up with bytes = INT64_MAX if the arena
+/// reaches `limit` bytes.
 static Layout placeInOrder(const std::vector<Buffer> &items,
                            const std::vector<uint32_t> &order, int64_t limit,
                            int64_t &comparisons) {
@@ -78,7 +79,7 @@ static Layout placeInOrder(const std::vector<Buffer> &items,
   return layout;
 }
 
-/// The orders to try, the best one for training graphs first.
+/// Returns the orders to try, the best one for training graphs first.
 static std::vector<std::vector<uint32_t>>
 candidateOrders(const std::vector<Buffer> &items) {
   using Key = std::function<double(const Buffer &)>;
@@ -108,9 +109,8 @@ candidateOrders(const std::vector<Buffer> &items) {
   return orders;
 }
 
-/// Moves buffers that reach beyond the bound to an earlier place, one at a
-/// time. Also keeps layouts of equal size, because they may lead to smaller
-/// layouts.
+/// Moves buffers that end above the lower bound to an earlier place, one at a
+/// time. Also keeps layouts of equal size, which may lead to smaller layouts.
 static void improveOrder(const std::vector<Buffer> &items,
                          std::vector<uint32_t> order, int64_t lowerBound,
                          Layout &best, int64_t &comparisons) {
@@ -120,7 +120,7 @@ static void improveOrder(const std::vector<Buffer> &items,
   for (int64_t round = 0; round < mostRounds && comparisons < limit &&
                           !isTight(best.bytes, lowerBound);
        ++round) {
-    // In some rounds, buffers that only come close to the bound move, too.
+    // In some rounds, buffers that end slightly below the bound move as well.
     int64_t top = lowerBound - lowerBound / 100 * (round % 20);
     std::vector<size_t> high;
     for (size_t i = 1; i < order.size(); ++i)

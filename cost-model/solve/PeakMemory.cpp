@@ -31,7 +31,7 @@ static int64_t alignUp(int64_t bytes) {
 MemoryPeak peakMemory(const std::vector<Buffer> &buffers) {
   struct Event {
     int64_t step;
-    int64_t bytes; ///< Negative for a buffer freed before this step.
+    int64_t bytes; ///< Negative if a buffer was freed before this step.
   };
   std::vector<Event> events;
   for (const Buffer &buffer : buffers) {

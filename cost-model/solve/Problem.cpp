@@ -25,7 +25,7 @@ void Problem::addEdge(NodeId producer, NodeId consumer, MatrixId matrix) {
   edgeList.push_back(Edge{producer, consumer, matrix});
 }
 
-/// True for a cost that (I2) allows.
+/// Returns whether (I2) allows `value`.
 static bool isCost(double value) {
   return !std::isnan(value) && value != -forbidden;
 }

@@ -18,9 +18,9 @@
 //        options(producer) rows and options(consumer) columns.
 //   (I4) every node has at least one option with a finite cost.
 //
-// Nodes and matrices are ids; callers keep a table from ids to ops. Edges with
-// equal costs share one matrix, so that a graph of thousands of identical
-// layers is small. Several edges may join the same two nodes.
+// NodeId and MatrixId are indices. Edges with equal costs share one matrix, so
+// that a graph of thousands of identical layers is small. Several edges may
+// join the same two nodes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOLVE_PROBLEM_H
@@ -38,16 +38,16 @@ namespace dpc::cost {
 using NodeId = uint32_t;
 using MatrixId = uint32_t;
 
-/// Forbids an option or a pair of options.
+/// The cost of an option or pair of options that is not allowed.
 inline constexpr double forbidden = std::numeric_limits<double>::infinity();
 
-/// An op or a tensor copy with its options.
 struct Node {
-  std::string name;         ///< For messages and bug reports only.
-  std::vector<double> cost; ///< Seconds per option.
+  std::string name;         ///< Only for messages.
+  std::vector<double> cost; ///< In seconds, by option.
 };
 
-/// Dense, row-major: rows are options of the producer.
+/// Dense and row-major. Rows are options of the producer, columns options of
+/// the consumer.
 struct CostMatrix {
   uint32_t rows = 0;
   uint32_t columns = 0;
@@ -64,28 +64,23 @@ struct Edge {
   MatrixId matrix = 0;
 };
 
-/// An assignment with its value, as verify() recomputes it.
 struct Solution {
   std::vector<uint32_t> choice; ///< Option per node.
   double objective = 0;         ///< Seconds.
 };
 
-/// The optimization problem of the file comment.
 class Problem {
 public:
-  /// Adds a node; ids count from 0.
   NodeId addNode(Node node);
   NodeId addNode(std::string name, std::vector<double> cost);
-  /// Adds a matrix; edges refer to it by id.
   MatrixId addMatrix(CostMatrix matrix);
-  /// Adds an edge with a matrix added before.
   void addEdge(NodeId producer, NodeId consumer, MatrixId matrix);
 
   const std::vector<Node> &nodes() const { return nodeList; }
   const std::vector<Edge> &edges() const { return edgeList; }
   const std::vector<CostMatrix> &matrices() const { return matrixList; }
 
-  /// Tests (I1) to (I4); the message names the node or edge.
+  /// Tests (I1) to (I4). An error names the node or edge.
   Status check() const;
   /// Recomputes the objective of `choice` from the input alone, and tests (C1)
   /// and (C2).

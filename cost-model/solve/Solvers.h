@@ -1,8 +1,8 @@
 //===- Solvers.h - The solver of the strategy graph -------------*- C++ -*-===//
 //
-// The solver calls Problem::check() first and Problem::verify() last, is
-// deterministic, and reports infeasibility as an error. Ties between optimal
-// solutions go to lower option indices.
+// The solver calls Problem::check() first and Problem::verify() last. It is
+// deterministic. On ties between optimal solutions, it chooses the lower option
+// indices. If no solution exists, it returns an error.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOLVE_SOLVERS_H
@@ -13,31 +13,30 @@
 namespace dpc::cost {
 
 struct EliminationOptions {
-  /// The most entries of a table that an elimination may build.
+  /// The largest number of entries in a table that an elimination may build.
   uint64_t maxTableEntries = uint64_t(1) << 21;
-  /// When every table would exceed the limit, the solver conditions on nodes of
+  /// If every table would exceed the limit, the solver conditions on nodes of
   /// large degree: it solves the remaining problem once for each combination of
   /// their options. This field limits the number of combinations.
   uint64_t maxConditionings = 4096;
-  /// Beyond `maxConditionings`, the solver guesses: a node of large degree gets
-  /// its most promising option, and a different option only if that leaves no
-  /// solution. This field limits the number of guesses.
+  /// Beyond `maxConditionings`, the solver guesses: it assigns the most
+  /// promising option to a node of large degree, and tries a different option
+  /// only if there is no solution. This field limits the number of guesses.
   uint64_t maxGuesses = 256;
 };
 
 struct EliminationStats {
-  uint32_t width = 0; ///< The largest number of neighbours that a node has when
-                      ///< it is eliminated.
+  uint32_t width = 0;            ///< Width of the elimination order.
   uint64_t largestTable = 0;     ///< Entries.
   uint32_t conditionedNodes = 0; ///< See EliminationOptions.
-  uint64_t guesses = 0;          ///< 0 when the solution is optimal.
+  uint64_t guesses = 0;          ///< If 0, the solution is optimal.
 };
 
-/// Exact: min-degree bucket elimination. Time and memory grow with
-/// options^treewidth. The solver conditions on nodes of large degree (a tied
-/// embedding), and guesses their options if conditioning takes too long; a
-/// guessed solution may not be optimal. Fails and names the node when no guess
-/// leaves a solution.
+/// Solves the problem by min-degree bucket elimination. Time and memory grow
+/// with options^treewidth. The solver conditions on nodes of large degree (a
+/// tied embedding), and guesses their options if conditioning takes too long.
+/// Without guesses the solution is optimal. If no guess gives a solution, the
+/// error names a node.
 Expected<Solution> solveByElimination(const Problem &problem,
                                       const EliminationOptions &options = {},
                                       EliminationStats *stats = nullptr);

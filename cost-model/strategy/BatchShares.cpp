@@ -20,17 +20,18 @@ shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
   std::string named = "batch_shares=" + printValue(sharesFrom(ratios));
   if (dp % count != 0)
     return Error{named + " has " + std::to_string(count) +
-                 " numbers; expected a divisor of dp = " + std::to_string(dp)};
+                 " ratios; expected a divisor of dp = " + std::to_string(dp)};
   int64_t sum =
       std::accumulate(ratios.begin(), ratios.end(), int64_t(0)) * (dp / count);
   for (int64_t rank = 0; rank < dp; ++rank) {
     int64_t parts = ratios[rank / (dp / count)] * dp * microBatches;
     if (parts % sum != 0)
-      return Error{named + " cuts micro-batches: the batch has " +
-                   std::to_string(dp * microBatches) +
-                   "; expected a micro_batch that makes a multiple of " +
-                   std::to_string(sum) + " of them on " + std::to_string(dp) +
-                   " data-parallel ranks"};
+      return Error{
+          named + " does not give whole micro-batches: a step has " +
+          std::to_string(dp * microBatches) +
+          "; expected a micro_batch for which a step has a multiple of " +
+          std::to_string(sum) + " micro-batches on " + std::to_string(dp) +
+          " data-parallel ranks"};
     shares.push_back(parts / sum);
   }
   return shares;
@@ -41,8 +42,8 @@ std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
   int64_t ranks = static_cast<int64_t>(seconds.size());
   assert(total >= ranks && "every rank takes a micro-batch");
   std::vector<int64_t> shares(ranks, 1);
-  using Next =
-      std::pair<double, int64_t>; // {end with one more micro-batch, rank}
+  // {seconds of the rank if it takes one more micro-batch, rank}
+  using Next = std::pair<double, int64_t>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> ends;
   for (int64_t rank = 0; rank < ranks; ++rank)
     ends.emplace(2 * seconds[rank], rank);

@@ -1,14 +1,14 @@
 //===- BatchShares.h - Uneven shares of the batch ----------------*- C++ -*-==//
 //
 // On heterogeneous devices, faster data-parallel ranks take a larger share of
-// the batch: more micro-batches of the same size. The batch is cut into D * M
-// micro-batches, for D data-parallel ranks that would take M each with even
-// shares. Rank d takes s(d) >= 1 of them, and the sum of all s(d) is D * M. All
-// ranks run the same program, and the result of a step does not change.
+// the batch: more micro-batches of the same size. The batch has D * M
+// micro-batches, where D is the number of data-parallel ranks and M the number
+// of micro-batches of a rank with even shares. Rank d takes s(d) >= 1 of them.
+// All ranks run the same program, and the result of a step does not change.
 //
 // If a micro-batch takes t(d) seconds on rank d, the shares solve
 //
-//   minimize  max over d of s(d) t(d)
+//   minimize  max over d of s(d) t(d),  where all s(d) add up to D * M
 //
 // A greedy algorithm is exact: it gives one micro-batch after the other to the
 // rank that would finish it first. After each step, the maximum is the smallest
@@ -31,20 +31,20 @@ namespace dpc::cost {
 
 /// Divides dp * `microBatches` micro-batches among `dp` ranks by `ratios`.
 /// Returns the number for each rank, or an empty list if all shares are even.
-/// An error if the number of ratios does not divide `dp`, or if a share is not
-/// a whole number.
+/// Fails if the number of ratios does not divide `dp`, or if a share is not a
+/// whole number.
 Expected<std::vector<int64_t>>
 shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
                   int64_t microBatches);
 
 /// Returns the shares s(d) of the file comment for t(d) = `seconds[d]` and D *
 /// M = `total`, which is at least the number of ranks. If several ranks would
-/// finish at the same time, the first of them takes the micro-batch.
+/// finish at the same time, the first one takes the micro-batch.
 std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
                                    int64_t total);
 
-/// The ratios of `shares`, the micro-batches of each rank, in lowest terms and
-/// as the shortest list.
+/// Returns the ratios of `shares`, the micro-batches of each rank, in lowest
+/// terms and as the shortest list.
 BatchShares sharesFrom(const std::vector<int64_t> &shares);
 
 } // namespace dpc::cost

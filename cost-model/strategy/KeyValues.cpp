@@ -96,7 +96,7 @@ Status parseValue(const KeyInfo &key, std::string_view text, bool &out) {
   return Status();
 }
 
-/// Parses tp=8, or a grid such as tp=2x4. Factors of 1 do not count.
+/// Parses tp=8, or a grid such as tp=2x4. Factors of 1 are dropped.
 Status parseValue(const KeyInfo &key, std::string_view text,
                   TensorDegree &out) {
   TensorDegree degree;
@@ -104,7 +104,8 @@ Status parseValue(const KeyInfo &key, std::string_view text,
     size_t end = rest.find('x');
     std::optional<int64_t> factor = parseInteger(rest.substr(0, end));
     if (!factor || *factor < 1 || *factor > INT64_MAX / degree.ranks)
-      return badValue(key.name, text, "a whole number >= 1, or a grid as 2x2");
+      return badValue(key.name, text,
+                      "a whole number >= 1, or a grid such as 2x2");
     degree.ranks *= *factor;
     if (*factor > 1)
       degree.grid.push_back(*factor);
@@ -124,13 +125,12 @@ static Error badPlacement(std::string_view text, const std::string &why) {
   std::string axes;
   for (std::string_view axis : placementAxes())
     axes += (axes.empty() ? "" : ", ") + std::string(axis);
-  return Error{
-      "--strategy: placement=" + std::string(text) + ": " + why +
-      "; expected auto, or axes innermost first such as tp.dp.pp (of " + axes +
-      "), and the order of node groups as in tp.dp.pp@1.0"};
+  return Error{"--strategy: placement=" + std::string(text) + ": " + why +
+               "; expected auto, or axes (of " + axes +
+               "), innermost first, and optionally node groups: tp.dp.pp@1.0"};
 }
 
-/// The parts between dots; none for an empty text.
+/// Splits a text at dots. An empty text has no parts.
 static std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -159,12 +159,12 @@ static Status parseGroups(std::string_view text, std::string_view groups,
   for (const std::string &part : split(groups)) {
     std::optional<int64_t> group = parseInteger(part);
     if (!group || *group < 0)
-      return badPlacement(text, "'" + part + "' is no group's number");
+      return badPlacement(text, "'" + part + "' is not the number of a group");
     if (std::find(out.begin(), out.end(), *group) != out.end())
       return badPlacement(text, "group " + part + " is given twice");
     out.push_back(*group);
   }
-  return out.empty() ? Status(badPlacement(text, "no group behind '@'"))
+  return out.empty() ? Status(badPlacement(text, "no group after '@'"))
                      : Status();
 }
 
@@ -181,7 +181,7 @@ Status parseValue(const KeyInfo &, std::string_view text, PlacementSpec &out) {
 }
 
 Status parseValue(const KeyInfo &key, std::string_view text, BatchShares &out) {
-  constexpr int64_t kMost = 1 << 20; // Sums of ratios do not overflow.
+  constexpr int64_t kMost = 1 << 20; // Sums of ratios must not overflow.
   out = {text == "auto", {}};
   if (text == "auto" || text == "even")
     return Status();

@@ -1,8 +1,8 @@
 //===- KeyValues.h - The values that strategy keys may have -----*- C++ -*-===//
 //
 // Defines the types of keys whose values are neither numbers nor booleans, and
-// the text form of all values. Each type has one printer and one parser, which
-// --strategy, report.json, the plan's command and messages share.
+// the text form of all values. --strategy, report.json, the plan's command and
+// messages share one printer and one parser per type.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_STRATEGY_KEYVALUES_H
@@ -20,30 +20,26 @@
 
 namespace dpc::cost {
 
-/// The kind of context parallelism.
 enum class CpKind {
   Ring,   ///< Queries stay in place; keys and values move around a ring.
   Ulysses ///< all_to_all exchanges sequence shards for shards of heads.
 };
 
-/// Which activations the backward pass recomputes.
 enum class Recompute {
   None,
-  Selective, ///< The ones that are cheap to recompute: attention scores,
+  Selective, ///< Activations that are cheap to recompute: attention scores,
              ///< activation functions, norms.
   Full       ///< All activations of a layer except its input.
 };
 
-/// The tensors that stay outside the device's memory between uses.
+/// The tensors that are outside the device's memory between uses.
 enum class Offload { None, Optimizer, Parameters, All };
 
-/// The memory that holds offloaded tensors.
 enum class OffloadTarget { Host, Disk };
 
-/// How a tensor-parallel collective and the GEMM next to it run.
 enum class TpOverlap {
   None,
-  Chunked ///< The GEMM and the collective run in chunks, so that they overlap.
+  Chunked ///< In chunks, so that the GEMM and the collective overlap.
 };
 
 } // namespace dpc::cost
@@ -68,7 +64,7 @@ inline constexpr std::array<std::string_view, 2> kNamesOf<cost::TpOverlap> = {
 
 namespace dpc::cost {
 
-/// A tensor-parallel degree; it converts to its number of ranks.
+/// A tensor-parallel degree. It converts to its number of ranks.
 struct TensorDegree {
   int64_t ranks = 1;
   /// The two or three factors of a grid of ranks: tp=2x4 is {2, 4}. Each factor
@@ -88,10 +84,10 @@ struct TensorDegree {
 
 /// The order of mesh axes on the devices (Placement.h).
 struct PlacementSpec {
-  std::vector<std::string>
-      axes; ///< Innermost first; empty: the cheapest order.
-  std::vector<int64_t>
-      groups; ///< Groups of nodes, in the order of use; empty: all.
+  /// Innermost first; if empty, the cheapest order.
+  std::vector<std::string> axes;
+  /// Groups of nodes in the order of use; if empty, all groups.
+  std::vector<int64_t> groups;
 
   bool isAuto() const { return axes.empty() && groups.empty(); }
   bool operator==(const PlacementSpec &) const = default;
@@ -99,25 +95,21 @@ struct PlacementSpec {
 
 /// How the batch is divided among the data-parallel ranks (BatchShares.h).
 struct BatchShares {
-  /// The search chooses uneven shares if the devices differ and uneven shares
-  /// are faster.
+  /// Whether the search may choose uneven shares, which are faster on some
+  /// heterogeneous devices.
   bool isAuto = true;
-  /// Ratios of the shares, in the order of the data-parallel ranks. With n
-  /// ratios, each one applies to dp / n adjacent ranks. If empty, shares are
-  /// even, or the search chooses them if `isAuto`.
+  /// Ratios of the shares, in the order of the data-parallel ranks. Each of n
+  /// ratios applies to dp / n adjacent ranks. If there are no ratios, shares
+  /// are even, or the search chooses them if `isAuto`.
   std::vector<int64_t> ratios;
 
-  /// All ranks have equal shares.
   static BatchShares even() { return {false, {}}; }
-  /// Whether the ratios differ.
   bool isUneven() const;
   bool operator==(const BatchShares &) const = default;
 };
 
-/// Keys that change together. The report shows the effect of changing one group
-/// after another, in this order. Neighbours.cpp counts a step for each group
-/// that differs, except that degrees, schedules and micro-batches have
-/// distances.
+/// Keys of a group change together on the path from a baseline to the winner
+/// (Changes.h). The groups change in this order.
 enum class KeyGroup {
   Degrees,
   Sequence,
@@ -126,40 +118,37 @@ enum class KeyGroup {
   MicroBatch,
   Recompute,
   Offload,
-  Other, ///< Each key is a group of its own.
+  Other, ///< Each key is its own group.
   BatchShares,
   Placement
 };
 
-/// The properties of a key. All code that handles keys generically reads their
-/// properties here: messages, --help, the search, the folding of layers,
-/// reports, exports.
+/// The properties of a key. Generic code handles all keys by these properties.
 struct KeyInfo {
   std::string_view name;
   std::string_view help = {};
   KeyGroup group = KeyGroup::Other;
-  /// The range of an integer key.
   int64_t least = 1, most = INT64_MAX;
-  /// The name of another key: this key has an effect only if the value of that
-  /// key is not neutral. If empty, this key always has an effect.
+  /// The name of another key. If that key has its neutral value, this key has
+  /// no effect. If empty, this key always has an effect.
   std::string_view needs = {};
-  /// The key affects the time or memory of a single layer.
+  /// Whether the key affects the time or memory of a single layer.
   bool isOfLayer = false;
-  /// The key is printed even if its value is neutral.
+  /// Whether the key is printed even if its value is neutral.
   bool isAlwaysPrinted = false;
-  /// The search chooses the value of the key even if the user fixes all
-  /// degrees.
+  /// Whether the search chooses the value even if the user fixes all degrees.
   bool staysOpen = false;
-  /// For keys whose values are an enum: if set, the search tries all values on
-  /// clusters for whose software the function returns true. If null, it tries
-  /// the values that StrategyEnumeration.cpp lists.
+  /// Only for keys with an enum type. If set, the search tries all values of
+  /// the key, provided that the function returns true for the cluster's
+  /// software. If null, the search tries the values that
+  /// StrategyEnumeration.cpp lists.
   bool (*isTriedFor)(const Software &) = nullptr;
-  /// Step functions carry the value in the attribute `dpc.NAME`, which the cost
-  /// model reads.
+  /// Whether step functions have the value in the attribute `dpc.NAME`, which
+  /// the cost model reads.
   bool isMarked = false;
 };
 
-/// The text that --strategy takes for a value.
+/// Returns the text of a value in --strategy.
 std::string printValue(int64_t value);
 std::string printValue(bool value);
 std::string printValue(const TensorDegree &value);
@@ -169,7 +158,7 @@ template <NamedEnum E> std::string printValue(E value) {
   return std::string(stringify(value));
 }
 
-/// "--strategy: KEY=VALUE: bad value; expected EXPECTED".
+/// Returns "--strategy: KEY=VALUE: bad value; expected EXPECTED".
 Error badValue(std::string_view key, std::string_view value,
                const std::string &expected);
 
@@ -180,7 +169,7 @@ Status parseValue(const KeyInfo &key, std::string_view text, TensorDegree &out);
 Status parseValue(const KeyInfo &key, std::string_view text,
                   PlacementSpec &out);
 Status parseValue(const KeyInfo &key, std::string_view text, BatchShares &out);
-/// "one of none selective full".
+/// Returns a text such as "one of none selective full".
 std::string listNames(const std::string_view *names, size_t count);
 template <NamedEnum E>
 Status parseValue(const KeyInfo &key, std::string_view text, E &out) {
@@ -192,7 +181,6 @@ Status parseValue(const KeyInfo &key, std::string_view text, E &out) {
   return Status();
 }
 
-/// Parses a value of `key`.
 template <typename T>
 Expected<T> parseValue(std::string_view key, std::string_view text) {
   T value;
@@ -201,7 +189,7 @@ Expected<T> parseValue(std::string_view key, std::string_view text) {
   return value;
 }
 
-/// The accepted values of a type for --help: "N", "none|selective|full".
+/// Returns the accepted values for --help: "N", "none|selective|full".
 template <typename T> std::string describeValues(const KeyInfo &key) {
   if constexpr (NamedEnum<T>) {
     std::string text;

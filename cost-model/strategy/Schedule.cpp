@@ -27,7 +27,8 @@ static Table gpipeTable(int64_t microBatches) {
   return table;
 }
 
-/// Merges F and B: `warmUp` F, then F and B alternate, then the remaining B.
+/// Merges F and B entries: first `warmUp` F, then F and B in turn, then the
+/// remaining B.
 static Table takeTurns(const Table &forwards, const Table &backwards,
                        size_t warmUp) {
   warmUp = std::min(warmUp, forwards.size());
@@ -112,7 +113,7 @@ std::vector<Table> forwardOnly(const std::vector<Table> &tables) {
 }
 
 int64_t mostAlive(const Table &table, int64_t chunk) {
-  std::vector<int64_t> left; // the remaining entries by micro-batch
+  std::vector<int64_t> left;
   for (const ScheduleStep &step : table)
     if (step.chunk == chunk) {
       left.resize(std::max<size_t>(left.size(), step.microBatch + 1));

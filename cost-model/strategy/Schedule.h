@@ -21,7 +21,7 @@
 // 1F1B (PipeDream-Flush: Narayanan et al., 2021, arXiv:2006.09503): stage s
 //   runs min(M, pp-1-s) F, then F and B alternate, then the remaining B follow.
 //   Alive: at most pp-s, because F(m) with m >= pp-s follows B(m-(pp-s)). Idle:
-//   as in GPipe.
+//   the same as GPipe.
 // Interleaved (Narayanan et al., 2021, arXiv:2104.04473, section 2.2): groups
 //   of pp micro-batches pass chunk 0, then chunk 1, ...; B takes the chunks in
 //   reverse order. Stage s starts with 2(pp-1-s) + (vpp-1)pp F. A chunk takes
@@ -62,19 +62,17 @@ inline constexpr std::array<std::string_view, 4> kNamesOf<cost::ScheduleKind> =
 
 namespace dpc::cost {
 
-/// Whether the schedule splits the backward pass: its tables have W entries.
+/// Returns whether the tables of the schedule have W entries.
 constexpr bool splitsBackward(ScheduleKind kind) {
   return kind == ScheduleKind::ZbH1;
 }
 
-/// Whether stages of the schedule can have several chunks.
 constexpr bool hasChunks(ScheduleKind kind) {
   return kind == ScheduleKind::Interleaved;
 }
 
-/// The values are those of the attribute `dpc.schedule` and of plans.
+/// The attribute `dpc.schedule` and plans have the same values.
 enum class SchedulePhase : int64_t { Forward = 1, Backward = 2, Weight = 3 };
-/// "forward", "backward", "weight".
 std::string_view stringifySchedulePhase(SchedulePhase phase);
 
 /// One entry of a table: run `phase` of `chunk` on micro-batch `microBatch`.
@@ -86,29 +84,27 @@ struct ScheduleStep {
   bool operator==(const ScheduleStep &) const = default;
 };
 
-/// The tables of all rank stages. `pp`, `vpp` and `microBatches` are at
-/// least 1. An error if vpp > 1 and the schedule is not interleaved. Only ZbH1
+/// Returns the tables of all rank stages. `pp`, `vpp` and `microBatches` are at
+/// least 1. Fails if vpp > 1 and the schedule is not interleaved. Only ZbH1
 /// tables have weight entries.
 Expected<std::vector<std::vector<ScheduleStep>>>
 makeSchedule(ScheduleKind kind, int64_t pp, int64_t vpp, int64_t microBatches);
 
-/// The forward entries of `tables`: the tables of an inference program.
+/// Returns the forward entries of `tables`: the tables of an inference program.
 std::vector<std::vector<ScheduleStep>>
 forwardOnly(const std::vector<std::vector<ScheduleStep>> &tables);
 
-/// The largest number of micro-batches of `chunk` that are alive at once, from
-/// their first to their last entry of `table`. Linear in the table's length.
+/// Returns the largest number of micro-batches of `chunk` that are alive at
+/// once, from their first to their last entry in `table`. Takes linear time.
 int64_t mostAlive(const std::vector<ScheduleStep> &table, int64_t chunk);
 
-/// Seconds of one micro-batch.
 struct PhaseSeconds {
   double forward = 0;
   double backward = 0;
   double weight = 0;
 };
 
-/// Data that one virtual stage sends to another. A phase of the receiver waits
-/// for it.
+/// Data that one virtual stage sends to another stage, which waits for it.
 struct ScheduleTransfer {
   SchedulePhase fromPhase = SchedulePhase::Forward;
   int64_t from = 0; ///< Virtual stage.
@@ -116,29 +112,27 @@ struct ScheduleTransfer {
   int64_t to = 0; ///< Virtual stage.
   /// The time from the end of `fromPhase` to the earliest start of `toPhase`.
   /// Negative if the data is sent before `fromPhase` ends, or is needed only
-  /// after `toPhase` starts.
+  /// after `toPhase` has started.
   double seconds = 0;
 };
 
-/// The costs of the entries of tables.
 struct ScheduleCosts {
   std::vector<PhaseSeconds> virtualStages; ///< pp * vpp elements.
   std::vector<ScheduleTransfer> transfers;
-  /// The earliest start of each rank stage; if empty, 0 for all.
+  /// The earliest start of each rank stage; if empty, 0 for all stages.
   std::vector<double> firstStarts;
-  /// `virtualStages` holds the times when all stages run at once. Ranks of one
-  /// machine share its cores, so a stage runs faster while others wait, by at
-  /// most this factor.
+  /// The largest factor by which a stage runs faster while other stages wait,
+  /// if the ranks of a machine share its cores. `virtualStages` has the times
+  /// while all stages run.
   double turns = 1;
 };
 
-/// The transfers between adjacent virtual stages, forward and backward.
+/// Returns the transfers between adjacent virtual stages, forward and backward.
 std::vector<ScheduleTransfer> chainTransfers(int64_t virtualStages,
                                              double seconds);
 
-/// The simulated times of all entries.
 struct ScheduleTimeline {
-  double makespan = 0; ///< The end of the last entry.
+  double makespan = 0;
   /// Idle seconds divided by the seconds of all stages; 0 if `makespan` is 0.
   double bubbleFraction = 0;
   std::vector<double> busySeconds; ///< By rank stage.
@@ -146,12 +140,12 @@ struct ScheduleTimeline {
   std::vector<std::vector<double>> starts, ends;
 };
 
-/// Simulates the tables: a stage starts an entry when its previous entry has
-/// ended and the data that it waits for has arrived. Transfers do not occupy a
+/// Simulates the tables. A stage starts an entry when its previous entry has
+/// ended and all data for the entry has arrived. Transfers do not occupy a
 /// stage. If the tables deadlock, the error names a stage and its entry.
 ///
-/// With `turns` the stages share one processor evenly (egalitarian processor
-/// sharing, Kleinrock, 1967): if k of pp stages are busy, each runs at
+/// If `turns` > 1, the stages share one processor evenly (egalitarian processor
+/// sharing, Kleinrock, 1967): if k of pp stages are busy, each of them runs at
 /// min(turns, pp / k) times its speed, and data is sent only when the entry
 /// that computes it has ended.
 Expected<ScheduleTimeline>

@@ -23,15 +23,14 @@ std::vector<ScheduleTransfer> chainTransfers(int64_t virtualStages,
 
 namespace {
 
-/// Runs all tables until they end or deadlock.
 class TableRun {
 public:
   TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs);
   Expected<ScheduleTimeline> run();
 
 private:
-  /// What a phase of a virtual stage waits for: the end of `phase` on virtual
-  /// stage `from`, plus a transfer of `seconds`.
+  /// A dependency: the end of `phase` on virtual stage `from`, and a transfer
+  /// that takes `seconds`.
   struct Need {
     int64_t phase = 0;
     int64_t from = 0;
@@ -43,8 +42,8 @@ private:
   int64_t microBatches = 0;
   std::vector<std::vector<Need>> needs; ///< By phase and virtual stage.
   std::vector<double>
-      ended; ///< By phase, virtual stage, micro-batch; -1: not yet.
-  std::vector<size_t> next; ///< The next entry of each stage.
+      ended; ///< By phase, virtual stage and micro-batch; -1 = not ended.
+  std::vector<size_t> next;
   ScheduleTimeline timeline;
 
   int64_t virtualStages() const { return costs.virtualStages.size(); }
@@ -92,7 +91,7 @@ TableRun::TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs)
   timeline.ends.resize(pp);
 }
 
-/// How long the next entry of `stage` takes while all other stages run.
+/// Returns the seconds of the next entry of `stage` while all other stages run.
 double TableRun::secondsOfNext(int64_t stage) const {
   const ScheduleStep &step = tables[stage][next[stage]];
   const PhaseSeconds &seconds = costs.virtualStages[step.chunk * pp + stage];
@@ -132,7 +131,7 @@ void TableRun::finishEntry(int64_t stage, double start, double end) {
   ++next[stage];
 }
 
-/// Runs the next entry of a stage; false if none can start.
+/// Runs the next entry of a stage. Returns false if no entry can start.
 bool TableRun::runEntry(int64_t stage) {
   std::optional<double> start = startOf(stage);
   if (!start)
@@ -141,13 +140,13 @@ bool TableRun::runEntry(int64_t stage) {
   return true;
 }
 
-/// Simulates stages that share cores: running entries slow down when more
-/// entries start.
+/// Simulates stages that share cores: an entry slows down when other stages
+/// start entries.
 void TableRun::runInTurns() {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Work {
     double start = kNever;
-    double left = 0; ///< Remaining seconds, if all other stages run.
+    double left = 0; ///< Remaining seconds if all other stages run.
   };
   std::vector<Work> works(pp);
   for (double now = 0;;) {
@@ -155,7 +154,7 @@ void TableRun::runInTurns() {
     double nextStart = kNever, least = kNever;
     for (int64_t stage = 0; stage < pp; ++stage) {
       Work &work = works[stage];
-      if (work.start > now) // The start may have moved.
+      if (work.start > now)
         if (std::optional<double> start = startOf(stage))
           work = {std::max(*start, now), secondsOfNext(stage)};
       if (work.start <= now) {
@@ -186,7 +185,7 @@ void TableRun::runInTurns() {
   }
 }
 
-/// The first dependency of an entry that has not ended.
+/// Returns the first dependency of an entry that has not ended.
 std::string TableRun::missing(const ScheduleStep &step, int64_t v) const {
   for (const Need &need : needs[index(static_cast<int64_t>(step.phase), v)])
     if (ended[index(need.phase, need.from) * microBatches + step.microBatch] <

@@ -15,7 +15,7 @@ int64_t Strategy::microBatches(int64_t globalBatch) const {
   return microBatch > 0 ? (local + microBatch - 1) / microBatch : 1;
 }
 
-/// Numbers and booleans stay as they are; other values become text.
+/// Numbers and booleans are unchanged; all other values become text.
 template <typename T> static nlohmann::ordered_json toJson(const T &value) {
   if constexpr (std::is_arithmetic_v<T>)
     return value;
@@ -106,8 +106,9 @@ static Status checkChunks(const StrategyRequest &request) {
     return Status();
   std::string named = "vpp=" + std::to_string(*request.vpp);
   if (request.pp == 1)
-    return contradiction(named + " needs pp > 1: chunks lie on pipeline stages "
-                                 "in turn; expected vpp=1 or more stages");
+    return contradiction(named +
+                         " needs pp > 1: chunks alternate between "
+                         "pipeline stages; expected vpp=1 or more stages");
   if (request.schedule && !hasChunks(*request.schedule))
     return contradiction(named + " needs schedule=interleaved: schedule=" +
                          printValue(*request.schedule) +
@@ -122,11 +123,11 @@ static Status checkHybridShard(const StrategyRequest &request) {
   if (request.dp && *request.dp % *request.hybridShard != 0)
     return contradiction(named +
                          " does not divide dp=" + std::to_string(*request.dp) +
-                         "; expected a divisor: ZeRO splits over that many "
-                         "data-parallel ranks");
+                         "; expected a divisor, the number of data-parallel "
+                         "ranks that ZeRO shards over");
   if (request.zero == 0)
     return contradiction(named +
-                         " needs zero=1, 2 or 3: zero=0 splits nothing");
+                         " needs zero=1, 2 or 3: zero=0 shards nothing");
   return Status();
 }
 
@@ -136,22 +137,22 @@ static Status checkExperts(const StrategyRequest &request) {
   std::string named = "ep=" + std::to_string(*request.ep);
   if (!request.dp || !request.tp)
     return Status();
-  // If ep does not divide dp, all of tp takes part.
+  // If ep does not divide dp, ep spans all of tp.
   int64_t data = *request.ep;
   if (*request.dp % data != 0 && data % *request.tp == 0)
     data /= *request.tp;
   if (*request.dp % data != 0)
-    return contradiction(
-        named + " does not fit dp=" + std::to_string(*request.dp) +
-        ",tp=" + std::to_string(*request.tp) +
-        "; expected a divisor of dp, or tp times one: the ranks that share "
-        "experts");
+    return contradiction(named +
+                         " does not fit dp=" + std::to_string(*request.dp) +
+                         ",tp=" + std::to_string(*request.tp) +
+                         "; expected a divisor of dp, or tp times a divisor of "
+                         "dp");
   int64_t shared = request.hybridShard.value_or(1);
   if (shared > 1 && shared % data != 0)
     return contradiction(
         named + " does not fit hybrid_shard=" + std::to_string(shared) +
-        "; expected a divisor: the data-parallel ranks that "
-        "share experts are among those that share states");
+        "; expected a divisor, because the data-parallel ranks that "
+        "share experts must also share optimizer states");
   return Status();
 }
 
@@ -159,8 +160,8 @@ static Status checkShares(const StrategyRequest &request) {
   if (!request.batchShares || !request.batchShares->isUneven())
     return Status();
   std::string named = "batch_shares=" + printValue(*request.batchShares);
-  std::string together = ": ranks with different numbers of micro-batches "
-                         "cannot synchronize in each of them";
+  std::string together = ", because ranks with different numbers of "
+                         "micro-batches cannot synchronize after each of them";
   if (request.zero.value_or(0) > 1)
     return contradiction(named + " needs zero=0 or 1" + together);
   if (request.ep.value_or(1) > 1)
@@ -169,7 +170,7 @@ static Status checkShares(const StrategyRequest &request) {
   if (request.dp && *request.dp % count != 0)
     return contradiction(named +
                          " does not fit dp=" + std::to_string(*request.dp) +
-                         "; expected as many numbers as a divisor of dp");
+                         "; expected a divisor of dp as the number of ratios");
   return Status();
 }
 

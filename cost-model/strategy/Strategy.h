@@ -16,13 +16,13 @@
 
 namespace dpc::cost {
 
-/// The field type of a complete strategy: every key has a value.
+/// The field type of a complete strategy, in which every key has a value.
 template <typename T> using Always = T;
 
-/// One field for each key of `--strategy`. In a Strategy, `Of<T>` is T, and the
+/// One field for each key of `--strategy`. In a Strategy, `Of<T>` is T, and all
 /// fields start with neutral values. In a StrategyRequest, `Of<T>` is
-/// std::optional<T>, and the fields start empty. `kKeys` lists all keys;
-/// parsing, printing, JSON, comparison and --help use this list.
+/// std::optional<T>, and all fields start empty. `kKeys` lists all keys for
+/// parsing, printing, JSON, comparison and --help.
 template <template <typename> typename Of> struct StrategyKeys {
   template <typename T> static constexpr Of<T> neutral(T value) {
     if constexpr (std::is_same_v<Of<T>, T>)
@@ -37,17 +37,16 @@ template <template <typename> typename Of> struct StrategyKeys {
   Of<int64_t> vpp = neutral<int64_t>(1);
   Of<int64_t> cp = neutral<int64_t>(1);
   Of<CpKind> cpKind = neutral(CpKind::Ring);
-  /// Ranks that share the experts: a divisor of dp, or tp times a divisor of
-  /// dp.
+  /// Ranks that share the experts: a divisor of dp, or tp times such a divisor.
   Of<int64_t> ep = neutral<int64_t>(1);
   Of<bool> sp = neutral(false);
   Of<int64_t> zero = neutral<int64_t>(0);
-  /// ZeRO shards over this many adjacent data-parallel ranks; 1: over all.
+  /// ZeRO shards over this many adjacent data-parallel ranks; 1 = over all.
   Of<int64_t> hybridShard = neutral<int64_t>(1);
   Of<ScheduleKind> schedule = neutral(ScheduleKind::OneFOneB);
   Of<Recompute> recompute = neutral(Recompute::None);
-  /// Samples per micro-batch on one data-parallel rank; 0: its whole share of
-  /// the batch.
+  /// Samples per micro-batch on one data-parallel rank; 0 = the rank's whole
+  /// share of the batch.
   Of<int64_t> microBatch = neutral<int64_t>(0);
   Of<Offload> offload = neutral(Offload::None);
   Of<OffloadTarget> offloadTo = neutral(OffloadTarget::Host);
@@ -58,17 +57,13 @@ template <template <typename> typename Of> struct StrategyKeys {
   bool operator==(const StrategyKeys &) const = default;
 };
 
-/// One complete strategy: a value for every key.
 struct Strategy : StrategyKeys<Always> {
-  /// The number of ranks: dp * tp * pp * cp. (The ep ranks are among the dp *
-  /// tp ranks.)
+  /// Returns dp * tp * pp * cp. The ep ranks are among the dp * tp ranks.
   int64_t ranks() const;
-  /// The number of micro-batches of a step of `globalBatch` samples.
   int64_t microBatches(int64_t globalBatch) const;
   bool operator==(const Strategy &) const = default;
 };
 
-/// A key: its properties, and its member of a Strategy or StrategyRequest.
 template <typename Field> struct Key {
   KeyInfo info;
   Field field;
@@ -147,7 +142,7 @@ inline constexpr std::tuple kKeys = {
                 .staysOpen = true},
         [](auto &keys) -> auto & { return keys.microBatch; }},
     Key{KeyInfo{.name = "offload",
-                .help = "what leaves the device's memory between uses",
+                .help = "tensors outside the device's memory between uses",
                 .group = KeyGroup::Offload,
                 .isOfLayer = true},
         [](auto &keys) -> auto & { return keys.offload; }},
@@ -158,7 +153,7 @@ inline constexpr std::tuple kKeys = {
                 .isOfLayer = true},
         [](auto &keys) -> auto & { return keys.offloadTo; }},
     Key{KeyInfo{.name = "placement",
-                .help = "mesh axes on neighboring devices",
+                .help = "order of the mesh axes on the devices",
                 .group = KeyGroup::Placement,
                 .staysOpen = true},
         [](auto &keys) -> auto & { return keys.placement; }},
@@ -178,69 +173,71 @@ inline constexpr std::tuple kKeys = {
                 .isMarked = true},
         [](auto &keys) -> auto & { return keys.tpOverlap; }}};
 
-/// Calls `visit(info, field)` for every key.
 template <typename Visit> void visitKeys(Visit &&visit) {
   std::apply([&](const auto &...key) { (visit(key.info, key.field), ...); },
              kKeys);
 }
 
-/// Whether `key` has an effect in `strategy` (KeyInfo::needs).
+/// Returns whether `key` has an effect in `strategy` (KeyInfo::needs).
 bool hasEffect(const KeyInfo &key, const Strategy &strategy);
 
-/// The properties of all keys that the HTML report needs: a list of {"name",
+/// Returns the properties of all keys for the HTML report: a list of {"name",
 /// "neutral", "needs", "printed"}.
 nlohmann::ordered_json keysToJson();
 
-/// A line for each key with its name, its values and its meaning, for --help.
+/// Returns a line for each key with name, values and meaning, for --help.
 std::string describeKeys();
 
 /// The largest number of micro-batches of a step. Schedules have an entry for
-/// each micro-batch, so larger numbers would only cost memory and time.
+/// each micro-batch, so more micro-batches would only cost memory and time.
 inline constexpr int64_t kMaxMicroBatches = 65'536;
 
-/// The strategy in the form of --strategy, such as "dp=2,tp=2x2": the keys that
-/// are always printed or not neutral, without keys that have no effect.
+/// Returns the strategy in the form of --strategy, such as "dp=2,tp=2x2". The
+/// text has the keys that are always printed or not neutral, except keys
+/// without effect.
 std::string stringifyStrategy(const Strategy &strategy);
 
-/// The same text, with "ranks=N" if the strategy uses fewer than `devices`
-/// ranks.
+/// Returns the same text, with "ranks=N" if the strategy uses fewer than
+/// `devices` ranks.
 std::string stringifyStrategy(const Strategy &strategy, int64_t devices);
-/// The keys in which two strategies differ: "zero 0 -> 1, hybrid_shard 1 -> 8".
+/// Returns the keys in which two strategies differ: "zero 0 -> 1, hybrid_shard
+/// 1 -> 8".
 std::string differenceOf(const Strategy &from, const Strategy &to);
 
-/// All keys and values, for report.json. tp is a number, or "2x2".
+/// Returns all keys and values, for report.json. tp is a number, or a grid such
+/// as "2x2".
 nlohmann::ordered_json strategyToJson(const Strategy &strategy);
 
-/// The keys that the user fixes. The search chooses the others.
+/// The keys that the user fixes. The search chooses the other keys.
 struct StrategyRequest : StrategyKeys<std::optional> {
   /// The number of devices to use: dp * tp * pp * cp. If it is unset, a request
   /// that fixes any of these degrees uses all devices; for any other request,
-  /// the search chooses the best number.
+  /// the search chooses the number.
   std::optional<int64_t> ranks;
-  /// An additional condition on complete strategies; if it is empty, there is
-  /// no such condition. Several threads call the function at once.
+  /// If set, complete strategies must satisfy this condition. Several threads
+  /// call the function at once.
   std::function<bool(const Strategy &)> accepts;
 
-  /// Whether a degree or `ranks` is fixed.
+  /// Returns whether a degree or `ranks` is fixed.
   bool namesRanks() const { return ranks || dp || tp || pp || cp; }
-  /// Whether dp, tp, pp, cp and sp are fixed.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
-  /// Whether `strategy` has all fixed values and satisfies `accepts`. A fixed
-  /// micro-batch that is larger than a rank's share of `globalBatch` counts as
-  /// that share.
+  /// Returns whether `strategy` has all fixed values and satisfies `accepts`. A
+  /// fixed micro-batch that is larger than a rank's share of `globalBatch`
+  /// counts as this share.
   bool allows(const Strategy &strategy, int64_t globalBatch) const;
 };
 
 /// Parses `auto` or `KEY=VALUE,...` for a cluster of `ranks` devices. The key
-/// `ranks` may select fewer devices. If the product of the given degrees is the
-/// number of ranks, all other keys become neutral, except that vpp > 1 implies
-/// schedule=interleaved, and schedule=interleaved without vpp leaves vpp to the
-/// search. Errors: an unknown or repeated key, a bad value, degrees whose
-/// product cannot be the number of ranks, and those of `checkCombination`.
+/// `ranks` may select fewer devices. If the product of the degrees in the text
+/// is the number of ranks, all other keys become neutral, with two exceptions:
+/// vpp > 1 implies schedule=interleaved, and schedule=interleaved without vpp
+/// leaves vpp to the search. Fails for an unknown or repeated key, a bad value,
+/// degrees whose product cannot be the number of ranks, and keys that
+/// `checkCombination` refuses.
 Expected<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks);
 
-/// Parses a strategy for any number of ranks. Keys that are not given are
-/// neutral; "" and "auto" give no keys.
+/// Parses a strategy for any number of ranks. Keys that are not in the text are
+/// neutral. "" and "auto" have no keys.
 Expected<Strategy> parseCompleteStrategy(std::string_view text);
 
 /// Refuses fixed keys that contradict each other:
@@ -253,67 +250,65 @@ Expected<Strategy> parseCompleteStrategy(std::string_view text);
 ///   (K6) uneven batch_shares need zero=0 or 1 and ep=1, because ranks with
 ///        different numbers of micro-batches cannot synchronize after each
 ///        micro-batch; and the number of ratios divides dp.
-/// A key without effect is not a contradiction: schedule with pp=1, for
-/// example.
+/// A key without effect, such as schedule with pp=1, is not a contradiction.
 Status checkCombination(const StrategyRequest &request);
 
-/// The values that the enumeration tries. The defaults vary dp, tp, sp and
-/// micro_batch.
+/// The values that the enumeration tries. By default, dp, tp, sp and
+/// micro_batch vary.
 struct StrategySpace {
   int64_t ranks = 1;
   int64_t globalBatch = 1; ///< Samples per step over all ranks.
   int64_t maxTp = INT64_MAX;
-  /// The largest product of stages and chunks per stage: the number of layers
+  /// The largest number of stages times chunks per stage: the number of layers
   /// of the model.
   int64_t maxPp = 1;
-  /// The largest number of chunks per stage. If `maxVpp` is above 1, numbers
-  /// above `maxVpp` are also tried if all chunks have the same number of
-  /// layers.
+  /// The largest number of chunks per stage. If it is above 1, larger numbers
+  /// are also tried if all chunks have the same number of layers.
   int64_t maxVpp = 4;
   int64_t maxCp = 1; ///< The largest cp, for ring and Ulysses.
-  /// The number of experts of the model. Of two degrees ep that leave the same
+  /// The number of experts of the model. If two values of ep leave the same
   /// number of experts on the fullest rank, only the smaller one is tried: with
   /// 8 experts, ep = 4 to 7 all leave two experts on some rank.
   int64_t experts = 1;
-  /// If not empty, only the largest ep within each of these numbers of adjacent
-  /// ranks (the ranks of a link level) is tried: on the same links, a larger ep
-  /// shards more, and the time of the all_to_all grows only with (ep - 1) / ep.
+  /// Numbers of adjacent ranks that a link level joins. If not empty, only the
+  /// largest ep within each of these numbers is tried: on the same links, a
+  /// larger ep shards more, and the time of the all_to_all grows only with (ep
+  /// - 1) / ep.
   std::vector<int64_t> expertSpans;
-  /// Tries tp as its squarest two-dimensional grid, and as a cube.
+  /// Whether to try tp as the squarest two-dimensional grid and as a cube too.
   bool grids = false;
-  /// The number of devices of a node. hybrid_shard is tried within a node; 0:
-  /// it is not tried.
+  /// The number of devices of a node, the only hybrid_shard above 1 that is
+  /// tried; 0 = none.
   int64_t nodeRanks = 0;
-  /// Schedules to try if pp > 1. GPipe is not among them: it takes as long as
+  /// Schedules to try if pp > 1. GPipe is missing because it takes as long as
   /// 1F1B and needs more memory.
   std::vector<ScheduleKind> schedules = {
       ScheduleKind::OneFOneB, ScheduleKind::Interleaved, ScheduleKind::ZbH1};
-  /// Tries sp=true if tp > 1.
+  /// Whether sp=true is tried if tp > 1.
   bool sequenceParallel = true;
   /// ZeRO stages to try if dp > 1.
   std::vector<int64_t> zeros = {0};
   std::vector<Recompute> recomputes = {Recompute::None};
-  /// Tries offloading if nothing fits without it.
+  /// Whether offloading is tried if nothing fits without it.
   bool offload = false;
-  /// Tries fewer micro-batches than stages. Stages then idle, but fewer kernels
-  /// are launched, which is faster if launch overhead dominates.
+  /// Whether fewer micro-batches than stages are tried. Stages then idle, but
+  /// fewer kernels are launched, which is faster if launch overhead dominates.
   bool idleStages = false;
-  /// The cluster's software, the argument of KeyInfo::isTriedFor.
   Software software;
 };
 
-/// An error if `request` has more than kMaxMicroBatches micro-batches even if
-/// all `ranks` are data-parallel.
+/// Fails if `request` has more than kMaxMicroBatches micro-batches even if all
+/// `ranks` are data-parallel.
 Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
                          int64_t ranks);
 
-/// All strategies of the space that have the fixed values of the request and
-/// pp x cp x tp x dp = ranks, ordered by pp, cp, tp, sp, ... and falling
-/// micro_batch. Micro-batch sizes are the local batch ceil(globalBatch / dp)
-/// and its halves (rounded up) down to 1; if pp > 1, unless `idleStages`, only
-/// those with at least pp micro-batches, and 1. A fixed micro_batch larger than
-/// the local batch is clipped. Keys that neither the request nor the space
-/// mentions are neutral. No strategy has more than kMaxMicroBatches.
+/// Returns all strategies of the space that have the fixed values of the
+/// request and pp x cp x tp x dp = ranks, ordered by pp, cp, tp, sp, ... and
+/// falling micro_batch. Micro-batch sizes are the local batch ceil(globalBatch
+/// / dp) and its halves (rounded up) down to 1. If pp > 1 and not `idleStages`,
+/// sizes above 1 must give at least pp micro-batches. A fixed micro_batch
+/// larger than the local batch is clipped. Keys that neither the request nor
+/// the space mentions are neutral. No step exceeds kMaxMicroBatches.
 std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space);
 

@@ -59,7 +59,6 @@ static void setFixedKeys(const StrategyRequest &request,
   });
 }
 
-/// Expands keys by KeyInfo::isTriedFor.
 static void expandForSoftware(const StrategyRequest &request,
                               const StrategySpace &space,
                               Strategies &strategies) {
@@ -102,7 +101,6 @@ static Strategies enumerateDegrees(const StrategyRequest &request,
   return strategies;
 }
 
-/// The tensor degrees to try: one axis, and grids.
 static std::vector<TensorDegree> gridsToTry(const StrategyRequest &request,
                                             const StrategySpace &space,
                                             const Strategy &strategy) {
@@ -113,7 +111,7 @@ static std::vector<TensorDegree> gridsToTry(const StrategyRequest &request,
     grids.push_back(strategy.tp);
     grids.back().grid = std::move(factors);
   };
-  // Context parallelism leaves too little for the second axis of a grid.
+  // Context parallelism leaves too few elements for the second axis of a grid.
   if (!space.grids || strategy.cp > 1)
     return grids;
   int64_t side = 1, edge = 1;
@@ -145,7 +143,7 @@ static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
   if (request.hybridShard)
     return {*request.hybridShard};
   int64_t inner = space.nodeRanks / (strategy.tp * strategy.cp);
-  // Below ZeRO 3, keeping traffic inside a node saves little.
+  // Below ZeRO 3, hybrid sharding saves little traffic between nodes.
   bool isOne = strategy.zero < 3 || inner <= 1 || strategy.dp <= inner ||
                strategy.dp % inner != 0;
   return isOne ? std::vector<int64_t>{1} : std::vector<int64_t>{1, inner};
@@ -154,12 +152,11 @@ static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
 static std::vector<bool> sequenceToTry(const StrategyRequest &request,
                                        const StrategySpace &space,
                                        const Strategy &strategy) {
-  // Sequence parallelism shards over tp.
   if (strategy.tp == 1)
     return {false};
   if (request.sp)
     return {*request.sp};
-  // A grid shards activations along two dimensions already.
+  // A grid already shards activations along two dimensions.
   if (!strategy.tp.grid.empty())
     return {false};
   return space.sequenceParallel ? std::vector<bool>{false, true}
@@ -174,10 +171,10 @@ static std::vector<int64_t> zerosToTry(const StrategyRequest &request,
   return strategy.dp == 1 ? std::vector<int64_t>{0} : space.zeros;
 }
 
-/// Returns values of ep, each of which leaves fewer experts per rank than the
-/// previous value. The first value is 1, the next ones span data-parallel
-/// ranks. If there are fewer data-parallel ranks than experts, further values
-/// span all of tp as well (K5).
+/// Returns 1 and larger values of ep, each of which leaves fewer experts per
+/// rank than the previous value. The first values span only data-parallel
+/// ranks. If there are more experts than data-parallel ranks, further values
+/// also span all of tp (K5).
 static std::vector<int64_t> usefulEps(int64_t experts,
                                       const Strategy &strategy) {
   std::vector<int64_t> eps;
@@ -211,7 +208,7 @@ static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
   for (int64_t span : space.expertSpans) {
     int64_t most = 1;
     for (int64_t ep : eps) {
-      // On the devices, the axis of expert ranks is outside cp and tp.
+      // On the devices, the axis of the expert ranks is outside cp and tp.
       int64_t data = strategy.dp % ep == 0 ? ep : ep / strategy.tp;
       if (data * strategy.cp * strategy.tp <= span)
         most = std::max(most, ep);
@@ -242,7 +239,7 @@ static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
   if (!hasChunks(strategy.schedule))
     return {1};
   std::vector<int64_t> chunks;
-  // Beyond maxVpp, all chunks need the same number of layers. Beyond three
+  // Above maxVpp, all chunks must have the same number of layers. Above three
   // times maxVpp, the bubble shrinks too little.
   int64_t most = std::min(space.maxVpp > 1 ? 3 * space.maxVpp : 1,
                           space.maxPp / strategy.pp);
@@ -264,13 +261,12 @@ Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
     return Status();
   return Error{
       "--strategy: micro_batch=" + std::to_string(*request.microBatch) +
-      " makes " + std::to_string((local - 1) / *request.microBatch + 1) +
-      " micro-batches of a step of " + std::to_string(globalBatch) +
-      " samples; expected " + std::to_string(kMaxMicroBatches) +
-      " at most, which takes micro_batch=" + std::to_string(least)};
+      " gives " + std::to_string((local - 1) / *request.microBatch + 1) +
+      " micro-batches in a step of " + std::to_string(globalBatch) +
+      " samples; expected at most " + std::to_string(kMaxMicroBatches) +
+      ", so at least micro_batch=" + std::to_string(least)};
 }
 
-/// The micro-batch sizes to try, in falling order.
 static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
                                        const StrategySpace &space,
                                        const Strategy &strategy) {
@@ -281,7 +277,6 @@ static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
     return size >= least ? std::vector{size} : std::vector<int64_t>();
   }
   std::vector<int64_t> sizes;
-  // Fewer micro-batches than stages leave stages idle.
   for (int64_t size = local; size > least; size = (size + 1) / 2)
     if (space.idleStages || (local + size - 1) / size >= strategy.pp)
       sizes.push_back(size);
@@ -289,7 +284,7 @@ static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
   return sizes;
 }
 
-/// The request that fixes all keys of `strategy` except the micro-batch.
+/// Returns a request with all keys of `strategy` except the micro-batch.
 static StrategyRequest requestOf(const Strategy &strategy) {
   StrategyRequest request;
   visitKeys(
@@ -298,14 +293,13 @@ static StrategyRequest requestOf(const Strategy &strategy) {
   return request;
 }
 
-/// Whether more than space.maxVpp chunks save less than 1 %: their bubble is
-/// (pp - 1) / vpp of the M forward and backward phases of a stage.
+/// Returns whether more than space.maxVpp chunks save less than 1 % of the
+/// time: the bubble takes (pp - 1) / vpp times the time of one micro-batch.
 static bool gainsLittle(const Strategy &strategy, const StrategySpace &space) {
   return 100 * (strategy.pp - 1) <
          space.maxVpp * strategy.microBatches(space.globalBatch);
 }
 
-/// Expands all keys but the degrees.
 static void expandKeys(const StrategyRequest &request,
                        const StrategySpace &space, Strategies &strategies) {
   auto with = [&](auto valuesToTry) {
@@ -327,7 +321,7 @@ static void expandKeys(const StrategyRequest &request,
   expand(strategies, &Strategy::schedule, with(schedulesToTry));
   expand(strategies, &Strategy::vpp, with(chunksToTry));
   expandForSoftware(request, space, strategies);
-  // micro_batch contradicts no other key, so it comes last.
+  // micro_batch contradicts no key, so it is expanded last.
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));
   });

@@ -16,7 +16,6 @@ class Parser {
 public:
   explicit Parser(int64_t ranks) : ranks(ranks) {}
   Expected<StrategyRequest> run(std::string_view text);
-  /// Parses the keys of the text and sets all others to neutral values.
   Expected<StrategyRequest> runComplete(std::string_view text);
 
 private:
@@ -51,7 +50,7 @@ Status Parser::parseKey(std::string_view name, std::string_view text) {
                "'; expected " + expected};
 }
 
-/// The degrees whose product is the number of ranks, in the order of messages.
+/// Returns dp, tp, pp and cp, in the order in which messages name them.
 static std::array<std::pair<std::string_view, std::optional<int64_t>>, 4>
 rankDegrees(const StrategyRequest &request) {
   return {{{"dp", request.dp},
@@ -60,7 +59,7 @@ rankDegrees(const StrategyRequest &request) {
            {"cp", request.cp}}};
 }
 
-/// Sets the keys that the text does not give to neutral values.
+/// Sets the keys that are not in the text to neutral values.
 void Parser::fixTheRest() {
   bool isInterleaved = request.schedule
                            ? *request.schedule == ScheduleKind::Interleaved
@@ -68,7 +67,7 @@ void Parser::fixTheRest() {
   if (!request.schedule)
     request.schedule =
         isInterleaved ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
-  // The text asks for interleaving without a number of chunks.
+  // The text may have schedule=interleaved without a number of chunks.
   bool isOpen = isInterleaved && request.pp.value_or(1) > 1;
   visitKeys([&](const KeyInfo &key, auto field) {
     bool staysOpen = key.staysOpen || (key.name == "vpp" && isOpen);
@@ -88,12 +87,11 @@ Status Parser::takeRanks() {
   return Status();
 }
 
-/// Fixes the keys that the given degrees imply, or says why the degrees are
-/// wrong.
+/// Fixes the keys that the degrees in the text imply, or says why the degrees
+/// are wrong.
 Status Parser::fitToRanks() {
   int64_t product = 1, count = 0;
-  bool isOpen = false; // A degree other than cp is not given, so the search may
-                       // choose it.
+  bool isOpen = false; // The search may choose a degree other than cp.
   std::string named, needed;
   for (const auto &[name, value] : rankDegrees(request)) {
     if (!value) {
@@ -128,7 +126,6 @@ Status Parser::fitToRanks() {
                " ranks; expected " + all + ", the ranks" + ofCluster + idle};
 }
 
-/// Parses KEY=VALUE,... into the request.
 Status Parser::parseKeys(std::string_view text) {
   std::vector<std::string_view> seen;
   while (true) {
@@ -165,8 +162,8 @@ Expected<StrategyRequest> Parser::run(std::string_view text) {
   if (request.ep && ranks % *request.ep != 0)
     return Error{"--strategy: ep=" + std::to_string(*request.ep) +
                  " does not divide the " + std::to_string(ranks) +
-                 " ranks of the cluster; expected a divisor: experts are "
-                 "spread over them"};
+                 " ranks of the cluster; expected a divisor, because these "
+                 "ranks share the experts"};
   DPC_TRY(checkCombination(request));
   return request;
 }

@@ -9,7 +9,6 @@ namespace dpc::cost {
 
 static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// The degrees whose product is the number of ranks.
 static std::vector<int64_t *> degreesOf(Strategy &strategy) {
   std::vector<int64_t *> degrees = {&strategy.dp, &strategy.cp};
   if (strategy.tp.grid.empty())
@@ -27,7 +26,6 @@ static void multiplyGrid(Strategy &strategy) {
                                         std::multiplies<>());
 }
 
-/// The largest divisor of `of` that is at most `most`.
 static int64_t divisorUpTo(int64_t of, int64_t most) {
   int64_t divisor = std::max<int64_t>(1, std::min(of, most));
   while (of % divisor != 0)
@@ -52,7 +50,7 @@ static void halveDegrees(Strategy &strategy, int64_t maxRanks) {
   }
 }
 
-/// Makes ep and hybrid_shard divide the new degrees (S2).
+/// Reduces ep and hybrid_shard so that they divide the new degrees (S2).
 static void fitInnerDegrees(Strategy &small, const Strategy &full) {
   if (full.hybridShard > 1 && full.hybridShard < full.dp)
     small.hybridShard =
@@ -68,8 +66,8 @@ static void fitInnerDegrees(Strategy &small, const Strategy &full) {
     small.ep = small.tp * divisorUpTo(inside, full.ep / full.tp);
 }
 
-/// Shares in which the first rank has one micro-batch more than the middle
-/// ranks, and the last rank has one less.
+/// Returns shares in which the first rank has one micro-batch more than the
+/// middle ranks, and the last rank has one less.
 static BatchShares someUnevenShares(int64_t dp, int64_t microBatches) {
   std::vector<int64_t> shares(dp, microBatches);
   ++shares.front();
@@ -95,7 +93,7 @@ ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
   bool isUneven = globalBatch % strategy.dp != 0 ||
                   (cuts && share % strategy.microBatch != 0);
   result.globalBatch = small.dp * samples * loops;
-  // The last rank's last micro-batch has one sample less.
+  // The last micro-batch of the last rank has one sample less.
   if (isUneven && result.globalBatch > 1)
     --result.globalBatch;
   result.globalBatch = std::min(result.globalBatch, globalBatch);

@@ -6,7 +6,6 @@
 
 namespace dpc::cost {
 
-/// A strategy for few ranks, and its batch.
 struct ShrunkStrategy {
   Strategy strategy;
   int64_t globalBatch = 1; ///< Samples per step over all ranks.

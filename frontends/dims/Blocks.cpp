@@ -44,10 +44,10 @@ std::string Blocks::causalMask() {
   return g.op("Trilu", {masked, g.integer(1)}, {{"upper", int64_t(1)}});
 }
 
-/// ALiBi slopes of n heads. If n is a power of two, they are 2^(-8 i / n) for i
-/// = 1 to n. Otherwise they are the slopes for the next lower power of two,
-/// followed by every other slope for the next higher one (Press et al., 2021,
-/// and their code).
+/// ALiBi slopes (Press et al., 2021). If the number n of heads is a power of
+/// two, slope i is 2^(-8 i / n) with i = 1 to n. Otherwise, the slopes for the
+/// next lower power of two come first, then every other slope for the next
+/// higher power of two (as in the paper's code).
 static std::vector<float> alibiSlopes(int64_t heads) {
   int64_t power = 1;
   while (2 * power <= heads)
@@ -62,7 +62,6 @@ static std::vector<float> alibiSlopes(int64_t heads) {
   return slopes;
 }
 
-/// 0, 1, ... length - 1 as floats.
 static std::string positions(OnnxGraph &g, int64_t length) {
   std::string range =
       g.op("Range", {g.integer(0), g.integer(length), g.integer(1)});
@@ -180,16 +179,15 @@ std::string Blocks::swiGlu(const std::string &x, const std::string &name,
                 false);
 }
 
-/// One-hot encoding of indices [..] over `depth` classes.
 static std::string oneHot(OnnxGraph &g, const std::string &indices,
                           int64_t depth) {
   return g.op("OneHot", {indices, g.integer(depth), g.zeroAndOne()},
               {{"axis", int64_t(-1)}});
 }
 
-/// Two masks [groups, group, experts, slots] for tokens [groups, group,
-/// hidden]. The first one dispatches tokens to slots; the second one has the
-/// weights with which the results of the experts are combined.
+/// Returns two masks [groups, group, experts, slots] for tokens [groups, group,
+/// hidden]. The first mask dispatches tokens to slots; the second mask holds
+/// the weights that combine the results of the experts.
 std::pair<std::string, std::string> Blocks::route(const std::string &tokens,
                                                   const std::string &name) {
   int64_t k = d.topk, e = d.experts;
@@ -202,8 +200,7 @@ std::pair<std::string, std::string> Blocks::route(const std::string &tokens,
   std::string sum =
       g.op("ReduceSum", {top[0], g.ints({-1})}, {{"keepdims", int64_t(1)}});
   std::string weights = g.op("Div", {top[0], sum});
-  // [groups, topk, group, experts]: the first choices of all tokens, then their
-  // second choices.
+  // [groups, topk, group, experts]: first choices precede second choices.
   std::string chosen = oneHot(g, top[1], e);
   std::string inOrder = g.op(
       "Reshape", {g.op("Transpose", {chosen}, {{"perm", Shape{0, 2, 1, 3}}}),
@@ -261,7 +258,7 @@ void Blocks::crossEntropy(const std::string &logits, const std::string &labels,
   std::string rows = g.op("Reshape", {logits, g.ints({-1, classes})});
   std::string names = g.op("Reshape", {labels, g.ints({-1})});
   std::vector<Attribute> attributes = {{"reduction", std::string("mean")}};
-  if (d.family == Family::bert) // most tokens are not masked
+  if (d.family == Family::bert) // labels of unmasked tokens are -100
     attributes.push_back({"ignore_index", int64_t(-100)});
   g.result("loss", g.op("SoftmaxCrossEntropyLoss", {rows, names}, attributes));
 }

@@ -7,19 +7,18 @@
 
 namespace dpc::model {
 
-/// Values that all layers of a model share.
 struct Shared {
   std::string mask;     ///< Added to the scores, or "".
   std::string bias;     ///< ALiBi [1, heads, 1, seq] for the scores, or "".
   std::string cos, sin; ///< RoPE tables [seq, headDim], or "".
 };
 
-/// base ^ -(0, 1 / count, 2 / count, ...): the frequencies of sinusoidal and
-/// rotary position embeddings.
+/// Returns base^(-i / count) for i = 0 to count - 1: the frequencies of
+/// sinusoidal and rotary position embeddings.
 std::vector<float> frequencies(int64_t count, double base);
 
-/// Writes building blocks into a graph. `x` always has the shape [batch, seq,
-/// hidden]; `name` is the path of the block's weights.
+/// Adds building blocks to a graph. `x` has the shape [batch, seq, hidden], and
+/// `name` prefixes the names of the block's weights.
 class Blocks {
 public:
   Blocks(OnnxGraph &graph, const ModelDims &dims, bool hasBiases)
@@ -28,42 +27,42 @@ public:
   /// x w [+ b]
   std::string linear(const std::string &x, const std::string &name,
                      int64_t inputs, int64_t outputs, bool hasBias);
-  /// Layer norm with a scale, and with a bias if the model has biases.
+  /// Adds a layer norm with a scale, and with a bias if `hasBiases`.
   std::string layerNorm(const std::string &x, const std::string &name);
   /// (x - mean) / deviation, without weights.
   std::string plainNorm(const std::string &x);
   std::string rmsNorm(const std::string &x, const std::string &name);
 
-  /// A mask [seq, seq] for the scores: 0 up to the diagonal and -1e9 beyond it.
+  /// An additive mask [seq, seq]: -1e9 above the diagonal, 0 elsewhere.
   std::string causalMask();
-  /// The ALiBi slopes times the key positions.
+  /// Returns slope x key position as [1, heads, 1, seq].
   std::string alibi();
-  /// Fills in the RoPE tables of `shared`.
+  /// Sets `shared.cos` and `shared.sin`.
   void rotaryTables(Shared &shared);
 
-  /// Attention with one GEMM for q, k and v.
+  /// Adds attention with one GEMM for q, k and v together.
   std::string fusedAttention(const std::string &x, const std::string &name,
                              const Shared &shared);
-  /// Attention with three GEMMs and possibly fewer heads for k and v.
+  /// Adds grouped-query attention with separate GEMMs for q, k and v.
   std::string groupedAttention(const std::string &x, const std::string &name,
                                const Shared &shared);
 
-  /// Two GEMMs with gelu in between; `approximate` is "tanh" or "none".
+  /// Adds two GEMMs with gelu in between; `approximate` is "tanh" or "none".
   std::string geluFfn(const std::string &x, const std::string &name,
                       const char *approximate);
   /// (silu(x w1) * (x w3)) w2.
   std::string swiGlu(const std::string &x, const std::string &name,
                      int64_t width);
   std::string silu(const std::string &x);
-  /// Routed experts plus shared experts.
+  /// Adds a mixture of experts, with shared experts if the dims have them.
   std::string experts(const std::string &x, const std::string &name);
 
-  /// The mean cross entropy of logits [.., classes] and labels [..].
+  /// Adds the mean cross entropy of logits [.., classes] and labels [..].
   void crossEntropy(const std::string &logits, const std::string &labels,
                     int64_t classes);
 
 private:
-  /// [batch, heads, length, headDim]
+  /// Returns `x` as [batch, heads, length, headDim].
   std::string toHeads(const std::string &x, int64_t heads);
   std::string rope(const std::string &x, const Shared &shared);
   std::string repeatHeads(const std::string &x, int64_t length);

@@ -9,7 +9,6 @@ namespace dpc::model {
 
 namespace {
 
-/// Builds one model.
 class Builder {
 public:
   explicit Builder(const ModelDims &dims)
@@ -52,7 +51,6 @@ static std::string layerName(int64_t layer) {
   return "layers." + std::to_string(layer);
 }
 
-/// Multiplies x by the embedding's weight or by a separate matrix.
 std::string Builder::head(const std::string &x, const std::string &table) {
   if (!d.tied)
     return b.linear(x, "head", d.hidden, d.vocab, false);
@@ -155,8 +153,8 @@ void Builder::vit() {
                  d.classes);
 }
 
-/// The sum of the class embedding and of the sinusoidal time embedding, which
-/// an MLP maps to the model's width.
+/// Returns the condition [batch, hidden]: the class embedding plus an MLP of
+/// the sinusoidal time embedding.
 std::string Builder::ditCondition() {
   constexpr int64_t half = 128; // as in the paper's code
   std::string time = g.input("time", TensorProto::FLOAT, {});
@@ -169,13 +167,12 @@ std::string Builder::ditCondition() {
            {{"axis", int64_t(-1)}});
   std::string x = b.silu(b.linear(waves, "time.up", 2 * half, d.hidden, true));
   x = b.linear(x, "time.down", d.hidden, d.hidden, true);
-  // The additional class is for samples whose class is dropped.
+  // The additional row represents "no class" (classifier-free guidance).
   std::string table = g.weight("classes.weight", {d.classes + 1, d.hidden});
   return add(x, g.op("Gather", {table, kind}));
 }
 
-/// [patches, hidden]: untrained sines and cosines of the two coordinates of
-/// each patch.
+/// Returns [patches, hidden]: fixed sines and cosines of the patch coordinates.
 std::string Builder::ditPositions() {
   int64_t side = d.image / d.patch, quarter = d.hidden / 4;
   std::string range =
@@ -197,8 +194,7 @@ std::string Builder::ditPositions() {
                           g.ints({d.seq, d.hidden})});
 }
 
-/// `parts` vectors [batch, 1, hidden] computed from the condition [batch,
-/// hidden].
+/// Maps the condition [batch, hidden] to `parts` vectors [batch, 1, hidden].
 std::vector<std::string> Builder::modulation(const std::string &condition,
                                              const std::string &name,
                                              int64_t parts) {
@@ -214,8 +210,7 @@ std::string Builder::modulate(const std::string &x, const std::string &shift,
   return add(g.op("Mul", {b.plainNorm(x), factor}), shift);
 }
 
-/// Converts patches [batch, patches, ..] to images [batch, channels, image,
-/// image].
+/// Converts patches [batch, patches, ..] to images [batch, channels, ..].
 std::string Builder::unpatch(const std::string &x, int64_t channels) {
   int64_t side = d.image / d.patch;
   std::string apart =
@@ -241,7 +236,7 @@ void Builder::dit() {
     x = add(x, g.op("Mul", {y, m[5]}));
   }
   auto m = modulation(condition, "final.modulation", 2);
-  // The outputs are the noise and the variance; the loss ignores the variance.
+  // The model predicts noise and variance, but the loss reads only the noise.
   int64_t outputs = 2 * d.channels;
   x = b.linear(modulate(x, m[0], m[1]), "final.out", d.hidden,
                d.patch * d.patch * outputs, true);

@@ -1,28 +1,27 @@
 //===- ModelBuilder.h - Models without weights, from their dims -*- C++ -*-===//
 //
-// Builds ONNX graphs of common model families. They include the loss, and they
-// describe every weight without its data. Layers are written as exporters write
-// them (matmuls, masks, softmax), so that the passes find attention, norms,
-// rotary embeddings and activations by pattern matching.
+// Builds ONNX graphs of common model families, including the loss. Weights have
+// no data. Layers consist of the same ops as in exported models (matmuls,
+// masks, softmax), so that the passes recognize attention, norms, rotary
+// embeddings and activations by pattern matching.
 //
-// The inputs, without their first dimension, the symbolic dimension `batch`:
+// The inputs and their shapes, without the leading symbolic dimension `batch`:
 //
 //   gpt, bloom, mpt, llama, moe   ids, labels [seq]
-//   bert                          ids, types, labels [seq]; label -100 = none
+//   bert                          ids, types, labels [seq]; label -100: ignored
 //   vit                           pixels [channels, image, image], label
 //   dit                           latent, target (as pixels), time, class
 //
-// ALiBi adds slope x key position to the scores, one row for all queries. This
-// equals slope x (key - query), because a term that is constant along a row of
-// scores does not change its softmax.
+// ALiBi adds slope x key position to the scores instead of slope x (key - query
+// position). The softmax is the same, because slope x query position is
+// constant along a row of scores.
 //
-// Tokens are dispatched to experts by one-hot masks (GShard). The tokens of a
-// group choose their experts in order, first choices first. Each expert has
-// capacity x group x topk / experts slots per group, and drops tokens that find
-// no free slot.
+// One-hot masks dispatch tokens to experts (GShard). Each expert has
+// capacity x group x topk / experts slots per group of tokens. First choices
+// get slots before second choices; a token that finds no free slot is dropped.
 //
-// The loss of dit is the mean square of predicted - target noise. The outputs
-// include the learned variance of the paper, but the loss ignores it.
+// The loss of dit is the mean square of the predicted minus the target noise.
+// It ignores the variance, which the model also predicts.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_DIMS_MODELBUILDER_H
@@ -36,10 +35,10 @@ namespace dpc::model {
 
 struct Model {
   ::onnx::ModelProto proto;
-  double parameters = 0; ///< Number of trained elements.
+  double parameters = 0; ///< number of trained elements
 };
 
-/// Builds the model for completed dims that `ModelDims::refusal` accepts.
+/// Builds the model of completed dims that `ModelDims::refusal` accepts.
 Model buildModel(const ModelDims &dims);
 
 } // namespace dpc::model

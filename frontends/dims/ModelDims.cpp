@@ -24,13 +24,13 @@ constexpr FamilyName kFamilies[] = {
     {Family::dit, "dit", "diffusion transformer over latent patches"},
 };
 
-/// Larger sizes are typing errors. With this limit the bytes of a weight stay
-/// below 2^63.
+/// Larger sizes are probably typing errors. With this limit, the byte size of a
+/// weight stays below 2^63.
 constexpr int64_t kMaxWidth = int64_t(1) << 20;
 constexpr int64_t kMaxLength = int64_t(1) << 24;
 constexpr int64_t kMaxCount = int64_t(1) << 14; ///< Layers, experts.
 
-/// A one-line message `--NAME=VALUE: why`.
+/// Returns the message "--NAME=VALUE: why".
 std::string wrong(const char *name, int64_t value, const std::string &why) {
   return "--" + std::string(name) + "=" + std::to_string(value) + ": " + why;
 }
@@ -140,7 +140,6 @@ void ModelDims::complete() {
       --group;
 }
 
-/// Checks the ranges of the sizes that the family uses.
 static std::string checkRanges(const ModelDims &d) {
   struct Size {
     const char *name;

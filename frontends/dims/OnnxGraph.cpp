@@ -8,10 +8,10 @@ using ::onnx::TensorProto;
 
 namespace dpc::model {
 
-/// The operator set that introduces RMSNormalization.
+/// The first operator set with RMSNormalization.
 static constexpr int64_t kOpset = 23;
 static constexpr int64_t kIrVersion = 10;
-/// A file that does not exist, so that the weights are abstract.
+/// Weights are abstract because this external file never exists.
 static constexpr const char *kAbsent = "absent.bin";
 
 OnnxGraph::OnnxGraph(const std::string &name) : graph(*model.mutable_graph()) {

@@ -1,7 +1,7 @@
 //===- OnnxGraph.h - Node-by-node construction of an ONNX graph -*- C++ -*-===//
 //
-// Strings name the values, as in ONNX. Weights are described without data: they
-// are float initializers with an external file that never exists. The importer
+// Values are identified by their names, as in ONNX. Weights have no data: they
+// are float initializers in an external file that never exists. The importer
 // treats such weights as abstract (frontends/onnx/ModelFile.h).
 //
 //===----------------------------------------------------------------------===//
@@ -20,7 +20,6 @@ namespace dpc::model {
 
 using Shape = std::vector<int64_t>;
 
-/// One attribute of a node.
 struct Attribute {
   const char *name;
   std::variant<int64_t, float, std::string, Shape> value;
@@ -30,33 +29,32 @@ class OnnxGraph {
 public:
   explicit OnnxGraph(const std::string &name);
 
-  /// An input of shape [batch, `shape`..]; `batch` is a symbol.
+  /// Adds an input of shape [batch, `shape`..], in which `batch` is symbolic.
   std::string input(const std::string &name, ::onnx::TensorProto::DataType type,
                     const Shape &shape);
-  /// A trained float tensor without data. Names must be unique.
+  /// Adds a trained float tensor without data. Names must be unique.
   std::string weight(const std::string &name, const Shape &shape);
-  /// A float vector that is stored in the model.
+  /// Adds a float vector whose data is in the model.
   std::string vector(const std::string &name, const std::vector<float> &values);
-  /// Constants; each distinct constant is stored once.
+  /// Adds a constant, or returns the equal constant that exists already.
   std::string number(float value);
   std::string integer(int64_t value);
   std::string ints(const Shape &values);
-  /// A constant in a node. It is not an initializer and hence not trained.
+  /// Adds a Constant node; only initializers are trained.
   std::string table(const std::vector<float> &values);
-  /// The values of OneHot: 0 and 1.
+  /// Returns the constant [0, 1] that OneHot reads as its values.
   std::string zeroAndOne();
 
   /// Adds a node with one output and returns that output.
   std::string op(const char *kind, const std::vector<std::string> &inputs,
                  const std::vector<Attribute> &attributes = {});
-  /// Adds a node with `outputs` outputs and returns them.
   std::vector<std::string> ops(const char *kind, int outputs,
                                const std::vector<std::string> &inputs,
                                const std::vector<Attribute> &attributes = {});
-  /// Makes `value`, a float scalar, an output of the model called `name`.
+  /// Adds the model output `name` that returns the float scalar `value`.
   void result(const std::string &name, const std::string &value);
 
-  /// The number of elements of all weights so far.
+  /// Returns how many elements all weights have together.
   double parameters() const { return count; }
   /// Returns the model; the graph must not be used afterwards.
   ::onnx::ModelProto take() { return std::move(model); }
@@ -67,7 +65,7 @@ private:
 
   ::onnx::ModelProto model;
   ::onnx::GraphProto &graph;
-  std::set<std::string> constants; ///< Constants that exist already.
+  std::set<std::string> constants; ///< names of existing constants
   std::string oneHotValues;
   int64_t nodes = 0;
   double count = 0;

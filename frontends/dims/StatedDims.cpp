@@ -36,12 +36,12 @@ constexpr Size kSizes[] = {{"layers", &ModelDims::layers},
                            {"channels", &ModelDims::channels},
                            {"classes", &ModelDims::classes}};
 
-/// Models without weights take a few MiB; larger files are not read.
+/// Models without weights take a few MiB, so larger files are not read.
 constexpr uintmax_t kMaxBytes = uintmax_t(64) << 20;
 
 } // namespace
 
-/// The shortest text that reads back as the same number.
+/// Returns the shortest text that parses to the same number.
 static std::string numberText(double value) {
   char buffer[32];
   char *end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;

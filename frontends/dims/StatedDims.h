@@ -11,19 +11,19 @@
 
 namespace dpc::model {
 
-/// The key of the metadata entry.
+/// The key of the metadata entry that holds the dims.
 inline constexpr const char *kDimsKey = "dpc.model";
 
-/// All sizes as text, for every family: "llama,layers=126,hidden=16384,...".
+/// Formats all dims of any family: "llama,layers=126,hidden=16384,...".
 std::string stringifyDims(const ModelDims &dims);
 /// Inverse of stringifyDims.
 std::optional<ModelDims> parseDims(const std::string &text);
 
-/// The dims that a model file records. Returns nullopt if the file cannot be
+/// Returns the dims recorded in a model file, or nullopt if the file cannot be
 /// read, records no dims, or differs from what buildModel builds from them.
 std::optional<ModelDims> dimsOfFile(const std::string &path);
 
-/// Writes the model of completed, valid dims; returns whether it succeeded.
+/// Writes the model of completed, valid dims. Returns whether that succeeded.
 bool writeModelFile(const ModelDims &dims, const std::string &path);
 
 } // namespace dpc::model

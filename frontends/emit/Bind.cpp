@@ -79,7 +79,6 @@ private:
            });
   }
 
-  /// Whether an input of one number has this `name`.
   bool isNumber(const std::string &name) const {
     return !isSymbol(name) &&
            llvm::any_of(inputs, [&](const DeclaredInput &input) {
@@ -137,7 +136,7 @@ private:
   int64_t globalBatch;
   std::vector<DeclaredInput> inputs;
   std::string batchSymbol;
-  int64_t staticBatch = 0; ///< for a model without a batch symbol
+  int64_t staticBatch = 0; ///< batch size of a model without a batch symbol
 };
 
 } // namespace

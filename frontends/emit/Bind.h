@@ -7,13 +7,12 @@
 
 namespace dpc::frontend {
 
-/// A dimension of an input: a size, or a symbol when `symbol` is not empty.
+/// A dimension of an input: `size`, or a symbol if `symbol` is not empty.
 struct InputDim {
   std::string symbol;
   int64_t size = 0;
 };
 
-/// An input as its file declares it.
 struct DeclaredInput {
   std::string name;
   mlir::Type element;
@@ -25,19 +24,17 @@ struct BoundInput {
   std::string name;
   mlir::RankedTensorType type;
   std::optional<int64_t> batchDim;
-  /// The value that `--bind` gives to an input of one integer or boolean; such
-  /// an input becomes a constant of the program.
+  /// The value that `--bind` sets for an input of one integer or boolean, which
+  /// then becomes a constant.
   std::optional<int64_t> value;
 };
 
-/// Gives a size to every symbolic dimension of the inputs of `file`, and a
-/// value to each input of one integer or boolean that a binding names.
-/// The batch symbol is the symbol in dimension 0 of the first input that has
-/// one there. A model without symbols has its batch in dimension 0 of its first
-/// input.
-/// Fails when a symbol is unbound, when a binding names neither a symbol nor an
-/// input, when a size is not positive, and when a size contradicts
-/// `globalBatch`.
+/// Sets the size of every symbolic dimension of the inputs of `file`, and the
+/// value of each one-element integer or boolean input that a binding names. The
+/// batch symbol is dimension 0 of the first input whose dimension 0 is
+/// symbolic. In a model without symbols, the batch is dimension 0 of the first
+/// input. Fails if a symbol is unbound, if a binding names neither a symbol nor
+/// an input, if a size is not positive, or if a size contradicts `globalBatch`.
 llvm::Expected<std::vector<BoundInput>>
 bindInputs(llvm::StringRef file, std::vector<DeclaredInput> inputs,
            const ImportOptions &options);

@@ -6,7 +6,7 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// Integers of all types are computed as i64; `coerce` narrows them.
+/// All integers are computed as i64; `coerce` narrows the results.
 static APInt wide(Scalar x) { return APInt(64, static_cast<uint64_t>(x.i)); }
 
 Scalar evalUnary(UnaryKind kind, Scalar x, bool isFloat) {
@@ -18,7 +18,7 @@ Scalar evalUnary(UnaryKind kind, Scalar x, bool isFloat) {
   return r;
 }
 
-/// Integer power by squaring; negative exponents truncate toward zero.
+/// Integer power by squaring; a fractional result is truncated toward zero.
 static int64_t integerPower(int64_t base, int64_t exponent) {
   if (exponent < 0)
     return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
@@ -37,7 +37,7 @@ Scalar evalBinary(BinaryKind kind, Scalar a, Scalar b, bool isFloat) {
     r.i = value->getSExtValue();
   else if (kind == BinaryKind::pow)
     r.i = integerPower(a.i, b.i);
-  else // x / 0 is 0 here; INT64_MIN / -1 wraps around to INT64_MIN.
+  else // x / 0 is 0; INT64_MIN / -1 is INT64_MIN
     r.i = kind == BinaryKind::div && b.i == -1 ? a.i : 0;
   return r;
 }

@@ -8,7 +8,6 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// Row-major strides in elements.
 static Shape stridesOf(llvm::ArrayRef<int64_t> shape) {
   Shape strides(shape.size(), 1);
   for (int64_t d = static_cast<int64_t>(shape.size()) - 2; d >= 0; --d)
@@ -16,7 +15,6 @@ static Shape stridesOf(llvm::ArrayRef<int64_t> shape) {
   return strides;
 }
 
-/// Calls `fn` with every index of `shape` in row-major order.
 static void forEachIndex(llvm::ArrayRef<int64_t> shape,
                          llvm::function_ref<void(llvm::ArrayRef<int64_t>)> fn) {
   Shape index(shape.size(), 0);
@@ -49,8 +47,8 @@ ConstTensor convertTo(const ConstTensor &x, Type element) {
   });
 }
 
-/// A tensor of `shape`. For each index, `position` returns the row-major
-/// position in `x` of the element.
+/// Returns a tensor of `shape`: its element at `index` is the element of `x` at
+/// the row-major position `position(index)`.
 static ConstTensor
 gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
          llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> position) {
@@ -64,7 +62,6 @@ gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
   return ConstTensor::dense(x.element(), shape, std::move(values));
 }
 
-/// The Triangle `x` with different leading dimensions.
 static ConstTensor withLeading(const ConstTensor &x,
                                llvm::ArrayRef<int64_t> shape,
                                int64_t diagonal) {

@@ -22,7 +22,6 @@ int64_t numElements(llvm::ArrayRef<int64_t> shape) {
   return n;
 }
 
-/// The bits of a float element of a type narrower than 64 bits.
 static llvm::APFloat toAPFloat(double value, FloatType type) {
   bool lost;
   llvm::APFloat number(value);
@@ -70,7 +69,7 @@ ConstTensor ConstTensor::dense(Type element, llvm::ArrayRef<int64_t> shape,
   ConstTensor t;
   t.elementType = element;
   t.dims.assign(shape.begin(), shape.end());
-  // A single element is uniform. As a Splat its broadcasts stay small.
+  // A Splat stays small when it is broadcast.
   t.kind = values.size() == 1 ? Layout::Splat : Layout::Dense;
   t.values = std::move(values);
   return t;
@@ -133,7 +132,7 @@ RankedTensorType ConstTensor::type() const {
   return RankedTensorType::get(dims, elementType);
 }
 
-/// Bitwise equality, so that NaN equals itself and -0.0 differs from 0.0.
+/// Compares bits, so that NaN equals itself and -0.0 differs from 0.0.
 static bool same(Scalar a, Scalar b) { return a.i == b.i; }
 
 ConstTensor ConstTensor::compacted() const {
@@ -143,9 +142,8 @@ ConstTensor ConstTensor::compacted() const {
     return splat(elementType, dims, values[0]);
   if (rank() < 2 || dims.back() < 2 || dims[rank() - 2] < 2)
     return *this;
-  // The first row determines the diagonal: elements before it are v0, the
-  // others v1. If the first row is uniform, the bottom-left corner holds the
-  // other value.
+  // The diagonal is where the first row changes from v0 to v1. If the first row
+  // is uniform, v0 is in the bottom-left corner.
   int64_t columns = dims.back(), rows = dims[rank() - 2];
   int64_t change = 1;
   while (change < columns && same(values[change], values[0]))

@@ -1,8 +1,8 @@
 //===- ConstTensor.h - Tensors known at import time -------------*- C++ -*-===//
 //
 // The frontends evaluate shape arithmetic, masks and scalars at import time, so
-// that every shape of the module is static. Masks can be large (the sequence
-// length squared), so uniform and triangular tensors have a symbolic layout.
+// that every shape of the module is static. A mask can have sequence length
+// squared elements, so uniform and triangular tensors have a compact layout.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_CONSTTENSOR_H
@@ -19,24 +19,24 @@ namespace dpc::frontend {
 /// Sizes of dimensions.
 using Shape = llvm::SmallVector<int64_t, 6>;
 
-/// One element: `f` for float element types, `i` for integers and booleans.
+/// One element: `f` of a float type, `i` of an integer or boolean type.
 union Scalar {
   double f;
   int64_t i;
 };
 
-/// Product of the sizes; INT64_MAX when the product is larger.
+/// Returns the product of the sizes, at most INT64_MAX.
 int64_t numElements(llvm::ArrayRef<int64_t> shape);
 
-/// An immutable host tensor. It stores its elements widened (double, int64_t)
-/// and already rounded to the element type.
+/// An immutable host tensor. Elements are rounded to the element type and
+/// stored as double or int64_t.
 class ConstTensor {
 public:
   enum class Layout {
-    Dense,    ///< values: every element, row-major
-    Splat,    ///< values: the one element
-    Triangle, ///< values: {v0, v1}; element (.., i, j) is v1 where
-              ///< j - i >= diagonal(), else v0
+    Dense,    ///< stores every element in row-major order
+    Splat,    ///< stores one element, equal to all others
+    Triangle, ///< stores v0 and v1; element (.., i, j) is v1 if
+              ///< j - i >= diagonal(), otherwise v0
   };
 
   static ConstTensor dense(mlir::Type element, llvm::ArrayRef<int64_t> shape,
@@ -56,17 +56,16 @@ public:
   Layout layout() const { return kind; }
   int64_t diagonal() const { return diag; }
   bool isFloat() const { return mlir::isa<mlir::FloatType>(elementType); }
-  /// The stored values; their number depends on layout().
+  /// Returns the stored elements; `Layout` says how many there are.
   const std::vector<Scalar> &stored() const { return values; }
-  /// Element at a row-major index.
+  /// Returns the element at a row-major index.
   Scalar at(int64_t index) const;
-  /// All elements as integers; float elements are truncated.
+  /// Returns all elements as integers; truncates floats.
   Shape asInts() const;
   mlir::RankedTensorType type() const;
 
-  /// The same tensor in the layout Splat or Triangle if its elements allow it.
+  /// Returns the tensor as a Splat or Triangle if possible, else unchanged.
   ConstTensor compacted() const;
-  /// Converts the tensor to an attribute for `dpc.constant`.
   mlir::DenseElementsAttr toAttr() const;
 
 private:
@@ -77,36 +76,36 @@ private:
   int64_t diag = 0;
 };
 
-/// `value` rounded or wrapped to the element type.
+/// Rounds or wraps `value` to the element type.
 Scalar coerce(Scalar value, mlir::Type element);
-/// A float or integer number as an element of `element`.
+/// Converts `value` to an element of type `element`.
 Scalar makeScalar(double value, mlir::Type element);
 
-/// Applies `fn` to every element, keeps the layout and coerces the results.
+/// Applies `fn` to every element and coerces the results; the layout stays.
 ConstTensor mapElements(const ConstTensor &x, mlir::Type element,
                         llvm::function_ref<Scalar(Scalar)> fn);
-/// Applies `fn` to corresponding elements of tensors of the same shape.
+/// Applies `fn` to pairs of elements of tensors that have the same shape.
 ConstTensor mapElements(const ConstTensor &a, const ConstTensor &b,
                         mlir::Type element,
                         llvm::function_ref<Scalar(Scalar, Scalar)> fn);
-/// Takes the element of `onTrue` where `condition` holds, else that of
-/// `onFalse`; all three have the same shape.
+/// Selects elements of `onTrue` where `condition` is true, and of `onFalse`
+/// elsewhere. All three shapes are equal.
 ConstTensor selectElements(const ConstTensor &condition,
                            const ConstTensor &onTrue,
                            const ConstTensor &onFalse);
 
-/// Evaluates one dpc elementwise kind.
+/// Each of these evaluates one elementwise op of dpc on scalars.
 Scalar evalUnary(UnaryKind kind, Scalar x, bool isFloat);
 Scalar evalBinary(BinaryKind kind, Scalar a, Scalar b, bool isFloat);
 bool evalCompare(CompareKind kind, Scalar a, Scalar b, bool isFloat);
 
-// Data movement with the semantics of the dpc ops of the same names.
+// Import-time counterparts of dpc.convert, dpc.reshape and so on.
 ConstTensor convertTo(const ConstTensor &x, mlir::Type element);
 ConstTensor reshapeTo(const ConstTensor &x, llvm::ArrayRef<int64_t> shape);
 ConstTensor broadcastTo(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
 ConstTensor transposed(const ConstTensor &x, llvm::ArrayRef<int64_t> perm);
-/// Unlike dpc.slice, this accepts negative steps, as numpy does.
+/// Accepts negative steps, as numpy does but dpc.slice does not.
 ConstTensor sliced(const ConstTensor &x, llvm::ArrayRef<int64_t> offsets,
                    llvm::ArrayRef<int64_t> sizes,
                    llvm::ArrayRef<int64_t> steps);
@@ -114,8 +113,8 @@ ConstTensor concatenated(llvm::ArrayRef<const ConstTensor *> parts,
                          int64_t dim);
 ConstTensor reduced(ReduceKind kind, const ConstTensor &x,
                     llvm::ArrayRef<int64_t> dims);
-/// Keeps elements with j - i >= k (upper) or j - i <= k, and sets the others to
-/// zero.
+/// Keeps elements (.., i, j) with j - i >= k if `upper`, otherwise those with j
+/// - i <= k. Sets all others to zero.
 ConstTensor triangularPart(const ConstTensor &x, int64_t k, bool upper);
 
 } // namespace dpc::frontend

@@ -7,12 +7,12 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// numpy.matmul of operands of rank 2 or more.
+/// numpy.matmul for operands of rank 2 or more.
 static Val batchedMatmul(Emitter &e, Val a, Val b) {
   if (!a || !b)
     return {};
   Shape batchA(a.shape().drop_back(2)), batchB(b.shape().drop_back(2));
-  // A right operand without a batch applies to every matrix of the left one.
+  // One matrix on the right multiplies every matrix on the left.
   if (numElements(batchB) == 1 && a.rank() >= b.rank())
     return e.matmul(a, e.reshape(b, b.shape().take_back(2)));
   if (batchA == batchB)
@@ -49,14 +49,13 @@ Val stackedMatmul(Emitter &e, Val a, Val b) {
 
 namespace {
 
-/// An operand and the label of each of its dimensions.
+/// An operand with one label per dimension.
 struct Labeled {
   Val value;
   std::string labels;
 };
 
-/// `x` with its dimensions in the order of `labels`; `x` has all of these
-/// labels.
+/// Transposes `x` so that its labels are in the order of `labels`.
 Val ordered(Emitter &e, const Labeled &x, llvm::StringRef labels) {
   Shape perm;
   for (char label : labels)
@@ -64,7 +63,7 @@ Val ordered(Emitter &e, const Labeled &x, llvm::StringRef labels) {
   return e.transpose(x.value, perm);
 }
 
-/// Sums over the dimensions whose labels are not in `wanted`.
+/// Sums over every dimension whose label is not in `wanted`.
 Labeled summedTo(Emitter &e, const Labeled &x, llvm::StringRef wanted) {
   Labeled result;
   Shape dims;
@@ -89,8 +88,7 @@ public:
       return {};
     while (operands.size() > 1) {
       auto [i, j] = cheapestPair(operands);
-      // Labels that the output or other operands have, which must not be summed
-      // yet.
+      // Labels of the output or of other operands must not be summed yet.
       std::string later = output;
       for (size_t n = 0; n < operands.size(); ++n)
         if (n != i && n != j)
@@ -152,8 +150,8 @@ private:
     return ok;
   }
 
-  /// The output of an equation without '->': the labels that occur once, in
-  /// alphabetical order.
+  /// Returns the output of an equation without '->': the labels that occur
+  /// once, in alphabetical order.
   std::string implicitOutput(llvm::StringRef left) const {
     std::string output;
     for (const auto &[label, size] : sizes)
@@ -172,8 +170,8 @@ private:
     return shape;
   }
 
-  /// The two operands whose product has the fewest terms; the first pair on
-  /// ties.
+  /// Returns the indices of the two operands whose contraction needs the fewest
+  /// multiplications; the first pair on ties.
   std::pair<size_t, size_t>
   cheapestPair(const std::vector<Labeled> &operands) const {
     std::pair<size_t, size_t> best;
@@ -233,14 +231,14 @@ private:
     return {e.reshape(e.matmul(x, y), shape), result};
   }
 
-  /// The labels of `x` before the first one of `summed`.
+  /// Returns the labels of `x` before the first summed label.
   static std::string leading(const Labeled &x, llvm::StringRef summed) {
     return x.labels.substr(0, x.labels.find_first_of(summed.str()));
   }
 
-  /// Multiplies a matrix with a stack of matrices, for example tokens with the
-  /// weights of every expert ("td,edf->etf"). Repeats `a`, which costs nothing,
-  /// so that the stack `b` is not moved.
+  /// Multiplies the matrix `a` with each matrix of the stack `b`, for example
+  /// tokens with the weights of every expert ("td,edf->etf"). `a` is repeated,
+  /// which costs nothing, so that `b` need not be transposed.
   Labeled stacked(const Labeled &a, const Labeled &b, const std::string &stack,
                   const std::string &onlyA, const std::string &summed) {
     std::string onlyB;
@@ -257,7 +255,7 @@ private:
     return {e.reshape(e.matmul(x, y), shapeOf(result)), result};
   }
 
-  /// A product without a summed label; both operands are broadcast.
+  /// Multiplies operands that share no summed label, by broadcasting both.
   Val outerProduct(const Labeled &a, const Labeled &b, const std::string &batch,
                    const std::string &onlyA, const std::string &onlyB) {
     Shape shapeA = joinShapes({shapeOf(batch + onlyA), Shape(onlyB.size(), 1)});

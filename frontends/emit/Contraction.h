@@ -6,12 +6,11 @@
 
 namespace dpc::frontend {
 
-/// numpy.matmul: the last two dimensions hold matrices and the others
-/// broadcast. An operand of rank 1 is a row on the left and a column on the
-/// right.
+/// numpy.matmul: multiplies matrices in the last two dimensions and broadcasts
+/// the others. A vector is a row on the left and a column on the right.
 Val stackedMatmul(Emitter &e, Val a, Val b);
 
-/// numpy.einsum, without '...' and without repeated labels in one operand.
+/// numpy.einsum. Fails on '...' and on a label that one operand has twice.
 Val einsum(Emitter &e, llvm::StringRef equation, llvm::ArrayRef<Val> operands);
 
 } // namespace dpc::frontend

@@ -13,7 +13,7 @@ static constexpr uint64_t kGolden = 0x9E3779B97F4A7C15,
                           kFirst = 0xBF58476D1CE4E5B9,
                           kSecond = 0x94D049BB133111EB;
 
-/// The argument of the function under construction that holds the step number.
+/// Adds an argument with the step number to the function under construction.
 static Value stepOf(Emitter &emit) {
   auto function =
       cast<func::FuncOp>(emit.builder.getInsertionBlock()->getParentOp());
@@ -32,7 +32,7 @@ static Value stepOf(Emitter &emit) {
 
 namespace {
 
-/// Arithmetic on unsigned numbers of 64 bits.
+/// Emits unsigned 64-bit arithmetic.
 class Unsigned {
 public:
   explicit Unsigned(Emitter &emit)
@@ -51,7 +51,7 @@ public:
   Val folded(Val x, unsigned bits) {
     return emit.logicalXor(x, emit.div(x, number(uint64_t(1) << bits)));
   }
-  /// `mix` without its last shift.
+  /// Computes mix(z) without its last shift.
   Val mixedHigh(Val z) {
     return mul(folded(mul(folded(z, 30), kFirst), 27), kSecond);
   }

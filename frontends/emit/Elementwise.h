@@ -6,7 +6,6 @@
 
 namespace dpc::frontend {
 
-// Operators that are one elementwise op.
 template <UnaryKind kind> Val unary(Emitter &e, Val x) {
   return e.unary(kind, x);
 }
@@ -16,27 +15,24 @@ template <BinaryKind kind> Val binary(Emitter &e, Val a, Val b) {
 inline Val square(Emitter &e, Val x) { return e.mul(x, x); }
 inline Val tangent(Emitter &e, Val x) { return e.div(e.sin(x), e.cos(x)); }
 inline Val isNaN(Emitter &e, Val x) { return e.ne(x, x); }
-/// Rounds to the nearest whole number; halves round to even.
+/// Rounds to the nearest integer, and to the even one on ties.
 inline Val round(Emitter &e, Val x) { return e.round(x); }
-/// Inverts booleans, or all bits of integers: -x - 1.
+/// Inverts booleans, and all bits of integers (-x - 1).
 Val invert(Emitter &e, Val x);
-/// exp(x) - 1 = tanh(x / 2) (exp(x) + 1), which does not cancel near zero.
+/// exp(x) - 1 as tanh(x / 2) (exp(x) + 1), which is accurate near zero.
 Val expMinusOne(Emitter &e, Val x);
-/// Whether x is an infinity; x holds floats.
 Val isInfinite(Emitter &e, Val x);
-/// Whether the remainder is not zero and has a different sign than the divisor.
+/// Whether `remainder` is nonzero and its sign differs from that of `divisor`.
 Val hasOtherSign(Emitter &e, Val remainder, Val divisor);
 
-/// max(x, 0) + log(1 + exp(-|x|)), which never overflows.
+/// log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which never overflows.
 Val softplus(Emitter &e, Val x);
-/// x tanh(softplus(x)).
 Val mish(Emitter &e, Val x);
 /// min(max(alpha x + beta, 0), 1).
 Val hardGate(Emitter &e, Val x, double alpha, double beta);
-/// x min(max(x / 6 + 1/2, 0), 1).
 Val hardSwish(Emitter &e, Val x);
-/// scale (exp(min(x, 0)) - 1), the lower branch of Elu. The minimum keeps the
-/// unused branch and its gradient finite.
+/// scale (exp(min(x, 0)) - 1), the negative branch of Elu. The minimum keeps
+/// the gradient finite where Elu selects the other branch.
 Val expBelow(Emitter &e, Val x, double scale);
 
 } // namespace dpc::frontend

@@ -7,8 +7,7 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// The module computes results with more elements than this, unless they are
-/// uniform or triangular.
+/// Larger results are not folded, unless they are uniform or triangular.
 static constexpr int64_t kFoldLimit = int64_t(1) << 22;
 
 RankedTensorType Val::type() const {
@@ -61,12 +60,12 @@ static bool isUniform(const ConstTensor &t) {
   return t.layout() == ConstTensor::Layout::Splat;
 }
 
-/// Whether an op on `operands` is evaluated at import: all operands are known,
-/// and the result is small or stays symbolic (at most one operand is triangular
-/// and the others are uniform).
+/// Whether an op on `operands` is evaluated at import time. All operands must
+/// be known. The result must be small, or at most one operand is triangular and
+/// the others are uniform.
 static bool foldable(llvm::ArrayRef<int64_t> shape,
                      std::initializer_list<Val> operands) {
-  // Unsigned 64-bit numbers do not fit a Scalar.
+  // A Scalar cannot represent all unsigned 64-bit integers.
   if (!llvm::all_of(operands, [](const Val &v) {
         return v.constant && !v.element().isUnsignedInteger(64);
       }))
@@ -162,7 +161,7 @@ bool Emitter::sameElement(Val a, Val b) {
   return false;
 }
 
-/// Kinds whose result for an integer is an integer.
+/// Whether `kind` maps integers to integers.
 static bool takesIntegers(UnaryKind kind) {
   switch (kind) {
   case UnaryKind::neg:
@@ -240,7 +239,7 @@ Val Emitter::binary(BinaryKind kind, Operand left, Operand right) {
   auto [a, b] = valuesOf(std::move(left), std::move(right));
   if (!a || !b || !sameElement(a, b))
     return {};
-  // Logical kinds combine integers bit by bit.
+  // Logical kinds are bitwise on integers.
   bool isFloat = a.isFloat(), isBitwise = isLogical(kind) && !isFloat;
   if (!isBitwise && !accepts(a, true, isLogical(kind)))
     return {};
@@ -261,7 +260,7 @@ Val Emitter::round(Val x) {
   Val low = floor(x);
   Val rest = sub(x, low);
   Val odd = rem(abs(low), 2);
-  // Round up above a half, and at a half if the floor is odd.
+  // Round up above 0.5, and at 0.5 if the floor is odd.
   Val even = select(eq(rest, 0.5), odd, 0);
   Val up = select(gt(rest, 0.5), 1, even);
   return add(low, up);
@@ -375,7 +374,7 @@ Val Emitter::slice(Val x, llvm::ArrayRef<int64_t> offsets,
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (steps[d] > 0 || sizes[d] <= 1)
       continue;
-    // Reverse along d, then slice the rest unchanged.
+    // Take the positions along d, then slice the other dimensions.
     Shape positions;
     for (int64_t n = 0; n < sizes[d]; ++n)
       positions.push_back(offsets[d] + n * steps[d]);

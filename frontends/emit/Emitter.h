@@ -1,9 +1,9 @@
 //===- Emitter.h - Builds or folds dpc ops ----------------------*- C++ -*-===//
 //
-// Operators are written once, over values that may be known at import time. The
-// Emitter evaluates what is known and creates dpc ops for the rest. A null
-// value represents a failure that was already noted. Every method passes a null
-// value through, so operators need no checks between steps.
+// The Emitter evaluates an op at import time if its operands are known, and
+// creates a dpc op otherwise, so each converter is written only once. A null
+// value means that a failure was noted. Every method returns null if an operand
+// is null, so converters need no checks between steps.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_EMITTER_H
@@ -21,8 +21,8 @@
 
 namespace dpc::frontend {
 
-/// A value of the model: known at import time, computed by the module, or a
-/// sequence of such values (onnx/ops/Shapes.cpp).
+/// A value of the model: a constant, an SSA value of the module, or a sequence
+/// of values (onnx/ops/Shapes.cpp).
 struct Val {
   std::shared_ptr<const ConstTensor> constant;
   mlir::Value value;
@@ -42,8 +42,8 @@ struct Val {
   bool isFloat() const { return mlir::isa<mlir::FloatType>(element()); }
 };
 
-/// An operand of an elementwise op: a value, or a number of the other operand's
-/// element type.
+/// An operand of an elementwise op: a value, or a number that is converted to
+/// the element type of the other operand.
 struct Operand {
   Operand(Val value) : value(std::move(value)) {}
   template <typename Number>
@@ -54,21 +54,20 @@ struct Operand {
   std::optional<double> number;
 };
 
-/// Whether `v` is a constant in uniform layout that is 0 everywhere.
+/// Whether `v` is known to be 0 everywhere.
 bool isZero(const Val &v);
 
 inline std::string describe(const Val &v) { return describe(v.type()); }
 /// {first, .., end - 1}.
 Shape iotaDims(int64_t end, int64_t first = 0);
-/// The concatenation of shapes.
 Shape joinShapes(std::initializer_list<llvm::ArrayRef<int64_t>> parts);
-/// `shape` with the dimensions from `axis` on merged into one.
+/// Returns `shape` with dimensions `axis` and later merged into one.
 Shape mergedFrom(llvm::ArrayRef<int64_t> shape, int64_t axis);
-/// {1, .., `size`, .., 1} with `size` in dimension `dim`.
+/// Returns a shape that is `size` in dimension `dim` and 1 elsewhere.
 Shape unitShape(int64_t rank, int64_t dim, int64_t size);
-/// The permutation from [N, C, d..] to [N, d.., C].
+/// Returns the permutation from [N, C, d..] to [N, d.., C].
 Shape channelsLast(int64_t rank);
-/// The role of the argument that `value` is; "" for other values.
+/// Returns the role of an argument; "" for other values.
 llvm::StringRef roleOf(mlir::Value value);
 
 class Emitter {
@@ -77,12 +76,12 @@ public:
       : builder(builder), loc(builder.getUnknownLoc()) {}
 
   mlir::OpBuilder builder;
-  mlir::Location loc; ///< the node being converted
+  mlir::Location loc; ///< location of the node that is being converted
 
-  /// Notes why the current node cannot be converted and returns the null value.
-  /// Later failures do not replace the first one.
+  /// Notes why the current node cannot be converted, and returns the null
+  /// value. Keeps the first failure if several are noted.
   Val fail(const llvm::Twine &why);
-  /// The message is that of llvm::formatv; see `formatted` in Options.h.
+  /// Formats the message with `formatted` (Options.h).
   template <typename... Args>
   Val fail(const char *format, const Args &...args) {
     return fail(llvm::Twine(formatted(format, args...)));
@@ -90,39 +89,36 @@ public:
   bool failed() const { return !error.empty(); }
   std::string error;
 
-  /// The value of each buffer (an argument) after a training step.
+  /// The next value of each buffer that the model updates.
   llvm::MapVector<mlir::BlockArgument, mlir::Value> updates;
 
-  /// State of dropout (Dropout.h): the seed, and the key of the last dropout,
-  /// which is null before the first one.
+  /// The seed of dropout (Dropout.h) and the key of the last dropout, which is
+  /// null before the first dropout.
   int64_t dropoutSeed = 0;
   mlir::Value dropoutKey;
 
-  /// Converts `v` to an SSA value. Constants become `dpc.constant`; triangular
-  /// ones become iota, compare and select.
+  /// Converts `v` to an SSA value: a constant becomes `dpc.constant`; a
+  /// triangular constant becomes iota, compare and select.
   mlir::Value materialize(Val v);
 
-  /// A rank-0 constant.
   Val scalar(double value, mlir::Type element);
-  /// A constant with one value in every element.
   Val splat(double value, mlir::Type element, llvm::ArrayRef<int64_t> shape);
-  /// The index of every position along `dim`, as i64.
+  /// Returns the index along `dim` at every position, as i64.
   Val iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
 
   mlir::Type i64() { return builder.getI64Type(); }
   mlir::Type f32() { return builder.getF32Type(); }
   mlir::Type f64() { return builder.getF64Type(); }
   mlir::Type boolean() { return builder.getI1Type(); }
-  /// The type of statistics and losses of `x`: f64 for f64, otherwise f32.
+  /// Returns the type of statistics and losses: f64 if `x` is f64, else f32.
   mlir::Type statisticsType(const Val &x);
 
-  /// Creates an op and returns its first result.
   template <typename Op, typename... Args> Val make(Args &&...args) {
     return Val(
         Op::create(builder, loc, std::forward<Args>(args)...)->getResult(0));
   }
 
-  // Elementwise ops; operands are broadcast as in numpy.
+  // Elementwise ops broadcast their operands as numpy does.
   Val unary(UnaryKind kind, Val x);
   Val binary(BinaryKind kind, Operand left, Operand right);
   Val compare(CompareKind kind, Operand left, Operand right);
@@ -168,85 +164,77 @@ public:
   Val le(Operand a, Operand b) { return compare(CompareKind::le, a, b); }
   Val gt(Operand a, Operand b) { return compare(CompareKind::gt, a, b); }
   Val ge(Operand a, Operand b) { return compare(CompareKind::ge, a, b); }
-  /// min(max(x, low), high).
   Val clamp(Val x, Operand low, Operand high) {
     return minimum(maximum(x, low), high);
   }
   /// Whether 0 <= x < `end`.
   Val inRange(Val x, Operand end) { return logicalAnd(ge(x, 0), lt(x, end)); }
 
-  /// The nearest whole number of each float; halves round to even.
+  /// Rounds to the nearest integer, and to the even one on ties.
   Val round(Val x);
 
-  // Movement.
   Val reshape(Val x, llvm::ArrayRef<int64_t> shape);
   Val transpose(Val x, llvm::ArrayRef<int64_t> perm);
-  /// Operand dimension i becomes result dimension dims[i].
+  /// Broadcasts `x` to `shape`: dimension i of `x` becomes dimension dims[i].
   Val broadcast(Val x, llvm::ArrayRef<int64_t> shape,
                 llvm::ArrayRef<int64_t> dims);
-  /// Numpy alignment: dimensions are matched from the last one.
+  /// Broadcasts as numpy does: the last dimensions are aligned.
   Val broadcastTo(Val x, llvm::ArrayRef<int64_t> shape);
   Val slice(Val x, llvm::ArrayRef<int64_t> offsets,
             llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> steps);
-  /// The box [begin, begin + size) of one dimension.
   Val sliceDim(Val x, int64_t dim, int64_t begin, int64_t size,
                int64_t step = 1);
   Val concat(llvm::ArrayRef<Val> parts, int64_t dim);
-  /// The given positions of one dimension, in this order; all must be valid.
+  /// Selects `positions` of dimension `dim`; all must be valid.
   Val take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions);
-  /// Exchanges dimensions `a` and `b`; the operation is its own inverse.
   Val swapDims(Val x, int64_t a, int64_t b);
-  /// Exchanges dimension `dim` and the last one.
   Val swapWithLast(Val x, int64_t dim);
-  /// Drops dimension `dim`, whose size is 1.
+  /// Drops dimension `dim`, which must have size 1.
   Val dropDim(Val x, int64_t dim);
-  /// Places `x` at offset `low` in a tensor of `shape` filled with zeros; see
-  /// dpc.pad.
+  /// Places `x` at offset `low` in zeros of `shape`; see dpc.pad.
   Val pad(Val x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> shape,
           llvm::ArrayRef<int64_t> strides);
 
-  /// Drops the reduced dimensions. `dims` must be ascending.
+  /// Reduces over `dims`, which must be ascending, and drops these dimensions.
   Val reduce(ReduceKind kind, Val x, llvm::ArrayRef<int64_t> dims);
-  /// The sum times 1/count.
   Val mean(Val x, llvm::ArrayRef<int64_t> dims);
-  /// Restores as unit dimensions the `dims` that a reduction dropped.
+  /// Restores the `dims` that a reduction dropped, with size 1.
   Val keepDims(Val reduced, Val original, llvm::ArrayRef<int64_t> dims);
 
-  /// dpc.matmul; the shapes must satisfy its constraints.
+  /// Emits dpc.matmul; the shapes must fit.
   Val matmul(Val a, Val b, bool ta = false, bool tb = false);
   /// Softmax along the last dimension.
   Val softmax(Val x);
-  /// The k greatest (`largest`) or smallest elements along the last dimension,
+  /// Returns the `k` greatest or smallest elements along the last dimension,
   /// best first, and their positions.
   std::pair<Val, Val> topk(Val x, int64_t k, bool largest);
-  /// `topk` along dimension `dim`.
   std::pair<Val, Val> topk(Val x, int64_t dim, int64_t k, bool largest);
-  /// Running sums along the last dimension.
+  /// Computes running sums along the last dimension.
   Val cumsum(Val x, bool exclusive, bool reverse);
-  /// x - max - log(sum(exp(x - max))) along the last dimension.
+  /// Computes x - max - log(sum(exp(x - max))) along the last dimension.
   Val logSoftmax(Val x);
-  /// log(sum(exp(x))) over `dims`, which are dropped.
+  /// Computes log(sum(exp(x))) over `dims` and drops them.
   Val logSumExp(Val x, llvm::ArrayRef<int64_t> dims);
-  /// The loss of each row of `scores` given its class. Computes in f64 for f64
-  /// and in f32 otherwise. The loss is 0 where the label is `ignore`.
+  /// Returns the cross entropy of each row of `scores` with its label, or 0 if
+  /// the label is `ignore`. The type is f64 for f64 scores, otherwise f32.
   Val crossEntropy(Val scores, Val labels, int64_t ignore);
-  /// The rows of `table` [n, columns] at `ids`.
+  /// Looks up rows `ids` of `table` [rows, columns].
   Val embedding(Val table, Val ids);
 
-  /// The shape of a numpy broadcast; notes a failure if there is none.
+  /// Returns the shape to which `a` and `b` broadcast, or notes a failure.
   std::optional<Shape> broadcastShape(llvm::ArrayRef<int64_t> a,
                                       llvm::ArrayRef<int64_t> b);
 
 private:
-  /// Emits `v` in `shape`; uniform constants are created in that shape.
+  /// Emits `v` broadcast to `shape`; creates uniform constants in `shape`.
   mlir::Value expanded(Val v, llvm::ArrayRef<int64_t> shape);
   mlir::Value emitConstant(const ConstTensor &tensor);
   mlir::Value emitTriangle(const ConstTensor &tensor);
   bool sameElement(Val a, Val b);
-  /// The values of two operands, of which at most one is a number.
+  /// Converts a number to the element type of the other operand.
   std::pair<Val, Val> valuesOf(Operand a, Operand b);
-  /// Whether x holds booleans if `booleans` is set; else whether it holds
-  /// floats or, if `integers` is set, numbers. Notes a failure if not.
+  /// Whether `x` holds booleans if `booleans` is set, otherwise whether it
+  /// holds floats (or integers if `integers` is set). Notes a failure if not.
   bool accepts(Val x, bool integers, bool booleans);
 
   llvm::DenseMap<const ConstTensor *,

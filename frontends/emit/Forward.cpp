@@ -26,7 +26,7 @@ llvm::StringRef dtypeName(Type element) {
     if (type.getWidth() >= 8)
       return names[llvm::Log2_32(type.getWidth()) - 3][type.isUnsigned()];
   }
-  // Weights of narrower types are constants of the module.
+  // Weights of narrower types are constants, which have no source.
   llvm_unreachable("no element type of weights");
 }
 
@@ -64,8 +64,8 @@ static DictionaryAttr attrsOf(const BoundInput &input, MLIRContext *c) {
 }
 
 void Forward::makeModule(llvm::ArrayRef<std::string> constants) {
-  // The location is a position and not a name, so that the folder's name does
-  // not appear in the names that the compiler derives from locations.
+  // With a position instead of a name as its location, the path of the model
+  // stays out of names that the compiler derives from locations.
   Location loc = FileLineColLoc::get(context, file, 0, 0);
   module = ModuleOp::create(loc);
   (*module)->setAttr(attr::kModel,
@@ -93,7 +93,7 @@ llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
     }
   llvm::StringMap<Val> values;
   for (const BoundInput &input : inputs) {
-    // An input without elements is known.
+    // An input without elements has a known value.
     if (input.type.getNumElements() == 0) {
       values[input.name] = Val(ConstTensor::dense(input.type.getElementType(),
                                                   input.type.getShape(), {}));
@@ -123,8 +123,7 @@ llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
   return values;
 }
 
-/// Appends the next values of buffers that the model updates, such as running
-/// statistics.
+/// Appends the next values of updated buffers, such as running statistics.
 void Forward::addUpdates(llvm::SmallVectorImpl<Value> &results,
                          llvm::SmallVectorImpl<DictionaryAttr> &attrs) {
   Builder b(context);
@@ -177,8 +176,7 @@ FailureOr<OwningOpRef<ModuleOp>>
 verified(llvm::Expected<OwningOpRef<ModuleOp>> module, llvm::StringRef file,
          MLIRContext &context) {
   if (!module) {
-    // Names in a damaged file can contain any bytes; the message must stay one
-    // line.
+    // A damaged file can contain any byte, but the message must stay one line.
     std::string message = llvm::toString(module.takeError());
     for (char &c : message)
       if (static_cast<unsigned char>(c) < ' ')

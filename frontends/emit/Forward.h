@@ -1,8 +1,7 @@
 //===- Forward.h - Construction of the function @forward --------*- C++ -*-===//
 //
-// Forward creates what every frontend must provide to the rest of the compiler:
-// the module, its function, the names, roles and sources of its arguments, the
-// names of its results and the loss among them.
+// Every frontend uses Forward to create the module and its function: names,
+// roles and sources of arguments, names of results, and the loss.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_FORWARD_H
@@ -17,27 +16,25 @@
 
 namespace dpc::frontend {
 
-/// Location of a weight's row-major little-endian bytes.
+/// The position of a weight's data, which is row-major and little-endian.
 struct DataLocation {
   std::string file;
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-/// The spelling of an element type in `dpc.source`: "f32", "i64", "bool", ...
+/// Returns the element type's name in `dpc.source`: "f32", "bool", ...
 llvm::StringRef dtypeName(mlir::Type element);
-/// Bytes of one element in a file; a boolean takes one byte.
+/// Returns the bytes per element in a file; a boolean takes one byte.
 int64_t elementBytes(mlir::Type element);
 
-/// A weight that is an argument of @forward.
 struct WeightArgument {
   std::string name;
   mlir::RankedTensorType type;
-  bool isParameter = false;         ///< trained; otherwise a buffer
+  bool isParameter = false;         ///< true: trained; false: buffer
   std::optional<DataLocation> data; ///< nullopt: abstract
 };
 
-/// A result of the model.
 struct NamedResult {
   std::string name;
   Val value;
@@ -45,19 +42,19 @@ struct NamedResult {
 
 class Forward {
 public:
-  /// `file` is the model's path; messages and `dpc.model` name it.
+  /// `file` is the path of the model, which messages and `dpc.model` show.
   Forward(llvm::StringRef file, mlir::MLIRContext *context)
       : emit(mlir::OpBuilder(context)), file(file), context(context) {}
 
-  /// Begins the function. Its arguments are the parameters, the buffers and the
-  /// inputs, in this order. The result maps each name to its value. `constants`
-  /// are the float weights that are not arguments.
+  /// Starts the function, with parameters, buffers and inputs as arguments in
+  /// this order, and returns the arguments by name. `constants` names the float
+  /// weights that are not arguments.
   llvm::StringMap<Val> begin(llvm::ArrayRef<WeightArgument> weights,
                              llvm::ArrayRef<BoundInput> inputs,
                              llvm::ArrayRef<std::string> constants);
 
-  /// Finishes the function. It returns `results` and the new values of the
-  /// buffers in `emit.updates`. The first scalar float result is the loss.
+  /// Ends the function, which returns `results` and then the new buffer values
+  /// in `emit.updates`. The first scalar float result is the loss.
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
   finish(llvm::ArrayRef<NamedResult> results);
 
@@ -74,7 +71,7 @@ private:
   mlir::func::FuncOp function;
 };
 
-/// Verifies `module` and returns it; reports an error as one diagnostic.
+/// Verifies and returns `module`. Reports any error as one diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 verified(llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> module,
          llvm::StringRef file, mlir::MLIRContext &context);

@@ -9,14 +9,14 @@
 
 namespace dpc::frontend {
 
-/// Converts one node. `Context` is a frontend's view of a node. It has:
+/// Converts one node. `Context`, the frontend's view of a node, must have:
 ///   emit               the Emitter;
-///   required<First>(i) operand i; notes a failure and returns null if missing;
+///   required<First>(i) returns operand i, or notes a failure and returns null;
 ///   out(i, value)      sets result i.
 ///
-/// A handler is made from a function (First &, Val...), where First is Context
-/// or Emitter. The function is called only if the node has an operand for each
-/// Val. It returns the first result, or null if it failed or set all results.
+/// A handler wraps a function (First &, Val...), where First is Context or
+/// Emitter. It calls the function only if the node has an operand for each Val.
+/// The function returns the first result, or null if it failed or set results.
 template <typename Context> class Handler {
 public:
   Handler() = default;

@@ -21,15 +21,15 @@ Val oneHotMask(Emitter &e, Val indices, int64_t depth) {
   return e.eq(e.iota(shape, indices.rank()), wanted);
 }
 
-/// Broadcasts `x` to [b.., k, rows, columns], where `places` selects rows, and
-/// sums the selected elements over `dim`. `dims` maps the dimensions of `x` to
-/// those of the result.
+/// Broadcasts `x` to [b.., k, rows, columns] by the dimension map `dims`. For
+/// each of the k indices, sets all rows except row `places` [b.., k] to zero.
+/// Then sums over `dim`.
 static Val sumWhereHit(Emitter &e, Val x, llvm::ArrayRef<int64_t> dims,
                        Val places, int64_t rows, int64_t dim) {
   Val hit = oneHotMask(e, places, rows);
   if (!x || !hit)
     return {};
-  // dpc has no sums of booleans.
+  // dpc cannot sum booleans.
   Type element = x.element();
   if (element.isInteger(1))
     x = e.convert(x, e.f32());
@@ -59,8 +59,8 @@ Val addRows(Emitter &e, Val updates, Val places, int64_t rows) {
 }
 
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
-  // Token ids are never negative, and a plain lookup is recognized as an
-  // embedding.
+  // Token ids are not negative, and the passes recognize an embedding only if
+  // nothing wraps the indices.
   llvm::StringRef role = roleOf(x.value);
   bool isWeight = role == role::kParameter || role == role::kBuffer;
   if (indices.constant || !isWeight)
@@ -74,8 +74,7 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
   if (!rows)
     return {};
   rows = e.reshape(rows, joinShapes({indices.shape(), rest}));
-  // The dimensions are [indices.., rest..]. Move the dimensions of the indices
-  // after the first `axis` dimensions of `rest`.
+  // Move the dimensions of the indices to where dimension `axis` of `x` was.
   int64_t k = indices.rank();
   return e.transpose(rows, joinShapes({iotaDims(k + axis, k), iotaDims(k),
                                        iotaDims(k + x.rank() - 1, k + axis)}));
@@ -83,15 +82,15 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
 
 namespace {
 
-/// Data and indices of the same rank.
+/// Data and indices of the same rank, with dimension `axis` moved to the end.
 struct AlongAxis {
   int64_t axis;
-  Val data;    ///< sliced to the indices' sizes except along `axis`; axis last
-  Val indices; ///< i64, not negative; axis last
-  Val hit;     ///< [.., indices, positions]: the index is the position
+  Val data;    ///< sliced to the sizes of `indices`, except along `axis`
+  Val indices; ///< i64, not negative
+  Val hit;     ///< [.., indices, positions]: index == position
 
-  /// Broadcasts `x` [.., indices] or, if `positions`, [.., positions] to the
-  /// shape of `hit`.
+  /// Broadcasts `x` to the shape of `hit`. `x` is [.., positions] if
+  /// `positions` is set, otherwise [.., indices].
   Val spread(Emitter &e, Val x, bool positions) const {
     Shape dims = iotaDims(hit.rank() - 1);
     if (positions)
@@ -113,7 +112,8 @@ std::optional<AlongAxis> alongAxis(Emitter &e, Val data, Val indices,
   box[result.axis] = data.dim(result.axis);
   for (int64_t d = 0; d < data.rank(); ++d)
     if (box[d] > data.dim(d)) {
-      e.fail("indices {0} reach beyond {1}", indices, data);
+      e.fail("indices {0} are larger than {1} outside the indexed dimension",
+             indices, data);
       return std::nullopt;
     }
   result.data = e.swapWithLast(
@@ -128,7 +128,6 @@ std::optional<AlongAxis> alongAxis(Emitter &e, Val data, Val indices,
   return result;
 }
 
-/// `along.data` with the updates written; null for an unknown reduction.
 Val scattered(Emitter &e, const AlongAxis &along, Val updates,
               llvm::StringRef reduction) {
   Val wide = along.spread(e, updates, /*positions=*/false);
@@ -140,8 +139,8 @@ Val scattered(Emitter &e, const AlongAxis &along, Val updates,
   Val placed = e.reduce(how->reduce, chosen, {indexDim});
   if (reduction != "none")
     return e.binary(how->join, along.data, placed);
-  // The indices of one row are distinct, so each sum has at most one nonzero
-  // term.
+  // Without a reduction, the indices of a row are distinct, so at most one term
+  // of each sum is nonzero.
   if (isZero(along.data))
     return placed;
   Val count =
@@ -163,8 +162,8 @@ std::optional<Combination> combinationOf(Emitter &e, llvm::StringRef reduction,
   if (reduction == "min" && updates.isFloat())
     return Combination{ReduceKind::min, BinaryKind::minimum, inf};
   e.fail(
-      "reduction '{0}' of {1} is not supported: none, add, mul, and max, min "
-      "of floats",
+      "reduction '{0}' of {1} is not supported; accepted: none, add, mul, and "
+      "for floats max and min",
       reduction, updates);
   return std::nullopt;
 }
@@ -188,7 +187,7 @@ Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
     return e.fail("updates {0} do not match indices {1}", updates, indices);
   Val result = e.swapWithLast(
       scattered(e, *along, e.swapWithLast(updates, axis), reduction), axis);
-  // Elements outside the box of the indices stay unchanged.
+  // Slices of the data beyond the sizes of the indices are unchanged.
   for (int64_t d = 0; result && d < data.rank(); ++d) {
     if (result.dim(d) == data.dim(d))
       continue;

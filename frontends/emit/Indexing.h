@@ -1,10 +1,9 @@
 //===- Indexing.h - Gather and scatter by runtime indices -------*- C++ -*-===//
 //
-// Rows of a table are looked up with `dpc.embedding`. Single elements are
-// gathered and scattered by comparing every index with every position. The
-// array [.., indices, positions] is never stored: its sums are one kernel, and
-// all dimensions may be sharded. The cost is one comparison per pair, which
-// suits the short rows that expert routing produces.
+// `dpc.embedding` looks up rows of a table. Single elements are gathered and
+// scattered by comparing every index with every position, which suits the short
+// rows of expert routing. One kernel computes and sums all comparisons, so they
+// are never stored, and all dimensions can be sharded.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_INDEXING_H
@@ -17,47 +16,47 @@ namespace dpc::frontend {
 /// Adds `size` to negative indices, which count from the end of a dimension.
 Val wrapped(Emitter &e, Val indices, int64_t size);
 
-/// Whether each position of a new last dimension of size `depth` equals the
-/// index.
+/// Returns booleans [indices.., depth]: whether the position in the last
+/// dimension equals the index.
 Val oneHotMask(Emitter &e, Val indices, int64_t depth);
 
-/// Rows [b.., k, columns] of tables [b.., rows, columns] at indices [b.., k].
-/// Every element of the result is an element of the table or 0: an infinity in
-/// another row has no effect.
+/// Picks the rows [b.., k, columns] of `tables` [b.., rows, columns] that
+/// `places` [b.., k] selects; 0 for an invalid index. Unselected rows have no
+/// effect, even if they hold infinities.
 Val pickRows(Emitter &e, Val tables, Val places);
 
-/// Adds rows [b.., k, columns] to the rows at indices [b.., k] of a zero tensor
-/// [b.., rows, columns].
+/// Returns a tensor [b.., rows, columns] with `updates` [b.., k, columns] added
+/// to its rows `places` [b.., k], and zeros elsewhere.
 Val addRows(Emitter &e, Val updates, Val places, int64_t rows);
 
-/// Replaces dimension `axis` of `x` by the dimensions of `indices`, which index
-/// that dimension. Negative indices are not supported when `x` is a weight.
+/// Looks up `indices` along dimension `axis` of `x`. The dimensions of
+/// `indices` replace `axis`. If `x` is a weight, no index may be negative.
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis);
 
-/// Element [.., i, ..] is data[.., indices[.., i, ..], ..] (GatherElements in
-/// ONNX, gather in ATen).
+/// ONNX's GatherElements and ATen's gather: element [.., i, ..] of the result
+/// is data[.., indices[.., i, ..], ..].
 Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis);
 
-/// How updates combine with existing elements.
+/// How updates combine with each other and with existing elements.
 struct Combination {
   ReduceKind reduce;
   BinaryKind join;
   double neutral;
 };
 
-/// The combination for a reduction: "none", "add" and "mul", and for floats
-/// also "max" and "min". Notes a failure for other reductions.
+/// Returns the combination for `reduction`: "none", "add" or "mul", or for
+/// floats also "max" or "min". Notes a failure for any other text.
 std::optional<Combination> combinationOf(Emitter &e, llvm::StringRef reduction,
                                          Val updates);
 
-/// `data` with `updates` written at `indices`, which have the same shape. The
-/// reduction is none (the indices of a row are distinct), add, mul, max or min.
+/// Writes `updates` to `data` at `indices` (of equal shape). `reduction` is as
+/// in combinationOf; for "none", the indices of a row must be distinct.
 Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
                  llvm::StringRef reduction);
 
-/// The position of the greatest or least element along `axis`, which is kept
-/// with size 1. Ties resolve to the first position, or to the last if `last`.
-/// NaN wins over every number.
+/// Returns the position of the greatest or smallest element along `axis`, which
+/// gets size 1. Ties resolve to the first position, or the last if `last` is
+/// set. NaN wins over every number.
 Val argReduce(Emitter &e, ReduceKind kind, Val x, int64_t axis, bool last);
 
 } // namespace dpc::frontend

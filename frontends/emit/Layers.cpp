@@ -99,7 +99,7 @@ Val pickedLoss(Emitter &e, Val rows, Val labels) {
 Val classWeights(Emitter &e, Val weights, Val labels, Val counts) {
   if (!weights)
     return {};
-  // An ignored label may not be a valid class, so class 0 is looked up instead.
+  // An ignored label can be an invalid class, so it is replaced by class 0.
   Val safe = e.select(counts, labels, 0);
   Val table = e.reshape(weights, {numElements(weights.shape()), 1});
   Val picked = e.reshape(e.embedding(table, safe), labels.shape());

@@ -22,7 +22,6 @@ std::string describe(mlir::RankedTensorType type) {
   return text;
 }
 
-/// "; names are like 'a', 'b'", or "".
 static std::string listed(llvm::ArrayRef<std::string> examples) {
   std::string text;
   for (const std::string &name : examples.take_front(4))

@@ -15,18 +15,16 @@
 
 namespace dpc {
 
-/// Import options that the user sets.
 struct ImportOptions {
-  /// Sizes of symbolic dimensions by symbol (`--bind=seq=1024`), and values of
-  /// inputs of one whole number by name.
+  /// The size of each symbolic dimension by symbol (`--bind=seq=1024`), and the
+  /// value of each one-element integer input by name.
   std::map<std::string, int64_t> bind;
-  /// Samples per step over all ranks; 0 means not given. It sets the batch
-  /// symbol, which is the symbol of dimension 0 of the first input that has one
-  /// there.
+  /// Samples per step over all ranks, or 0 if unknown. Sets the batch symbol,
+  /// which is dimension 0 of the first input whose dimension 0 is symbolic.
   int64_t globalBatch = 0;
-  /// Names or globs of float weights that stay untrained.
+  /// Names or globs of float weights that are not trained.
   std::vector<std::string> frozen;
-  /// Names or globs of float weights that are trained although they look like
+  /// Names or globs of float weights that are trained even if they look like
   /// tables, masks or scalar constants. Takes precedence over `frozen`.
   std::vector<std::string> trainable;
   /// Whether the caller appends a loss to the imported model (`--loss`).
@@ -37,12 +35,12 @@ struct ImportOptions {
 
 namespace frontend {
 
-/// Types and shapes as messages show them: "[8, 32] f32", "[8, 32]".
+/// Formats types and shapes for messages: "[8, 32] f32", "[8, 32]".
 std::string describe(mlir::RankedTensorType type);
 std::string describe(llvm::ArrayRef<int64_t> shape);
 
-/// llvm::formatv, in which types, shapes and values appear as `describe` shows
-/// them. A format without arguments is a plain text.
+/// Like llvm::formatv, but formats types, shapes and values with `describe`.
+/// Without arguments, returns `format` unchanged.
 template <typename... Args>
 std::string formatted(const char *format, const Args &...args) {
   auto shown = []<typename T>(const T &arg) -> decltype(auto) {
@@ -57,19 +55,19 @@ std::string formatted(const char *format, const Args &...args) {
     return llvm::formatv(format, shown(args)...).str();
 }
 
-/// Creates an error whose message is one line.
+/// Creates an error with a one-line message.
 llvm::Error makeError(const llvm::Twine &message);
 template <typename... Args>
 llvm::Error makeError(const char *format, const Args &...args) {
   return makeError(llvm::Twine(formatted(format, args...)));
 }
 
-/// The set of weights that a list of names and globs selects.
+/// Selects weights by a list of names and globs.
 class NameFilter {
 public:
-  /// `names` are the weights of `file`; messages call one of them `what`
-  /// ("initializer"). Fails on invalid globs and on patterns that match no
-  /// name; the message then shows some of `examples`.
+  /// `names` are the weights of `file`, and messages call a weight `what` (for
+  /// example "initializer"). Fails if a glob is invalid or a pattern matches no
+  /// name; the message then lists some of `examples`.
   static llvm::Expected<NameFilter>
   create(llvm::StringRef option, const std::vector<std::string> &patterns,
          llvm::StringRef file, llvm::StringRef what,

@@ -9,7 +9,6 @@ namespace dpc::frontend {
 
 namespace {
 
-/// The input coordinate of output position `i`.
 double sourceOf(const ResampledAxis &axis, const ResampleMode &mode,
                 int64_t i) {
   auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
@@ -43,7 +42,7 @@ int64_t nearestOf(double x, llvm::StringRef mode) {
                                                           : std::ceil(x - 0.5));
 }
 
-/// The interpolation kernel at distance `x`. Cubic interpolation is Keys'
+/// Returns the weight of an input at distance `x`: linear, or Keys' cubic
 /// convolution with parameter `a`.
 double kernelAt(double x, bool cubic, double a) {
   x = std::abs(x);
@@ -54,7 +53,7 @@ double kernelAt(double x, bool cubic, double a) {
   return x < 2 ? a * (((x - 5) * x + 8) * x - 4) : 0;
 }
 
-/// Column `i` of the matrix: the weight of each input for output position `i`.
+/// The weight of each input position for output position `i`.
 std::vector<double> weightsOf(const ResampledAxis &axis,
                               const ResampleMode &mode, int64_t i) {
   std::vector<double> weights(axis.in, 0);
@@ -79,7 +78,6 @@ std::vector<double> weightsOf(const ResampledAxis &axis,
   return weights;
 }
 
-/// Multiplies `x` by the matrix of `axis`.
 Val interpolated(Emitter &e, Val x, const ResampledAxis &axis,
                  const ResampleMode &mode) {
   std::vector<Scalar> values(axis.in * axis.out);
@@ -104,7 +102,7 @@ Val picked(Emitter &e, Val x, const ResampledAxis &axis,
   return e.take(x, axis.dim, positions);
 }
 
-/// Writes `mode.outside` where a region extends beyond the input.
+/// Replaces elements whose coordinate is outside the input by `mode.outside`.
 Val filledOutside(Emitter &e, Val x, const ResampledAxis &axis,
                   const ResampleMode &mode) {
   std::vector<Scalar> inside(axis.out);

@@ -1,9 +1,9 @@
 //===- Resample.h - Resampling of dimensions --------------------*- C++ -*-===//
 //
-// Sizes and scales are known at import time. Dimensions are resampled one after
-// the other, each by a matmul with a constant matrix [in, out]; nearest mode
-// selects positions instead. Matmuls already have gradients, sharding rules and
-// kernels.
+// Resamples dimensions one after the other. Sizes and scales are known at
+// import time, so each dimension is one matmul with a constant matrix [in,
+// out], or a selection of positions in mode "nearest". Matmuls already have
+// gradients, sharding rules and kernels.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_RESAMPLE_H
@@ -13,25 +13,23 @@
 
 namespace dpc::frontend {
 
-/// The resampling of one dimension.
 struct ResampledAxis {
   int64_t dim;
   int64_t in, out;
   double scale;
-  double begin = 0, end = 1; ///< the region (tf_crop_and_resize)
+  double begin = 0, end = 1; ///< region of tf_crop_and_resize
 };
 
-/// The attributes of ONNX's Resize.
+/// Attributes of ONNX's Resize.
 struct ResampleMode {
   llvm::StringRef kind;        ///< nearest, linear, cubic
-  llvm::StringRef coordinates; ///< coordinate_transformation_mode of ONNX
-  llvm::StringRef nearest;     ///< nearest_mode of ONNX
+  llvm::StringRef coordinates; ///< coordinate_transformation_mode
+  llvm::StringRef nearest;     ///< nearest_mode
   double cubicA;
   double outside;
   bool excludeOutside, antialias;
 };
 
-/// Resamples `x` along each of `axes`.
 Val resampled(Emitter &e, Val x, llvm::ArrayRef<ResampledAxis> axes,
               const ResampleMode &mode);
 

@@ -5,19 +5,18 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// If more slices than this are needed, the positions are looked up instead.
+/// A selection that needs more slices becomes an embedding lookup.
 static constexpr size_t kMaxSlices = 64;
 
 namespace {
 
-/// Positions begin, begin + step, .. that one slice covers.
 struct Run {
   int64_t begin, count, step;
 };
 
 } // namespace
 
-/// Splits a list into runs greedily: each run is as long as possible.
+/// Splits positions into slices; each takes as many positions as possible.
 static llvm::SmallVector<Run> runsOf(llvm::ArrayRef<int64_t> positions) {
   llvm::SmallVector<Run> runs;
   for (size_t n = 0; n < positions.size();) {
@@ -74,7 +73,7 @@ Val Emitter::take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions) {
       slices.push_back(sliceDim(x, dim, run.begin, run.count, run.step));
     return concat(slices, dim);
   }
-  // Move `dim` to the front, so that [positions, rest] are rows of a table.
+  // Move `dim` to the front, so that the positions are rows of a table.
   Val front = swapDims(x, 0, dim);
   int64_t size = x.dim(dim);
   Shape shape(front.shape());

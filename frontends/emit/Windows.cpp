@@ -8,7 +8,7 @@ namespace dpc::frontend {
 bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
                  llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
                  llvm::ArrayRef<int64_t> interior) {
-  // Products of two numbers up to this limit do not overflow.
+  // The product of two numbers up to kMax does not overflow.
   constexpr int64_t kMax = int64_t(1) << 31;
   int64_t elements = 1;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -54,7 +54,6 @@ Val windowSums(Emitter &e, Val x, const Windows &windows) {
   return makeConv(e, x, e.splat(1, x.element(), filter), windows);
 }
 
-/// `windowShares` along one dimension.
 static Val sharesAlong(Type element, const Window &window, int64_t before,
                        int64_t behind, Shape shape, size_t dim) {
   std::vector<Scalar> values;

@@ -8,19 +8,17 @@
 
 namespace dpc::frontend {
 
-/// Whether a tensor of `shape` is not empty and has a size that fits an int64_t
-/// after padding by `low` and `high` per dimension and by `interior` between
-/// its elements. Notes a failure otherwise.
+/// Whether a tensor of `shape` has at most 2^39 elements after padding by `low`
+/// and `high` per dimension and by `interior` between adjacent elements. Notes
+/// a failure otherwise.
 bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
                  llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
                  llvm::ArrayRef<int64_t> interior = {});
 
-/// The windows of a node over the spatial dimensions of its input.
+/// The windows of a convolution or pooling, per spatial dimension.
 struct Windows {
   llvm::SmallVector<Window, 3> dims;
 
-  /// One field of every window, as the dpc ops take it. In pads, the leading
-  /// pads come first.
   Shape list(int64_t Window::*field) const {
     Shape values;
     for (const Window &window : dims)
@@ -32,7 +30,7 @@ struct Windows {
     values.append(list(&Window::behind));
     return values;
   }
-  /// The batch, the channels and then the number of windows per dimension.
+  /// Returns {batch, channels, windows per spatial dimension..}.
   Shape resultShape(int64_t batch, int64_t channels) const {
     Shape shape = {batch, channels};
     shape.append(list(&Window::out));
@@ -40,33 +38,32 @@ struct Windows {
   }
 };
 
-/// Rounds the number of windows up: adds a window that exceeds the input,
-/// unless this window begins in the trailing padding.
+/// Rounds the number of windows up (ceil_mode): adds a window that exceeds the
+/// input, unless the window begins in the trailing padding.
 void roundUp(Window &window);
 
-/// Emits dpc.conv; the operands must fit.
+/// Emits dpc.conv; the shapes must fit.
 Val makeConv(Emitter &e, Val x, Val w, const Windows &windows);
 
 /// Emits dpc.max_pool of x [N, C, ..].
 MaxPoolOp makeMaxPool(Emitter &e, Val x, const Windows &windows);
 
-/// The gradient [N, channels, in..] of a convolution with the filter `w` with
-/// respect to its input; `dy` is the gradient of its result.
+/// Emits the gradient [N, channels, in..] of a convolution's input. `dy` is the
+/// gradient of the result, and `w` the filter.
 Val makeConvGradInput(Emitter &e, Val dy, Val w, int64_t channels,
                       const Windows &windows);
 
-/// The sum of each window in every channel, computed as a convolution with
-/// ones.
+/// Sums each window in every channel, by a convolution with ones.
 Val windowSums(Emitter &e, Val x, const Windows &windows);
 
-/// For each window, 1 / the number of elements that its average counts, as [1,
-/// 1, out..]. The number includes `before` and `behind` elements of the padding
-/// in each dimension, but no positions that rounding up adds.
+/// Returns 1 / n as [1, 1, out..], where n is the number of elements that a
+/// window averages. It counts `before` and `behind` elements of padding per
+/// dimension, but not positions that rounding up adds.
 Val windowShares(Emitter &e, mlir::Type element, const Windows &windows,
                  llvm::ArrayRef<int64_t> before,
                  llvm::ArrayRef<int64_t> behind);
 
-/// One number per channel as [1, C, 1..], with the rank and elements of `like`.
+/// Reshapes numbers per channel to [1, C, 1..], in the type of `like`.
 Val alongChannels(Emitter &e, Val channels, Val like);
 
 } // namespace dpc::frontend

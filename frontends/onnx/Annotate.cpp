@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The first version of ONNX's IR with device configurations.
+/// The first IR version of ONNX that has device configurations.
 static constexpr int64_t kIrWithDevices = 11;
 static constexpr llvm::StringLiteral kConfiguration = "dpc";
 
@@ -70,7 +70,7 @@ bool Annotator::addSpec(::onnx::NodeDeviceConfigurationProto &configuration,
   return true;
 }
 
-/// Records the partial sum in the metadata, as "sum over tp".
+/// Records a partial sum in the node's metadata, for example "sum over tp".
 void Annotator::notePartial(::onnx::NodeProto &node, const std::string &name,
                             const ShardingSpec &spec) {
   std::string text;

@@ -1,25 +1,21 @@
 //===- Annotate.h - Plan shardings in an ONNX model -------------*- C++ -*-===//
 //
-// Since version 11 of its IR, ONNX can state on which devices the inputs and
-// outputs of a node lie and how they are sharded (ShardingSpecProto). This file
-// writes a copy of the source model that states, for each node, what the plan
-// does there:
+// Writes a copy of the source model with the plan's shardings. Since version 11
+// of its IR, ONNX has a ShardingSpecProto for each input and output of a node.
 //
-// - A value that exists in the plan has the sharding with which it is computed;
-//   the inputs of a node have the sharding with which the node reads them. The
-//   sharding of a value that was fused away follows from the others by the
-//   sharding rules of the ops.
-// - A dimension with several factors has one simple_sharding per factor.
-// - Replicas on several devices are device groups.
-// - Pipeline stages are pipeline_stage and the devices of that stage.
-// - Partial sums have no spec, because specs cannot express them. Instead the
-//   node's metadata dpc.partial.NAME lists the mesh axes of the sum.
-// - Specs state only the number of uneven shards. The model's metadata gives
-//   their size as ceil(n/k), because ONNX does not define it.
+// - The spec of an output is the sharding with which the plan computes it, and
+//   the spec of an input is the sharding with which the node reads it. For a
+//   value that was fused away, the ops' sharding rules determine the sharding.
+// - A dimension that several factors shard has one simple_sharding per factor.
+// - Devices that hold replicas form a device group.
+// - pipeline_stage is the pipeline stage; specs then list only its devices.
+// - Specs cannot express partial sums. The node's metadata dpc.partial.NAME
+//   lists the mesh axes of the sum instead.
+// - Specs state how many shards there are. ONNX does not define the size of
+//   uneven shards, so the model's metadata states it: ceil(n/k).
 //
-// Device i is rank i of the plan. Micro-batches are points in time, which specs
-// cannot express; the model's metadata records the strategy. Values known at
-// compile time have no spec.
+// Device i is rank i of the plan. Values known at import time have no spec.
+// Specs cannot express micro-batches, so the metadata records the strategy.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_ANNOTATE_H
@@ -31,19 +27,18 @@
 
 namespace dpc {
 
-/// Statistics of a written model.
 struct OnnxAnnotation {
   int64_t nodes = 0;     ///< nodes of the graph
-  int64_t annotated = 0; ///< nodes with shardings
-  int64_t partial = 0;   ///< outputs that are partial sums
-  /// Files that hold weights, as the source names them.
+  int64_t annotated = 0; ///< nodes with a sharding spec or a stage
+  int64_t partial = 0;   ///< node outputs that are partial sums
+  /// The files with external weights, as `source` names them.
   std::vector<std::string> externalFiles;
 };
 
-/// Writes the ONNX model `source`, imported with `options`, to `target`
-/// together with shardings. `sharded` is the program at the sharded altitude to
-/// which `source` was lowered. `strategy` is recorded in the metadata. Weights
-/// stay in the file, or in the external files that it refers to.
+/// Copies the ONNX model `source` to `target` and adds shardings. `options` are
+/// those with which `source` was imported, and `sharded` is the program at the
+/// sharded altitude that was compiled from it. The metadata records `strategy`.
+/// Weights stay in the model or in its external files.
 llvm::Expected<OnnxAnnotation> writeAnnotatedOnnx(llvm::StringRef source,
                                                   llvm::StringRef target,
                                                   const ImportOptions &options,

@@ -13,7 +13,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// The maximal depth of calls; ONNX does not allow recursion.
+/// ONNX does not allow recursion, so deeper calls are an error in the file.
 constexpr int kMaxDepth = 64;
 
 std::string functionKey(const std::string &domain, const std::string &name,
@@ -67,7 +67,7 @@ private:
         names[body.output(i)] = call.output(i);
     if (int64_t own = defaultOpset(body.opset_import()))
       opset = own;
-    // An output that is also an input of the body needs a node that copies it.
+    // If an output of the body is also an input, a node must copy it.
     for (int i = 0; i < body.output_size(); ++i)
       for (int j = 0; j < body.input_size(); ++j)
         if (body.output(i) == body.input(j) && i < call.output_size() &&
@@ -91,8 +91,8 @@ private:
     return llvm::Error::success();
   }
 
-  /// Replaces references to the function's attributes by the values in the call
-  /// or by the function's defaults. Removes an attribute that has neither.
+  /// Resolves references to the function's attributes by their value in the
+  /// call or their default. Removes references without a value.
   static void bindAttributes(NodeProto &node, const NodeProto &call,
                              const FunctionProto &body) {
     google::protobuf::RepeatedPtrField<AttributeProto> bound;
@@ -120,7 +120,7 @@ private:
     node.mutable_attribute()->Swap(&bound);
   }
 
-  /// Renames the values of `node` to their names outside the function.
+  /// Renames the values of `node` from their names in the function.
   static void rename(NodeProto &node, llvm::StringMap<std::string> &names,
                      const std::string &prefix) {
     auto outer = [&](std::string *name) {

@@ -12,11 +12,10 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// The range of operator sets that the converters support.
 static constexpr int64_t kMinOpset = 1;
 static constexpr int64_t kMaxOpset = 27;
 
-/// Longer loops would become programs that are too long to compile.
+/// Every iteration is unrolled, so longer loops would take too long to compile.
 static constexpr int64_t kMaxIterations = 1024;
 
 static const OpTable &opTable() {
@@ -37,7 +36,6 @@ static const OpTable &opTable() {
   return table;
 }
 
-/// Operators whose result shape depends on data.
 static bool isDataDependent(llvm::StringRef op) {
   return op == "NonZero" || op == "Unique" || op == "Compress" ||
          op == "NonMaxSuppression";
@@ -66,7 +64,6 @@ public:
 
   llvm::Expected<OwningOpRef<ModuleOp>> run();
 
-  /// The values of the main graph by name.
   const llvm::StringMap<Val> &values() const { return scopes.front(); }
 
 private:
@@ -97,12 +94,12 @@ private:
   Forward forward;
   Emitter &emit;
   std::vector<Scope> scopes = std::vector<Scope>(1);
-  std::vector<std::string> unknown; ///< Unsupported ops, without repeats.
+  std::vector<std::string> unknown; ///< unsupported operators, each once
 };
 
 } // namespace
 
-/// The nodes that the names in `live` depend on, in order.
+/// Returns the nodes that `live` values depend on, in order.
 static std::vector<FlatNode> liveNodes(std::vector<FlatNode> nodes,
                                        llvm::StringSet<> live) {
   std::vector<FlatNode> kept;
@@ -125,13 +122,13 @@ static llvm::StringSet<> outputNames(const ::onnx::GraphProto &graph) {
   return names;
 }
 
-/// Exporters write "?" for each size that they do not know.
+/// Exporters write "?" for an unknown size.
 static bool isNamed(const ::onnx::TensorShapeProto::Dimension &size) {
   return !size.dim_param().empty() && size.dim_param() != "?";
 }
 
-/// The graph's inputs, without initializers that are listed among them. A
-/// dimension without a name is called INPUT.D.
+/// Returns the inputs of the graph that are not initializers. A dimension
+/// without a name gets the name INPUT.D.
 static llvm::Expected<std::vector<DeclaredInput>>
 declaredInputs(const ModelFile &file, MLIRContext *context) {
   const auto &graph = file.model().graph();
@@ -247,8 +244,6 @@ Val Importer::lookup(llvm::StringRef name) const {
   return {};
 }
 
-/// Lists other unsupported operators of the model in the same message, up to a
-/// limit.
 std::string Importer::otherUnsupported(llvm::StringRef op) const {
   constexpr size_t kMax = 20;
   std::string text;
@@ -310,9 +305,9 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
     if (proto.output(i).empty())
       continue;
     if (!converted.outputs[i])
-      continue; // an optional output; an error names it if a node reads it
+      continue; // optional output; reading it is an error
     Val &output = scopes.back()[proto.output(i)] = converted.outputs[i];
-    // The locations of outputs after the first carry their own names.
+    // The node's location names its first output.
     Operation *maker = output.value ? output.value.getDefiningOp() : nullptr;
     if (i > 0 && maker && maker->getLoc() == emit.loc)
       maker->setLoc(locationOf(context, place, proto.output(i)));
@@ -320,7 +315,6 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
   return llvm::Error::success();
 }
 
-/// The subgraph of a node, or null.
 static const ::onnx::GraphProto *bodyOf(const ::onnx::NodeProto &node,
                                         llvm::StringRef name) {
   for (const auto &attribute : node.attribute())
@@ -329,7 +323,7 @@ static const ::onnx::GraphProto *bodyOf(const ::onnx::NodeProto &node,
   return nullptr;
 }
 
-/// Converts the nodes of a subgraph in a new scope that defines `inputs`.
+/// Converts a subgraph in a new scope in which `inputs` are defined.
 llvm::Expected<std::vector<Val>>
 Importer::runBody(const ::onnx::GraphProto &body, const FlatNode &node,
                   llvm::ArrayRef<Val> inputs) {
@@ -353,7 +347,7 @@ Importer::runBody(const ::onnx::GraphProto &body, const FlatNode &node,
     results.push_back(lookup(output.name()));
     if (!results.back())
       return nodeError(node, "output '" + output.name() +
-                                 "' of its body is not defined");
+                                 "' of the body is not defined");
   }
   scopes.pop_back();
   return results;
@@ -365,7 +359,7 @@ void Importer::setOutputs(const FlatNode &node, llvm::ArrayRef<Val> results) {
       scopes.back()[name] = value;
 }
 
-/// Input `i` as a number known at import time, or nullopt.
+/// Returns input `i` if it is an integer known at import time.
 std::optional<int64_t> Importer::knownInput(const ::onnx::NodeProto &proto,
                                             int i) const {
   Val v = i < proto.input_size() ? lookup(proto.input(i)) : Val();
@@ -393,7 +387,6 @@ llvm::Error Importer::convertIf(const FlatNode &node) {
   return llvm::Error::success();
 }
 
-/// Stacks tensors of the same shape along a new dimension.
 static Val stacked(Emitter &emit, llvm::ArrayRef<Val> parts, int64_t dim) {
   llvm::SmallVector<Val> wide;
   for (const Val &part : parts) {
@@ -404,7 +397,6 @@ static Val stacked(Emitter &emit, llvm::ArrayRef<Val> parts, int64_t dim) {
   return emit.concat(wide, dim);
 }
 
-/// Unrolls a loop; its number of iterations must be known.
 llvm::Error Importer::convertLoop(const FlatNode &node) {
   const ::onnx::NodeProto &proto = node.proto;
   const ::onnx::GraphProto *body = bodyOf(proto, "body");
@@ -415,13 +407,13 @@ llvm::Error Importer::convertLoop(const FlatNode &node) {
   std::optional<int64_t> running = given(1) ? knownInput(proto, 1) : 1;
   if (!body || (given(0) && !trips) || !running)
     return nodeError(node,
-                     "operator Loop: its number of iterations is computed from "
+                     "operator Loop: the number of iterations is computed from "
                      "data; it must be known at compile time");
   llvm::SmallVector<Val> carried;
   for (int i = 2; i < proto.input_size(); ++i)
     carried.push_back(lookup(proto.input(i)));
   if (static_cast<size_t>(body->output_size()) < carried.size() + 1)
-    return nodeError(node, "operator Loop: its body has too few outputs");
+    return nodeError(node, "operator Loop: the body has too few outputs");
   size_t scans = body->output_size() - 1 - carried.size();
   std::vector<llvm::SmallVector<Val>> collected(scans);
   for (int64_t n = 0; *running && (!trips || n < *trips); ++n) {
@@ -436,7 +428,7 @@ llvm::Error Importer::convertLoop(const FlatNode &node) {
     if (!results)
       return results.takeError();
     if (!results->front().constant)
-      return nodeError(node, "operator Loop: its condition is computed "
+      return nodeError(node, "operator Loop: the condition is computed "
                              "from data; it must be known at compile "
                              "time");
     running = results->front().constant->at(0).i;
@@ -454,7 +446,7 @@ llvm::Error Importer::convertLoop(const FlatNode &node) {
   return llvm::Error::success();
 }
 
-/// Entry `n` of a list attribute, or 0.
+/// Returns entry `n` of the list attribute `name`, or 0.
 static int64_t entryOf(const ::onnx::NodeProto &node, llvm::StringRef name,
                        size_t n) {
   for (const auto &attribute : node.attribute())
@@ -464,7 +456,7 @@ static int64_t entryOf(const ::onnx::NodeProto &node, llvm::StringRef name,
   return 0;
 }
 
-/// Unrolls a scan into one body per position of the scanned dimensions.
+/// Copies the body once per position of the scanned dimensions.
 llvm::Error Importer::convertScan(const FlatNode &node) {
   const ::onnx::NodeProto &proto = node.proto;
   const ::onnx::GraphProto *body = bodyOf(proto, "body");
@@ -482,8 +474,8 @@ llvm::Error Importer::convertScan(const FlatNode &node) {
   llvm::ArrayRef<Val> scanned = llvm::ArrayRef(all).take_back(scans);
   if (static_cast<size_t>(body->output_size()) < carried.size() ||
       llvm::any_of(all, [](const Val &v) { return !v || v.parts; }))
-    return nodeError(node, "operator Scan takes tensors, and as many outputs "
-                           "of its body as states");
+    return nodeError(node, "operator Scan needs tensors, and an output of "
+                           "the body for each state");
   auto axisOf = [&](llvm::StringRef name, size_t n, int64_t rank) {
     int64_t axis = entryOf(proto, name, n);
     return axis < 0 ? axis + rank : axis;

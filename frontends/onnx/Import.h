@@ -1,6 +1,6 @@
 //===- Import.h - Import of ONNX files into dpc modules ---------*- C++ -*-===//
 //
-// The public interface of the ONNX frontend. README.md lists what it accepts.
+// The public interface of the ONNX frontend (see README.md).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_IMPORT_H
@@ -22,30 +22,28 @@ namespace frontend {
 class ModelFile;
 } // namespace frontend
 
-/// Reads the ONNX model `file` into a module with one function `@forward` at
-/// the graph altitude: every type is static and has no encoding.
+/// Imports the ONNX model `file` into a module with one function `@forward` at
+/// the graph altitude.
 ///
-/// The arguments are the parameters, then the buffers, then the inputs, each
-/// with `dpc.name` and `dpc.role`. Weights with data have `dpc.source` = {file,
-/// offset, bytes, dtype}; a weight without data is abstract (its external file
-/// does not exist). Inputs with a batch dimension have `dpc.batch_dim`. Results
-/// have `dpc.name`; the first scalar float result also has `dpc.loss`. The
-/// module has `dpc.model`, the file's stem.
+/// The arguments are the parameters, then the buffers, then the inputs.
+/// Attributes: `dpc.name` and `dpc.role`; `dpc.source` = {file, offset, bytes,
+/// dtype} for weights with data (a weight whose external file does not exist is
+/// abstract); `dpc.batch_dim` for inputs with a batch. Results have `dpc.name`,
+/// and the first scalar float result has `dpc.loss`. The module has
+/// `dpc.model`, the file's stem.
 ///
-/// On failure, one single-line diagnostic says what is wrong and what is
-/// accepted.
+/// On failure, reports one single-line diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(llvm::StringRef file, mlir::MLIRContext &context,
            const ImportOptions &options);
 
-/// Reads the bytes of a file that is in memory; messages call it `file`.
+/// Imports the file whose bytes are in memory; messages call it `file`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
            mlir::MLIRContext &context, const ImportOptions &options);
 
-/// Imports a model that is already parsed. `values`, if given, receives the
-/// values of the module that correspond to values of the model's graph, by
-/// name.
+/// Imports a parsed model. If `values` is not null, it receives the values of
+/// the main graph by name.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(const frontend::ModelFile &model, mlir::MLIRContext &context,
            const ImportOptions &options,

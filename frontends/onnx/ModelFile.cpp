@@ -14,8 +14,7 @@ using ::onnx::TensorProto;
 
 namespace dpc::frontend {
 
-/// Unsigned integers are unsigned in MLIR too; signed integers are signless in
-/// MLIR.
+/// MLIR types: unsigned integers are unsigned, signed integers are signless.
 static Type integerTypeOf(int32_t onnxType, MLIRContext *context) {
   auto natural = [&](unsigned width) {
     return IntegerType::get(context, width, IntegerType::Unsigned);
@@ -84,10 +83,10 @@ std::string onnxTypeName(int32_t onnxType) {
       static_cast<::onnx::TensorProto_DataType>(onnxType));
 }
 
-/// If a tensor has more elements than this, its number of bytes overflows.
+/// Keeps the byte size of a tensor below 2^63.
 static constexpr int64_t kMaxElements = int64_t(1) << 59;
 
-// Field numbers of onnx-ml.proto.
+// Field numbers in onnx-ml.proto.
 static constexpr uint32_t kModelGraph = 7;
 static constexpr uint32_t kGraphInitializer = 5;
 static constexpr uint32_t kTensorFloatData = 4;
@@ -106,9 +105,8 @@ static llvm::Error checkName(llvm::StringRef path, llvm::StringRef what,
                    shown);
 }
 
-/// Checks the names that appear in plans and in weight files, because protobuf
-/// does not validate UTF-8. Names within branches and functions are not
-/// checked, because they do not appear in plans or weight files.
+/// Fails if a name is not UTF-8, which protobuf does not check. Ignores names
+/// inside branches and functions, which never reach plans or weight files.
 static llvm::Error checkNames(llvm::StringRef path,
                               const ::onnx::GraphProto &graph) {
   for (const TensorProto &tensor : graph.initializer())
@@ -268,7 +266,6 @@ ModelFile::locateInitializer(int index, Type element) const {
   return DataLocation{file, std::max<int64_t>(span.offset, 0), bytes};
 }
 
-/// Decodes the element with the given bits.
 static Scalar decodeBits(uint64_t bits, Type element) {
   Scalar s;
   if (auto type = dyn_cast<FloatType>(element)) {
@@ -285,7 +282,6 @@ static Scalar decodeBits(uint64_t bits, Type element) {
   return coerce(s, element);
 }
 
-/// Reads one little-endian element at `data`.
 static Scalar readElement(const char *data, Type element) {
   if (element.isF32()) {
     Scalar s;
@@ -298,14 +294,14 @@ static Scalar readElement(const char *data, Type element) {
   return decodeBits(bits, element);
 }
 
-/// The width of element types that share bytes, the first element in the lowest
-/// bits; 0 for other types.
+/// Returns the width of elements that share a byte (the first element has the
+/// lowest bits), or 0 for types of a byte or more.
 static unsigned packedWidth(Type element) {
   unsigned width = element.getIntOrFloatBitWidth();
   return width > 1 && width < 8 ? width : 0;
 }
 
-/// Reads `count` elements; the last byte can have padding bits.
+/// Reads at most `count` elements; the last byte can end with padding bits.
 static std::vector<Scalar> readElements(llvm::StringRef bytes, Type element,
                                         int64_t count) {
   std::vector<Scalar> values;
@@ -324,7 +320,6 @@ static std::vector<Scalar> readElements(llvm::StringRef bytes, Type element,
   return values;
 }
 
-/// Reads elements from the typed fields of a tensor.
 static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element,
                                      int64_t count) {
   std::vector<Scalar> values;
@@ -348,7 +343,7 @@ static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element,
     take(tensor.uint64_data(), asBits);
   else if (element.isInteger(64))
     take(tensor.int64_data(), asBits);
-  else if (!packedWidth(element)) // 16-bit floats store their bits here, too
+  else if (!packedWidth(element)) // includes 16-bit floats, as bits
     take(tensor.int32_data(), asBits);
   else {
     std::string bytes;

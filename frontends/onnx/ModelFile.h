@@ -15,46 +15,45 @@
 
 namespace dpc::frontend {
 
-/// The MLIR element type of an ONNX element type; null if it is unsupported.
+/// Returns the MLIR type of an ONNX element type, or null if it is unsupported.
 mlir::Type elementTypeOf(int32_t onnxType, mlir::MLIRContext *context);
-/// The schema's spelling of an element type ("FLOAT", "STRING", ...), for
-/// messages.
+/// Returns the schema's name of an element type, such as "FLOAT".
 std::string onnxTypeName(int32_t onnxType);
-/// Fails when a dimension is negative or the size overflows.
+/// Fails if a dimension is negative or the byte size overflows.
 llvm::Error checkDims(const ::onnx::TensorProto &tensor);
 
-/// A parsed model. Weights stay in the files; only their locations are read.
+/// A parsed model. Weights with external data stay in their files.
 class ModelFile {
 public:
   /// Reads and parses `path`. Fails if the file is missing, damaged, not an
-  /// ONNX model, or larger than a protobuf message can be (2 GiB).
+  /// ONNX model, or larger than 2 GiB (protobuf's limit).
   static llvm::Expected<std::unique_ptr<ModelFile>> open(llvm::StringRef path);
-  /// Parses a file that is in memory. Messages call it `path`, and external
-  /// data is looked up relative to it.
+  /// Parses a model in memory. Messages call it `path`; paths of external data
+  /// are relative to the folder of `path`.
   static llvm::Expected<std::unique_ptr<ModelFile>>
   parse(std::unique_ptr<llvm::MemoryBuffer> buffer, llvm::StringRef path);
 
   const std::string &path() const { return file; }
   const ::onnx::ModelProto &model() const { return proto; }
 
-  /// The location of the data of initializer `index` of the main graph. Returns
-  /// nullopt if the initializer is abstract, that is, if its external file does
-  /// not exist. Fails if the data exists but is unusable.
+  /// Returns where the data of initializer `index` of the main graph is, or
+  /// nullopt if its external file does not exist (the weight is abstract).
+  /// Fails if the data exists but is unusable.
   llvm::Expected<std::optional<DataLocation>>
   locateInitializer(int index, mlir::Type element) const;
 
-  /// Decodes a tensor stored in the model or in an existing external file.
+  /// Decodes a tensor of the model, whose data can be in an external file.
   llvm::Expected<ConstTensor> decode(const ::onnx::TensorProto &tensor,
                                      mlir::MLIRContext *context) const;
 
 private:
   ModelFile() = default;
 
-  /// The byte range of an initializer's data field in the .onnx file.
+  /// The bytes of an initializer's data field in the .onnx file.
   struct Span {
     int64_t offset = -1;
     int64_t bytes = 0;
-    bool scattered = false; ///< several ranges, or varints
+    bool scattered = false; ///< true: not one range of raw data
   };
 
   llvm::Error scanInitializers();

@@ -9,9 +9,9 @@
 
 namespace dpc::frontend {
 
-/// The view that an operator's converter has of its node: inputs, attributes
-/// and outputs. Accessors note a failure and return null or a default if the
-/// node lacks the requested item, so callers need not check.
+/// A converter's view of its node. If the node lacks a requested item,
+/// accessors note a failure and return null or a default, so that callers need
+/// not check.
 class NodeContext {
 public:
   NodeContext(Emitter &emit, const ModelFile &file, const FlatNode &node,
@@ -31,17 +31,15 @@ public:
   }
 
   int64_t numInputs() const { return static_cast<int64_t>(inputs.size()); }
-  /// Whether optional input `i` is given.
   bool has(int64_t i) const { return i < numInputs() && inputs[i]; }
-  /// Input `i`, which must exist.
+  /// Returns input `i`, which must exist.
   Val in(int64_t i);
   template <typename First> Val required(int64_t i) { return in(i); }
-  /// All inputs, each of which must exist.
+  /// Returns all inputs, none of which may be missing.
   llvm::SmallVector<Val> allIn();
-  /// Input `i` as numbers known at import time. Fails with the value's name if
-  /// it is computed from data.
+  /// Returns the elements of input `i`, which must be known at import time.
   Shape intsIn(int64_t i);
-  /// The single element of constant input `i`.
+  /// Returns the only element of input `i`, which must be known at import time.
   double numberIn(int64_t i);
 
   bool hasAttr(llvm::StringRef name) const { return findAttr(name); }
@@ -52,20 +50,18 @@ public:
   Shape intsAttr(llvm::StringRef name) const;
   const ::onnx::AttributeProto *findAttr(llvm::StringRef name) const;
 
-  /// Integers that older operator sets store in attribute `name` and newer ones
-  /// in input `i`; nullopt if neither exists.
+  /// Returns integers that are in attribute `name` in older operator sets and
+  /// in input `i` in newer ones, or nullopt if both are missing.
   std::optional<Shape> intsAttrOrIn(llvm::StringRef name, int64_t i);
 
-  /// Input `i`, a second operand that is broadcast to the first. Before
-  /// operator set 7, attribute `axis` gives the position of its first
-  /// dimension.
+  /// Returns input `i`, which is broadcast to input 0. Before operator set 7,
+  /// attribute `axis` says with which dimension of input 0 it is aligned.
   Val secondIn(int64_t i);
 
-  /// Normalizes an axis; negative values count from the end. Fails if it is out
-  /// of range.
+  /// Returns `value`, counted from the end if negative; fails if out of range.
   int64_t axis(int64_t value, int64_t rank);
 
-  /// Whether a node reads output `i`; an output called "" is unused.
+  /// Whether output `i` has a name, so that nodes can read it.
   bool wants(int64_t i) const {
     return i < node.proto.output_size() && !node.proto.output(i).empty();
   }
@@ -79,10 +75,10 @@ public:
   llvm::SmallVector<Val> outputs;
 };
 
-/// Converters of the default domain by operator name.
+/// Converters of the default operator set, by operator.
 using OpTable = llvm::StringMap<Handler<NodeContext>>;
 
-// Each function registers the converters of one file of ops/.
+// One function per file of ops/ registers its converters.
 void addAttentionOps(OpTable &table);
 void addElementwiseOps(OpTable &table);
 void addIndexingOps(OpTable &table);
@@ -94,10 +90,10 @@ void addRowOps(OpTable &table);
 void addShapeOps(OpTable &table);
 void addSpatialOps(OpTable &table);
 
-/// A convolution with the attributes of the node (strides, pads, groups, ..).
+/// Emits a convolution with the node's strides, pads, dilations and groups.
 Val convolution(NodeContext &c, Val x, Val w);
 
-/// Whether `op` accepts sequences of tensors; all others accept only tensors.
+/// Whether `op` accepts sequences of tensors as inputs.
 bool takesSequences(llvm::StringRef op);
 
 } // namespace dpc::frontend

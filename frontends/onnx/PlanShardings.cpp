@@ -14,8 +14,7 @@ static StringRef argumentName(func::FuncOp func, BlockArgument argument) {
   return name ? name.getValue() : StringRef();
 }
 
-/// The name of a value in the model: the name of an argument, or the name of
-/// the value for which the op was created.
+/// Returns the model's name for an argument or for the result of an op.
 static StringRef nameOf(func::FuncOp func, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argumentName(func, argument);
@@ -27,7 +26,7 @@ PlanShardings::PlanShardings(func::FuncOp sharded, func::FuncOp forward) {
   follow(forward);
 }
 
-/// Records how `op` reads the values of the model, looking through reshards.
+/// Records the shardings with which `op` reads values, after any reshards.
 void PlanShardings::readOperands(Operation &op, func::FuncOp sharded) {
   StringRef reader = valueNameOf(op.getLoc());
   for (Value operand : op.getOperands()) {
@@ -39,8 +38,8 @@ void PlanShardings::readOperands(Operation &op, func::FuncOp sharded) {
     if (!type || name.empty() || !getSharding(type))
       continue;
     byReader.try_emplace({reader.str(), name.str()}, type);
-    // A parameter gets the sharding of its first reader; ZeRO stores it
-    // differently.
+    // ZeRO can store a parameter with another sharding, so the sharding with
+    // which the first op reads the parameter counts.
     if (isa<BlockArgument>(source) && byName[name].empty())
       byName[name].push_back(type);
   }
@@ -64,7 +63,7 @@ void PlanShardings::readProgram(func::FuncOp sharded) {
       meshAttr = sharding.getMesh();
 }
 
-/// The factors of iteration dimensions that the known operands of an op imply.
+/// Adds the factors of iteration dimensions that the operand's `spec` implies.
 static void learnFactors(const TensorMap &map, const ShardingSpec &spec,
                          const ShardingRule &rule,
                          llvm::DenseMap<int64_t, DimFactors> &known) {
@@ -81,8 +80,8 @@ static void learnFactors(const TensorMap &map, const ShardingSpec &spec,
   }
 }
 
-/// The sharding of a tensor of `type` that follows from the split iteration
-/// dimensions.
+/// Returns the sharding of `type` that follows from the factors of the
+/// iteration dimensions.
 static ShardingSpec fitted(MeshAttr mesh, RankedTensorType type,
                            const TensorMap &map,
                            const llvm::DenseMap<int64_t, DimFactors> &known) {
@@ -102,8 +101,8 @@ static ShardingSpec fitted(MeshAttr mesh, RankedTensorType type,
   return spec;
 }
 
-/// Operands without a known sharding are computed only from constants; they get
-/// the sharding that the op needs.
+/// Infers the shardings of the results. An operand without a known sharding
+/// depends only on constants and gets the sharding that the op needs.
 void PlanShardings::followOp(Operation &op) {
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled ||
@@ -128,7 +127,7 @@ void PlanShardings::followOp(Operation &op) {
   std::string why;
   auto results = inferResults(rule, meshAttr, operands, {}, why);
   if (!results)
-    return; // the plan first reshards the operands, in an unknown way
+    return; // the plan reshards operands, but it is unknown how
   for (auto [result, spec] : llvm::zip(op.getResults(), *results))
     specs.try_emplace(result, std::move(spec));
 }
@@ -153,8 +152,8 @@ void PlanShardings::follow(func::FuncOp forward) {
     if (auto spec = made(nameOf(forward, value), value))
       specs[value] = *spec;
   };
-  // The last op of a node computes its output; earlier ops compute values that
-  // exist only within the node.
+  // The last op of a node computes its output; values of earlier ops are not in
+  // the model.
   llvm::StringMap<Operation *> last;
   for (Operation &op : body)
     last[valueNameOf(op.getLoc())] = &op;

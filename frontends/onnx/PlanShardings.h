@@ -13,23 +13,23 @@
 
 namespace dpc::frontend {
 
-/// The shardings of the source model's values, by name.
+/// The shardings that a plan gives to the values of the source model.
 class PlanShardings {
 public:
-  /// Reads the shardings from `sharded`. Propagates them through `forward`, the
-  /// function as imported, to values that the plan fused away.
+  /// Reads the shardings from `sharded` and propagates them through `forward`,
+  /// the imported function, to values that the plan fused away.
   PlanShardings(mlir::func::FuncOp sharded, mlir::func::FuncOp forward);
 
   MeshAttr mesh() const { return meshAttr; }
 
-  /// The sharding with which `value`, called `name`, is computed.
+  /// Returns the sharding with which `value`, called `name`, is computed.
   std::optional<ShardingSpec> made(llvm::StringRef name,
                                    mlir::Value value) const;
-  /// The sharding with which the node whose first output is `reader` reads the
-  /// value; it is never a partial sum.
+  /// Returns the sharding with which a node reads `value`, without partial
+  /// sums. `reader` is the node's first output.
   std::optional<ShardingSpec> read(llvm::StringRef reader, llvm::StringRef name,
                                    mlir::Value value) const;
-  /// The virtual pipeline stage that computes `value`, if there are stages.
+  /// Returns the virtual pipeline stage that computes `value`, if any.
   std::optional<int64_t> stage(mlir::Value value) const;
 
 private:

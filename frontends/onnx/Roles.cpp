@@ -10,9 +10,8 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Integer and boolean initializers up to this size become constants.
 constexpr int64_t kMaxConstantElements = int64_t(4) << 20;
-/// Additive masks hold zeros and numbers that are at most this value.
+/// Every nonzero element of an additive mask is at most this number.
 constexpr double kMaskValue = -1e3;
 
 const llvm::StringSet<> &movementOps() {
@@ -31,9 +30,9 @@ const llvm::StringSet<> &gradientFreeOps() {
   return ops;
 }
 
-/// Whether `name` is the path of a module's member ("blocks.0.gate"), as
-/// frameworks name weights. Names that exporters invent for literals ("val_3",
-/// "/mul/Constant_output_0", "const_0.5") are not.
+/// Whether `name` is a path that frameworks give to weights, such as
+/// "blocks.0.gate". Exporters name literals differently: "val_3",
+/// "/mul/Constant_output_0", "const_0.5".
 bool isModulePath(llvm::StringRef name) {
   if (!name.contains('.') || name.contains('/') || name.contains(':'))
     return false;
@@ -46,8 +45,8 @@ bool isModulePath(llvm::StringRef name) {
   return true;
 }
 
-/// Whether `name` can be a member of the outermost module (`logit_scale`).
-/// Exporters number the names that they invent.
+/// Whether `name` can be a member of the outermost module, such as
+/// "logit_scale". Names invented by exporters end with a number.
 bool looksLikeMember(llvm::StringRef name) {
   return !name.empty() && !llvm::isDigit(name.front()) &&
          !llvm::isDigit(name.back()) && llvm::all_of(name, [](char c) {
@@ -73,7 +72,6 @@ public:
     return users.contains(name) || results.contains(name);
   }
 
-  /// The default role of a float weight that the user did not name.
   llvm::Expected<WeightRole> defaultRole(const Weight &weight,
                                          MLIRContext *context) const {
     llvm::StringRef name = weight.tensor->name();
@@ -90,7 +88,7 @@ public:
     if (feedsOnly(name, isGradientFree, false))
       return weight.hasData && isSmall(weight) ? WeightRole::Constant
                                                : WeightRole::Buffer;
-    // Frequencies are vectors. A matrix that feeds Sin is a trained layer.
+    // Only vectors are frequencies; a matrix that feeds Sin is a trained layer.
     bool isVector = llvm::count_if(weight.type.getShape(),
                                    [](int64_t d) { return d != 1; }) <= 1;
     if (isVector && feedsOnly(name, isCosOrSin, true))
@@ -113,7 +111,7 @@ public:
 private:
   using Node = ::onnx::NodeProto;
 
-  /// Whether an arithmetic op reads `name`; only such scalars are trained.
+  /// Whether an arithmetic op reads `name`. If not, a scalar is never trained.
   bool feedsArithmetic(llvm::StringRef name) const {
     auto found = users.find(name);
     return found != users.end() &&
@@ -137,9 +135,8 @@ private:
     return node.op_type() == "Add" || node.op_type() == "Where";
   }
 
-  /// Whether every use of `name` ends at a node that `accept` accepts. Follows
-  /// uses through data movement and, if `throughProducts`, through
-  /// multiplications.
+  /// Whether all uses of `name` end at nodes that `accept` accepts. Follows
+  /// data movement, and multiplications if `throughProducts` is set.
   template <typename Accept>
   bool feedsOnly(llvm::StringRef name, Accept accept,
                  bool throughProducts) const {
@@ -202,14 +199,13 @@ llvm::Expected<NameFilter> makeFilter(llvm::StringRef option,
                             examples);
 }
 
-/// Determines the role of a weight whose type is set.
 llvm::Expected<WeightRole> roleOf(const Weight &weight,
                                   const Classifier &classifier,
                                   const NameFilter &frozen,
                                   const NameFilter &trainable,
                                   MLIRContext *context) {
   llvm::StringRef name = weight.tensor->name();
-  // 8-bit floats are quantized codes and not trained.
+  // 8-bit floats are quantized, so they are not trained.
   Type element = weight.type.getElementType();
   if (!isa<FloatType>(element) || element.getIntOrFloatBitWidth() < 16)
     return weight.hasData && Classifier::isSmall(weight) ? WeightRole::Constant
@@ -221,8 +217,7 @@ llvm::Expected<WeightRole> roleOf(const Weight &weight,
   return classifier.defaultRole(weight, context);
 }
 
-/// Sets whether weight `index` has data and, if the data is external, its
-/// location.
+/// Sets `hasData`, and the location if the data is external.
 llvm::Error findData(const ModelFile &file, int index, Weight &weight) {
   weight.hasData = true;
   if (weight.tensor->data_location() != TensorProto::EXTERNAL)

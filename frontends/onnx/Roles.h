@@ -1,17 +1,17 @@
 //===- Roles.h - Roles of initializers --------------------------*- C++ -*-===//
 //
-// An ONNX file does not say which initializers are parameters. Every float
-// initializer is trained except
+// An ONNX file does not say which initializers are parameters. All float
+// initializers are trained except
 //   * batch-norm statistics;
 //   * tables that only feed Cos and Sin (rotary and timestep frequencies);
-//   * masks: every element is 0 or a large negative number, and the tensor
-//     only feeds Add and Where;
-//   * scalars (rank 0) whose name is not the path of a module's member, such as
-//     "blocks.0.gate", because exporters store literal constants this way;
+//   * masks: tensors that only feed Add and Where, and whose elements are all 0
+//     or large negative numbers;
+//   * scalars (rank 0), because exporters store literals this way, unless the
+//     name is the path of a weight, such as "blocks.0.gate";
 //   * initializers that only feed operators without a gradient;
-//   * initializers that the user names (`--frozen`).
+//   * initializers that the option `--frozen` names.
 //
-// `--trainable` takes precedence over all of these rules.
+// Initializers that the option `--trainable` names are always trained.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_ROLES_H
@@ -23,13 +23,12 @@
 namespace dpc::frontend {
 
 enum class WeightRole {
-  Unused,    ///< not read, and therefore dropped
-  Constant,  ///< its value is needed at import time
+  Unused,    ///< no node reads it
+  Constant,  ///< the importer reads its value
   Parameter, ///< trained
-  Buffer,    ///< read, not trained
+  Buffer,    ///< read but not trained
 };
 
-/// One initializer of the main graph.
 struct Weight {
   const ::onnx::TensorProto *tensor = nullptr;
   mlir::RankedTensorType type;
@@ -38,9 +37,9 @@ struct Weight {
   std::optional<DataLocation> data; ///< set for parameters and buffers
 };
 
-/// Determines type, data and role of every initializer that is read. Fails on
-/// unsupported element types, unusable data, and patterns of `options` that
-/// match no initializer.
+/// Determines type, role and data of every initializer that is read. Fails if
+/// an element type is unsupported, data is unusable, or a pattern of `options`
+/// matches no initializer.
 llvm::Expected<std::vector<Weight>>
 classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
                 const ImportOptions &options, mlir::MLIRContext *context);

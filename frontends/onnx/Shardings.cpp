@@ -12,14 +12,14 @@ namespace dpc::frontend {
 
 namespace {
 
-/// An argument of the module and the sharding that the nodes state for it.
+/// An argument of the module and its sharding in the model.
 struct Annotated {
   unsigned index = 0;
   std::string name;
   RankedTensorType type;
   bool isInput = false;
   int64_t batchDim = -1;
-  std::optional<ReadSpec> spec; ///< from the first node that has one
+  std::optional<ReadSpec> spec; ///< of the first node that states one
   bool isLeft = false;          ///< left to the search
 };
 
@@ -52,11 +52,10 @@ private:
   std::vector<Annotated> arguments;
   llvm::StringMap<size_t> byName;
   std::set<int32_t> stages;
-  /// For each device, the part of the batch and the part of the sequence that
-  /// it holds.
+  /// Which part of the batch, and of the sequence, each device has.
   std::map<int64_t, int64_t> batchOf, sequenceOf;
   std::optional<int64_t> dp, tp, cp, pp, vpp;
-  int64_t inside = 0; ///< Number of specs of values that are not arguments.
+  int64_t inside = 0; ///< number of sharded values that are not arguments
 };
 
 } // namespace
@@ -88,7 +87,7 @@ llvm::Error Keeper::readOne(const ::onnx::ShardingSpecProto &spec,
   const std::string &name = spec.tensor_name();
   if (!llvm::is_contained(node.input(), name) &&
       !llvm::is_contained(node.output(), name))
-    return makeError("{0}its sharding spec names '{1}', which is not an input "
+    return makeError("{0}the sharding spec names '{1}', which is not an input "
                      "or output of the node",
                      what, name);
   Val value = values.lookup(name);
@@ -142,15 +141,15 @@ llvm::Error Keeper::readNode(const ::onnx::NodeProto &node,
 llvm::Error Keeper::agree(std::optional<int64_t> &degree, int64_t asked,
                           const Annotated &of, const char *what) const {
   if (degree && *degree != asked)
-    return makeError("{0}: '{1}' has {2} split in {3}, others in {4}; "
-                     "accepted: one number for all",
+    return makeError("{0}: '{1}' shards {2} in {3} parts, but other inputs in "
+                     "{4}; accepted: the same number for all inputs",
                      file.path(), of.name, what, asked, *degree);
   degree = asked;
   return llvm::Error::success();
 }
 
-/// The index of each device's shard among the dimensions for which `counts` is
-/// true; returns the number of such shards.
+/// Computes each device's shard along the splits for which `counts` is true,
+/// and returns how many shards these splits have together.
 static int64_t
 placesOf(const ReadSpec &spec,
          llvm::function_ref<bool(const ReadSpec::Split &)> counts,
@@ -183,7 +182,7 @@ llvm::Error Keeper::findData() {
   return llvm::Error::success();
 }
 
-/// Treats the other dimensions of token ids as positions.
+/// Integer inputs are token ids: all dimensions but the batch are positions.
 llvm::Error Keeper::findSequence() {
   for (const Annotated &argument : arguments) {
     if (!argument.isInput || !argument.spec ||
@@ -195,7 +194,7 @@ llvm::Error Keeper::findSequence() {
     std::map<int64_t, int64_t> places;
     int64_t shards = placesOf(*argument.spec, isSequence, places);
     if (shards == 1)
-      continue; // one number per sample, for example
+      continue; // for example one number per sample
     if (llvm::Error error = agree(cp, shards, argument, "the sequence"))
       return error;
     sequenceOf.insert(places.begin(), places.end());
@@ -203,8 +202,8 @@ llvm::Error Keeper::findSequence() {
   return llvm::Error::success();
 }
 
-/// Whether all devices with the same part of the batch (or sequence) hold the
-/// same shard.
+/// Whether two devices with the same entry in `parts` always have the same
+/// shard along `split`.
 static bool follows(const ReadSpec &spec, size_t split,
                     const std::map<int64_t, int64_t> &parts) {
   std::map<int64_t, int64_t> shardOf; // of each part
@@ -228,7 +227,7 @@ llvm::Error Keeper::split(Annotated &argument) {
     if (argument.isInput && argument.type.getElementType().isInteger())
       continue;
     if (follows(*argument.spec, i, sequenceOf))
-      continue; // positions are sharded like those of the activations
+      continue; // context parallelism
     if (follows(*argument.spec, i, batchOf)) {
       argument.isLeft = true;
       return llvm::Error::success();
@@ -237,12 +236,11 @@ llvm::Error Keeper::split(Annotated &argument) {
       dims.push_back(split.dim);
     shards *= split.shards;
   }
-  // On a grid of devices, some weights are sharded only along a part of the
-  // grid.
+  // tp is the largest number of shards; a smaller number must divide tp.
   int64_t most = std::max(shards, tp.value_or(1));
   if (most % shards || most % tp.value_or(1))
-    return makeError("{0}: '{1}' is split in {2}, others in {3}; accepted: one "
-                     "number, or divisors of it",
+    return makeError("{0}: '{1}' has {2} shards, but other tensors have {3}; "
+                     "accepted: the same number, or a divisor of it",
                      file.path(), argument.name, shards, *tp);
   if (!argument.isInput || shards > 1)
     tp = most;
@@ -256,15 +254,16 @@ llvm::Error Keeper::findStages() {
     return llvm::Error::success();
   int64_t devices = file.model().configuration(0).num_devices();
   int64_t count = *stages.rbegin() + 1;
-  int64_t inStage = 1; // saturates above the number of devices
+  int64_t inStage = 1; // at most devices + 1
   for (const std::optional<int64_t> &degree : {dp, tp, cp})
     inStage = std::min(inStage * degree.value_or(1), devices + 1);
   int64_t groups = devices / inStage;
   if (devices % inStage || groups < 1 || count % groups)
-    return makeError("{0}: its nodes have {1} pipeline stages, whose shardings "
-                     "are over {2} of {3} devices; expected as many stages as "
-                     "that leaves groups of devices, or a multiple",
-                     file.path(), count, inStage, devices);
+    return makeError(
+        "{0}: {1} pipeline stages do not fit {3} devices, of which "
+        "shardings use {2} per stage; accepted: a multiple of "
+        "{3} / {2} stages, which must be an integer",
+        file.path(), count, inStage, devices);
   pp = groups;
   if (count > groups)
     vpp = count / groups;

@@ -2,15 +2,15 @@
 //
 // The ShardingSpecs of nodes (IR version 11) become constraints on the search:
 //
-//   the batch of the graph's inputs split in n      dp = n
-//   another dimension of an integer input           cp, the sequence
-//   dimensions of weights and of float inputs       tp, and dpc.user_split
-//   pipeline_stage                                  pp, and vpp
+//   batch dimension of the graph's inputs      degree of dp
+//   other dimensions of integer inputs         degree of cp
+//   dimensions of weights and of float inputs  degree of tp, dpc.user_split
+//   pipeline_stage                             degrees of pp and vpp
 //
-// The search decides, and a remark says so, for weights that are sharded over
-// the devices of the batch (experts, ZeRO), for weights that are read with two
-// shardings, and for values inside the model. If there are several
-// configurations, only the first one is used.
+// If a node lists several device configurations, only the first one is used. A
+// remark lists the shardings that are left to the search: of weights over
+// devices that shard the batch (experts, ZeRO), of weights that nodes read with
+// different shardings, and of values inside the model.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_SHARDINGS_H
@@ -20,8 +20,8 @@
 
 namespace dpc::frontend {
 
-/// Adds the shardings in the nodes of `file` to `made`, the module that it was
-/// imported into. `values` are the values of the main graph.
+/// Adds the shardings that the nodes of `file` state to `made`, the module
+/// imported from `file`. `values` are the values of the main graph.
 llvm::Error keepShardings(const ModelFile &file,
                           const llvm::StringMap<Val> &values,
                           mlir::ModuleOp made);

@@ -24,7 +24,6 @@ SpecWriter::SpecWriter(MeshAttr mesh) : mesh(mesh) {
   }
 }
 
-/// One factor of a dimension and the mesh axes that shard it.
 namespace {
 struct SplitFactor {
   llvm::SmallVector<int64_t, 2> axes;
@@ -89,7 +88,7 @@ void SpecWriter::write(const ShardingSpec &spec, std::optional<int64_t> stage,
   }
 }
 
-/// The devices of one entry of `device`.
+/// Returns the devices for one entry of the field `device`.
 static llvm::Expected<std::vector<int64_t>>
 holdersOf(const ::onnx::ShardingSpecProto &spec, int64_t entry,
           int64_t devices) {
@@ -152,8 +151,7 @@ llvm::Expected<ReadSpec> readSpec(const ::onnx::ShardingSpecProto &spec,
       at[i] = rest % read.splits[i].shards;
     for (int64_t device : *holders)
       if (!read.places.try_emplace(device, at).second)
-        return makeError("device {0} holds two of its shards; accepted: one",
-                         device);
+        return makeError("device {0} holds two shards; accepted: one", device);
   }
   return read;
 }

@@ -1,8 +1,8 @@
 //===- Specs.h - Reader and writer of ShardingSpecs -------------*- C++ -*-===//
 //
-// A ShardingSpecProto lists a device for every shard of a tensor, in row-major
-// order of its sharded dimensions. A negative key instead of a device names a
-// group of devices that hold replicas.
+// A ShardingSpecProto lists one device per shard of a tensor, in row-major
+// order of the sharded dimensions. A negative number instead of a device is the
+// key of a group of devices that hold replicas.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_SPECS_H
@@ -13,13 +13,13 @@
 
 namespace dpc::frontend {
 
-/// Writes shardings over one mesh.
+/// Writes shardings over the ranks of a mesh.
 class SpecWriter {
 public:
   explicit SpecWriter(MeshAttr mesh);
 
-  /// Writes `spec` on the devices of a virtual pipeline stage, or on all
-  /// devices.
+  /// Writes `spec`, on the devices of the virtual stage `stage` if it is set,
+  /// otherwise on all devices.
   void write(const ShardingSpec &spec, std::optional<int64_t> stage,
              ::onnx::ShardingSpecProto &out) const;
 
@@ -28,22 +28,21 @@ private:
   std::vector<llvm::SmallVector<int64_t, 4>> coordinates; ///< Of each device.
 };
 
-/// A parsed spec.
 struct ReadSpec {
-  /// A sharded dimension and its number of shards. A dimension that is sharded
-  /// by several factors has several splits.
+  /// A sharded dimension and its number of shards. If several factors shard a
+  /// dimension, it has one split per factor.
   struct Split {
     int64_t dim;
     int64_t shards;
   };
   std::vector<Split> splits;
-  /// For each device, the shard that it holds along each of `splits`. Devices
-  /// without a shard are absent.
+  /// For each device that has a shard, the index of that shard along each of
+  /// the `splits`.
   std::map<int64_t, std::vector<int64_t>> places;
 };
 
-/// Reads the spec of a tensor of `rank` dimensions over `devices`. The error
-/// says what is contradictory.
+/// Reads the spec of a tensor of rank `rank` over `devices` devices. Fails if
+/// the spec is contradictory.
 llvm::Expected<ReadSpec> readSpec(const ::onnx::ShardingSpecProto &spec,
                                   int64_t rank, int64_t devices);
 

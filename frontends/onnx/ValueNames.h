@@ -1,14 +1,13 @@
 //===- ValueNames.h - Model value names in op locations ---------*- C++ -*-===//
 //
-// The location of every op names the node that it was created from, and the
-// value:
+// The location of an op consists of the names of the node from which the op was
+// created and of the value that the op computes:
 //
 //   loc("/layers.0/Gemm"("layers.0.out"))
 //
-// If a node becomes several ops, its last op computes the node's first output.
-// Ops whose values do not exist in the model carry the name of this output.
-// Fusions keep the locations of the ops that they replace, so the names lead
-// from the plan back to the file.
+// If a node becomes several ops, all of them carry the name of the node's first
+// output, which the last op computes. A fused op keeps the location of an op
+// that it replaces, so that plans can name values of the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_VALUENAMES_H
@@ -19,7 +18,7 @@
 
 namespace dpc::frontend {
 
-/// The location of an op that is created for `value` of `node`.
+/// Returns the location of an op that computes `value` of `node`.
 inline mlir::Location locationOf(mlir::MLIRContext *context,
                                  llvm::StringRef node, llvm::StringRef value) {
   auto name = mlir::StringAttr::get(context, node);
@@ -29,7 +28,7 @@ inline mlir::Location locationOf(mlir::MLIRContext *context,
       name, mlir::NameLoc::get(mlir::StringAttr::get(context, value)));
 }
 
-/// The value that `location` names, or "".
+/// Returns the name of the value in `location`, or "".
 inline llvm::StringRef valueNameOf(mlir::Location location) {
   auto node = location->findInstanceOf<mlir::NameLoc>();
   auto value =

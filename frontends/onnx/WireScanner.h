@@ -1,8 +1,7 @@
 //===- WireScanner.h - Positions of protobuf fields -------------*- C++ -*-===//
 //
-// Protobuf copies bytes fields into strings and loses their positions in the
-// file. Plans refer to weights by file offset, so this scanner walks the wire
-// format again and keeps the positions.
+// Plans refer to weights by file offset. Protobuf copies byte fields and loses
+// their positions, so this scanner walks the wire format to find the positions.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_WIRESCANNER_H
@@ -15,16 +14,16 @@
 
 namespace dpc::frontend {
 
-/// One field of a message; `payload` points into the scanned bytes. It is empty
-/// for varint fields, whose values are not needed.
+/// One field of a message. `payload` points into the scanned bytes; it is empty
+/// for varint fields.
 struct WireField {
   uint32_t number = 0;
-  uint32_t wireType = 0; ///< 2 = length-delimited
+  uint32_t wireType = 0; ///< 2: length-delimited
   llvm::StringRef payload;
 };
 
 /// Calls `visit` for every field of the message in `bytes`. Returns false if
-/// the bytes are not a well-formed message.
+/// the message is malformed.
 inline bool scanFields(llvm::StringRef bytes,
                        llvm::function_ref<void(const WireField &)> visit) {
   size_t at = 0;

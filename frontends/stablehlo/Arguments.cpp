@@ -29,7 +29,6 @@ static llvm::SmallVector<llvm::StringRef> componentsOf(llvm::StringRef path) {
 
 namespace {
 
-/// The path of a Python argument or result.
 struct Path {
   llvm::SmallVector<llvm::StringRef> components;
 
@@ -37,7 +36,7 @@ struct Path {
     return components.empty() ? llvm::StringRef() : components.front();
   }
   bool isContainer() const { return components.size() > 1; }
-  /// The path within the argument.
+  /// Returns the path without its root, which is the argument.
   llvm::ArrayRef<llvm::StringRef> inner() const {
     return llvm::ArrayRef(components).drop_front(components.empty() ? 0 : 1);
   }
@@ -56,7 +55,7 @@ public:
   llvm::Expected<Signature> run();
 
 private:
-  /// An argument and the result that is its next value.
+  /// An argument, and the result that is its next value.
   using Tie = std::pair<unsigned, unsigned>;
 
   llvm::Error readTypes();
@@ -82,17 +81,17 @@ private:
   const ImportOptions &options;
   Signature signature;
   std::vector<Path> paths, resultPaths;
-  std::vector<std::string> texts; ///< storage of the paths
+  std::vector<std::string> texts; ///< text of the paths
   llvm::StringSet<> used;
   std::vector<bool> donated; ///< by argument
   std::vector<bool> taken;   ///< by result
-  /// For each argument, the result that the attribute says shares its memory.
+  /// By argument: the result that tf.aliasing_output names.
   std::vector<std::optional<unsigned>> aliases;
 };
 
 } // namespace
 
-/// The Python expression of an argument, or "".
+/// Returns the Python expression in `loc`, or "".
 static std::string nameIn(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return name.getName().str();
@@ -133,7 +132,6 @@ llvm::Error SignatureReader::readTypes() {
   return llvm::Error::success();
 }
 
-/// Reads which arguments are donated, and which results share their memory.
 llvm::Error SignatureReader::readDonations() {
   unsigned results = function.getNumResults();
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -173,7 +171,7 @@ void SignatureReader::readNames() {
     auto info = function.getResultAttrOfType<StringAttr>(i, kResultInfo);
     texts.push_back(info ? info.getValue().str() : "");
     Path path{componentsOf(texts.back())};
-    // In "result[0]['w']" the number counts the values that Python returns.
+    // In "result[0]['w']", 0 is the position in the tuple of results.
     if (path.components.size() > 1 && path.root() == "result")
       path.components.erase(path.components.begin());
     std::string name = joined(path);
@@ -199,8 +197,8 @@ void SignatureReader::tie(unsigned argument, unsigned result) {
   taken[result] = true;
 }
 
-/// Donated arguments that are not tied yet and have the same type as `argument`
-/// and, if `isByPath`, the same path.
+/// Returns the donated arguments that are not tied yet and have the type of
+/// `argument` and, if `isByPath` is set, also its path.
 SmallVector<unsigned> SignatureReader::donatedLike(unsigned argument,
                                                    bool isByPath) {
   SmallVector<unsigned> found;
@@ -214,8 +212,8 @@ SmallVector<unsigned> SignatureReader::donatedLike(unsigned argument,
   return found;
 }
 
-/// Results that are not tied yet and have the same type as `argument` and, if
-/// `isByPath`, the same path.
+/// Returns the results that are not tied yet and have the type of `argument`
+/// and, if `isByPath` is set, also its path.
 SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
                                                    bool isByPath) {
   SmallVector<unsigned> found;
@@ -226,7 +224,7 @@ SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
   return found;
 }
 
-/// Pairs of these arguments and results that the attributes tie.
+/// Returns the ties among `arguments` and `results` that attributes state.
 SmallVector<SignatureReader::Tie>
 SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
                             ArrayRef<unsigned> results) {
@@ -240,10 +238,11 @@ SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
   return named;
 }
 
-/// Ties arguments and results by path. If several share a path, the attributes
-/// decide if they tie all of these results; otherwise the order decides. If
-/// there are more results than arguments, the choice is a guess: attributes
-/// decide where they exist.
+/// Ties arguments to results that have the same path. If several arguments
+/// share a path, attributes choose among its results if they name all of them;
+/// otherwise the order chooses. If a path has more results than arguments,
+/// attributes count even if they name only some results, and a remark reports
+/// the guess.
 void SignatureReader::tieByPath() {
   std::string guessed;
   for (unsigned i = 0; i < paths.size(); ++i) {
@@ -276,7 +275,6 @@ void SignatureReader::tieByAttribute() {
       tie(i, *aliases[i]);
 }
 
-/// Ties the remaining arguments, or fails with the reason.
 llvm::Error SignatureReader::tieByOrder() {
   for (unsigned i = 0; i < paths.size(); ++i) {
     if (!donated[i] || signature.arguments[i].next)
@@ -308,7 +306,6 @@ llvm::Error SignatureReader::tieByOrder() {
   return llvm::Error::success();
 }
 
-/// Gives each argument without a name the path of its result.
 void SignatureReader::adoptPaths() {
   for (auto [path, argument] : llvm::zip(paths, signature.arguments))
     if (path.components.empty() && argument.next)
@@ -330,8 +327,8 @@ void SignatureReader::assignStep() {
                         ? Argument::Role::parameter
                         : Argument::Role::state;
   }
-  // A state is sharded like its parameter: the parameter with the longest
-  // matching path.
+  // Assign each state to the parameter with the longest matching path, so that
+  // both have the same sharding.
   for (unsigned i = 0; i < signature.arguments.size(); ++i) {
     Argument &state = signature.arguments[i];
     size_t best = 0;
@@ -358,7 +355,6 @@ void SignatureReader::assignForward() {
                           : Argument::Role::buffer;
 }
 
-/// Applies --frozen and --trainable.
 llvm::Error SignatureReader::filter() {
   std::vector<std::string> floats;
   for (const Argument &argument : signature.arguments)

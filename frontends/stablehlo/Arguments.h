@@ -1,30 +1,29 @@
 //===- Arguments.h - Roles of the arguments of a function -------*- C++ -*-===//
 //
-// StableHLO does not distinguish parameters from other arguments. The roles
-// follow from what JAX leaves in the text:
+// StableHLO does not distinguish parameters from other arguments. Their roles
+// follow from names and donations, which JAX writes.
 //
-//   names     The Python expression of each argument: loc("params['w']")
-//             (printed with enable_debug_info=True) becomes "params.w". Without
-//             it the name is "arg3".
-//   donation  tf.aliasing_output and jax.buffer_donor mark a training step. A
-//             donated argument is a state whose next value is a result of the
-//             same type. Results with the same path ("[0].mu['w']") come
-//             first; among several of them, the attribute chooses, or else the
-//             order. Without a path, the attribute chooses. Without an
-//             attribute, the order chooses if as many results as donated
-//             arguments remain, and a remark says so. If more results remain,
-//             the import fails because the choice is ambiguous.
+// Names. The location of an argument is its Python expression if the module was
+// printed with enable_debug_info=True: loc("params['w']") becomes "params.w".
+// Otherwise names are numbered ("arg3"); an argument that is tied to a result
+// then takes the path of the result ("result[0]['w']"), if there is one.
 //
-// The attribute only says which values share memory, and JAX decides that by
-// type and order; paths therefore take precedence. An argument without a name
-// takes the path of its result ("result[0]['w']"), if the result has one.
+// Donations. tf.aliasing_output and jax.buffer_donor mark donated arguments. A
+// function with donated arguments is a training step. Each of them is tied to a
+// result of the same type, its next value, by the first of these rules:
+//   1. The result has the same path ("[0].mu['w']"). If several results have
+//      this path, the attributes choose among them, or else the order.
+//   2. tf.aliasing_output names the result. Paths take precedence, because JAX
+//      chooses which values share memory by their type and order only.
+//   3. The order chooses, with a remark, if as many results as arguments of the
+//      type are left. If more results are left, the import fails.
 //
 // In a training step, the parameters are the floats in the container of the
-// first donated argument; other donated arguments are states. A state belongs
-// to the parameter whose path is a suffix of its own path ("opt[0].mu['w']"
-// belongs to "params['w']") if their shapes agree. In a plain function, the
-// parameters are the floats of the first argument if that is a container;
-// --trainable and --frozen change this. All other arguments are inputs.
+// first donated argument, and all other donated arguments are states. A state
+// such as "opt[0].mu['w']" belongs to the parameter of the same shape whose
+// path is its suffix ("params['w']"). In any other function, the parameters are
+// the floats in the first argument if it is a container; --trainable and
+// --frozen change the parameters. All other arguments are inputs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_ARGUMENTS_H
@@ -40,14 +39,14 @@ struct Argument {
   mlir::RankedTensorType type;
   Role role = Role::input;
   std::string of; ///< the parameter to which a state belongs, or ""
-  std::optional<unsigned> next; ///< the result with its next value
+  std::optional<unsigned> next; ///< result that is its next value
 };
 
 struct Signature {
   std::vector<Argument> arguments;
   std::vector<std::string> results; ///< names, unique
-  bool isStep = false;              ///< some arguments are donated
-  std::vector<std::string> remarks; ///< what the reader guessed
+  bool isStep = false;              ///< whether arguments are donated
+  std::vector<std::string> remarks; ///< guesses, to be reported
 
   bool isTied(unsigned result) const {
     return llvm::any_of(arguments, [&](const Argument &argument) {
@@ -56,17 +55,15 @@ struct Signature {
   }
 };
 
-/// Reads the signature of the module's main function; `function` has one block.
+/// Reads the signature of `function`, which must have one block.
 llvm::Expected<Signature> readSignature(mlir::func::FuncOp function,
                                         llvm::StringRef file,
                                         const ImportOptions &options);
 
-/// Converts a module with `@forward`, which takes the arguments of `signature`
-/// and returns its results, the tied ones last, into a module with
-/// `@train_step`. Sets the roles of the states, the ties and the phase of every
-/// op. The phase is `update` for ops that only compute next values of
-/// parameters and states element by element; all other ops are `forward`.
-///
+/// Converts `@forward` of `module`, whose arguments and results are those of
+/// `signature` (with tied results last), to `@train_step`. Sets the roles of
+/// the states, the ties, and the phase of every op: `update` for elementwise
+/// ops that only serve to compute next values, `forward` for all other ops.
 /// Drops results that are neither tied nor scalars, with a remark.
 void makeTrainStep(mlir::ModuleOp module, const Signature &signature);
 

@@ -10,7 +10,6 @@ llvm::StringRef opaqueText(Attribute attribute) {
   return opaque ? opaque.getAttrData() : llvm::StringRef();
 }
 
-/// Consumes a text from its front.
 namespace {
 class Reader {
 public:

@@ -1,8 +1,8 @@
 //===- AttrText.h - Parsers for unregistered attributes ---------*- C++ -*-===//
 //
-// Attributes such as #stablehlo.dot<lhs_contracting_dimensions = [1]> are
-// opaque to a context without their dialect, but their text is available. These
-// functions parse the texts that the frontend needs.
+// Parsers for the text of StableHLO attributes, for example
+// #stablehlo.dot<lhs_contracting_dimensions = [1]>. A context without the
+// dialect does not parse them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_ATTRTEXT_H
@@ -16,22 +16,22 @@
 
 namespace dpc::frontend::hlo {
 
-/// The text after "#stablehlo." or within "#stablehlo<..>"; "" if the attribute
-/// is not opaque.
+/// Returns the text of an opaque attribute after "#stablehlo." or within
+/// "#stablehlo<..>"; "" for other attributes.
 llvm::StringRef opaqueText(mlir::Attribute attribute);
 
-/// Parses "name<key = [1, 2], key = 3>" into lists of numbers by key. Returns
-/// nullopt for any other text.
+/// Parses "name<key = [1, 2], key = 3>" into a list of integers per key;
+/// nullopt if the text is malformed.
 std::optional<llvm::StringMap<Shape>> parseFields(llvm::StringRef text);
 
 /// "comparison_direction LT" -> "LT".
 llvm::StringRef parseEnum(llvm::StringRef text);
 
-/// One side of "conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>": the positions
-/// of the two named dimensions and of the spatial ones.
+/// One operand in "conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>": the
+/// positions of its named and of its spatial dimensions.
 struct ConvSide {
-  int64_t first = -1;  ///< b, or o of the filter
-  int64_t second = -1; ///< f, or i of the filter
+  int64_t first = -1;  ///< b; o of the filter
+  int64_t second = -1; ///< f; i of the filter
   Shape spatial;
 };
 struct ConvDims {

@@ -18,7 +18,7 @@ bool isSupported(Type element) {
 }
 
 Attribute Call::attribute(llvm::StringRef name) const {
-  // The properties of an unregistered op are a dictionary.
+  // Ops of unregistered dialects store their properties in a dictionary.
   if (auto properties =
           dyn_cast_if_present<DictionaryAttr>(op->getPropertiesAsAttribute()))
     if (Attribute found = properties.get(name))
@@ -53,7 +53,7 @@ RankedTensorType Call::resultType(unsigned i) {
     text.clear();
     llvm::raw_string_ostream(text) << op->getResult(i).getType();
   }
-  fail("its result is {0}; accepted: tensors of static shape with elements of "
+  fail("the result is {0}; accepted: tensors of static shape with elements of "
        "f16, bf16, f32, f64, i1 and integers of 8 to 64 bits",
        text);
   return {};
@@ -69,7 +69,7 @@ Shape Call::ints(llvm::StringRef name) {
     return Shape(array.asArrayRef());
   if (auto array = dyn_cast_if_present<DenseBoolArrayAttr>(found))
     return Shape(array.asArrayRef().begin(), array.asArrayRef().end());
-  // A list has a few numbers per dimension, but a splat can claim any number.
+  // A damaged file can claim any length, so lists have a maximum length.
   constexpr int64_t kMax = 1 << 12;
   Shape values;
   if (auto elements = dyn_cast_if_present<DenseIntElementsAttr>(found)) {
@@ -135,12 +135,12 @@ static Scalar scalarOf(const APFloat &value) {
 Val constantOf(Emitter &e, Attribute attribute) {
   auto elements = dyn_cast_if_present<DenseElementsAttr>(attribute);
   if (!elements)
-    return e.fail("its value is not dense<..>; print the module without "
+    return e.fail("the value is not dense<..>; print the module without "
                   "eliding large constants");
   Type element = elements.getElementType();
   auto type = dyn_cast<RankedTensorType>(elements.getType());
   if (!type || !isSupported(element))
-    return e.fail("its value has unsupported elements; accepted: f16, bf16, "
+    return e.fail("the value has unsupported elements; accepted: f16, bf16, "
                   "f32, f64, i1 and integers of 8 to 64 bits");
   std::vector<Scalar> values;
   auto push = [&](const auto &range, auto convert) {
@@ -249,7 +249,6 @@ Val reducedBy(Emitter &e, Combiner kind, Val x, llvm::ArrayRef<int64_t> dims) {
   llvm_unreachable("all kinds are handled");
 }
 
-/// The smallest or greatest value of an element type.
 static double limitOf(Type element, bool greatest) {
   if (isa<FloatType>(element)) {
     double infinity = std::numeric_limits<double>::infinity();

@@ -15,7 +15,7 @@ static bool eat(llvm::StringRef &text, llvm::StringRef token) {
   return text.consume_front(token);
 }
 
-/// Parses "2,1,4" into numbers that are at least `least`.
+/// Parses "2,1,4". Fails if a number is less than `least`.
 static bool parseNumbers(llvm::StringRef &text, Shape &numbers, int64_t least) {
   do {
     int64_t number;
@@ -28,7 +28,7 @@ static bool parseNumbers(llvm::StringRef &text, Shape &numbers, int64_t least) {
   return true;
 }
 
-/// Parses "[2,1,4]", the sizes of a device grid.
+/// Parses the sizes of a device grid, for example "[2,1,4]".
 static bool parseGrid(llvm::StringRef &text, Shape &grid) {
   if (!eat(text, "[") || !parseNumbers(text, grid, 1) || !eat(text, "]") ||
       grid.size() > kMaxDims)
@@ -38,7 +38,7 @@ static bool parseGrid(llvm::StringRef &text, Shape &grid) {
       grid, [&](int64_t size) { return (product *= size) <= kMaxDevices; });
 }
 
-/// The devices 0, 1, .. of a grid, in the order of the transposed grid.
+/// Returns the devices 0, 1, .. of `grid` in the order of the transposed grid.
 static Shape transposed(const Shape &grid, const Shape &order) {
   int64_t count = numElements(grid);
   Shape strides(grid.size(), 1);
@@ -55,7 +55,7 @@ static Shape transposed(const Shape &grid, const Shape &order) {
   return devices;
 }
 
-/// Parses "0,1,2,3", "<=[4]" or "<=[2,2]T(1,0)".
+/// Parses a device list: "0,1,2,3", "<=[4]" or "<=[2,2]T(1,0)".
 static bool parseDevices(llvm::StringRef &text, HloSharding &sharding) {
   if (!eat(text, "<="))
     return parseNumbers(text, sharding.listed, 0);
@@ -77,7 +77,7 @@ static bool parseDevices(llvm::StringRef &text, HloSharding &sharding) {
   return order.size() == sharding.grid.size();
 }
 
-/// Parses how many of the last tile dimensions hold replicas.
+/// Returns how many of the last tile dimensions hold replicas.
 static std::optional<size_t> parseCopies(llvm::StringRef &text) {
   if (eat(text, "last_tile_dim_replicate"))
     return 1;
@@ -92,7 +92,7 @@ static std::optional<size_t> parseCopies(llvm::StringRef &text) {
   return eat(text, "}") ? std::optional(count) : std::nullopt;
 }
 
-/// Whether the text ends, except for an optional "metadata={..}".
+/// Whether nothing follows except "metadata={..}" and the closing brace.
 static bool atEnd(llvm::StringRef text) {
   return eat(text, "metadata=") ? text.ends_with("}")
                                 : eat(text, "}") && text.trim().empty();

@@ -14,8 +14,7 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// The import unrolls loops and inlines calls. It refuses programs that become
-/// longer than this number of ops.
+/// The maximum number of ops after loops are unrolled and calls are inlined.
 constexpr int64_t kMaxOps = 4000000;
 constexpr int64_t kMaxDepth = 100;
 
@@ -33,8 +32,8 @@ const OperatorTable &operatorTable() {
   return table;
 }
 
-/// Why a known operation is not supported, and what to use instead; "" for
-/// other operations.
+/// Returns why a known op is not supported and what is accepted, or "" for any
+/// other op.
 llvm::StringRef alternativeTo(llvm::StringRef name) {
   name.consume_front("stablehlo.");
   if (name.starts_with("rng"))
@@ -86,7 +85,7 @@ private:
 
 } // namespace
 
-/// The location of the op in its file, or of the expression it comes from.
+/// Returns the line of the op, or the Python expression that created it.
 static std::string placeOf(Location loc) {
   if (auto place = dyn_cast<FileLineColLoc>(loc))
     return (":" + llvm::Twine(place.getLine()) + ":" +
@@ -100,7 +99,7 @@ static std::string placeOf(Location loc) {
 void Importer::note(Operation *op, const llvm::Twine &why) {
   if (error.empty())
     error = (file + placeOf(op->getLoc()) + ": '" +
-             op->getName().getStringRef() + "' " + why)
+             op->getName().getStringRef() + "': " + why)
                 .str();
 }
 
@@ -131,9 +130,10 @@ bool Importer::convert(Operation *op) {
     auto type = call.resultType(result.getResultNumber());
     Val value = values.lookup(result);
     if (type && !value)
-      emit.fail("did not convert result {0}", result.getResultNumber());
+      emit.fail("cannot compute result {0} from these operands",
+                result.getResultNumber());
     else if (type && value.type() != type)
-      emit.fail("its result is {0}, but the file says {1}", value, type);
+      emit.fail("the result is {0}, but the file says {1}", value, type);
   }
   if (emit.failed())
     note(op, emit.error);
@@ -144,9 +144,10 @@ std::optional<llvm::SmallVector<Val>>
 Importer::runRegion(Region &region, ArrayRef<Val> operands) {
   if (!region.hasOneBlock() || region.front().empty() ||
       region.front().getNumArguments() != operands.size()) {
-    emit.fail("has a region of {0} blocks whose arguments do not match its {1} "
-              "operands",
-              region.getBlocks().size(), operands.size());
+    emit.fail(
+        "has a region of {0} blocks; accepted: one block that has ops and {1} "
+        "arguments",
+        region.getBlocks().size(), operands.size());
     return std::nullopt;
   }
   if (++depth > kMaxDepth) {
@@ -157,7 +158,9 @@ Importer::runRegion(Region &region, ArrayRef<Val> operands) {
   for (auto [argument, value] : llvm::zip(block.getArguments(), operands)) {
     values[argument] = value;
     if (value.type() != argument.getType()) {
-      emit.fail("gives {0} to an argument of another type", value);
+      emit.fail(
+          "passes {0} to a region or function whose argument has another type",
+          value);
       return std::nullopt;
     }
   }
@@ -173,7 +176,7 @@ Importer::runRegion(Region &region, ArrayRef<Val> operands) {
   for (Value value : block.back().getOperands()) {
     Val known = values.lookup(value);
     if (!known) {
-      emit.fail("returns a value that is not defined before it");
+      emit.fail("returns a value that no earlier op defines");
       return std::nullopt;
     }
     results.push_back(known);
@@ -227,7 +230,7 @@ llvm::Error Importer::begin(func::FuncOp main) {
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(func::FuncOp main,
                                                        ArrayRef<Val> results) {
-  // Outputs come first: the first scalar float output is the loss.
+  // Results that are tied to arguments come last, so they cannot be the loss.
   std::vector<NamedResult> named;
   for (bool tied : {false, true})
     for (auto [i, value] : llvm::enumerate(results))
@@ -268,7 +271,6 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
   return finish(*main, *results);
 }
 
-/// Allows unregistered dialects during its lifetime.
 namespace {
 struct UnregisteredAllowed {
   explicit UnregisteredAllowed(MLIRContext &context)
@@ -281,8 +283,8 @@ struct UnregisteredAllowed {
 };
 } // namespace
 
-/// Whether the text contains ops such as `stablehlo.add %a` instead of
-/// `"stablehlo.add"(%a)`.
+/// Whether the text has ops in the pretty form `stablehlo.add %a` instead of
+/// the generic form `"stablehlo.add"(%a)`.
 static bool isPretty(llvm::StringRef text) {
   for (size_t at = text.find("stablehlo."); at != llvm::StringRef::npos;
        at = text.find("stablehlo.", at + 1)) {

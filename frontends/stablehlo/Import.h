@@ -1,7 +1,6 @@
 //===- Import.h - Import of StableHLO into dpc modules ----------*- C++ -*-===//
 //
-// The public interface of the StableHLO frontend. README.md lists what it
-// accepts.
+// The public interface of the StableHLO frontend (see README.md).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_IMPORT_H
@@ -18,22 +17,20 @@
 
 namespace dpc {
 
-/// Whether the text or bytecode of an .mlir file holds StableHLO in any form.
+/// Whether the text or bytecode of an .mlir file contains StableHLO.
 bool isStableHlo(llvm::StringRef bytes);
 
-/// Reads StableHLO in MLIR's generic form into a module at the graph altitude.
-/// A function becomes `@forward`, as in importOnnx. A training step has donated
-/// arguments (`tf.aliasing_output`, `jax.buffer_donor`) and becomes
-/// `@train_step`: donated arguments are parameters and states, each tied to the
-/// result with its next value.
-///
-/// On failure, one single-line diagnostic says what is wrong and what is
-/// accepted.
+/// Imports StableHLO in MLIR's generic form, at the graph altitude. A function
+/// with donated arguments (`tf.aliasing_output`, `jax.buffer_donor`) becomes
+/// `@train_step`; these arguments are parameters and states, each tied to the
+/// result that is its next value. Any other function becomes `@forward`, as in
+/// importOnnx. On failure, one single-line diagnostic says what is wrong and
+/// what is accepted.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importStableHlo(llvm::StringRef file, mlir::MLIRContext &context,
                 const ImportOptions &options);
 
-/// Reads the bytes of a file that is in memory; messages call it `file`.
+/// Imports the file whose bytes are in memory; messages call it `file`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importStableHlo(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
                 mlir::MLIRContext &context, const ImportOptions &options);

@@ -28,13 +28,12 @@ static bool eatName(llvm::StringRef &text, std::string &name) {
   return !name.empty();
 }
 
-/// The maximum number of devices of a mesh; the product of two such numbers
-/// does not overflow.
+/// The maximum number of devices of a mesh. Its square does not overflow.
 static constexpr int64_t kMaxDevices = int64_t(1) << 24;
 
-/// The maximum number of steps for all shardings of a module, which take a
-/// fraction of a second. 50 different shardings of 100,000 devices take fewer
-/// steps.
+/// The maximum number of steps for parsing all shardings of a module, so that
+/// parsing takes a fraction of a second. 50 different shardings of 100,000
+/// devices need fewer steps.
 static constexpr int64_t kMaxSteps = int64_t(1) << 26;
 
 std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
@@ -56,7 +55,7 @@ std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
   return eat(text, "]") ? std::optional(axes) : std::nullopt;
 }
 
-/// Parses one `{"x", "y", ?}`.
+/// Parses one dimension, for example `{"x", "y", ?}`.
 static bool parseDim(llvm::StringRef &text, UserSharding &sharding) {
   std::vector<std::string> axes;
   if (!eat(text, "{"))
@@ -91,7 +90,7 @@ std::optional<UserSharding> parseSharding(llvm::StringRef text) {
       return std::nullopt;
     eat(text, ",");
   }
-  // A dimension list does not mention axes that are replicated.
+  // The list after the dimensions names replicated axes, which are ignored.
   if (eat(text, ",") && !eat(text, "replicated"))
     return std::nullopt;
   return sharding;
@@ -126,12 +125,12 @@ private:
   const Signature &signature;
   llvm::StringRef file;
   llvm::StringMap<std::vector<UserAxis>> meshes;
-  llvm::StringMap<llvm::StringSet<>> entered; ///< axes of each mesh in use
+  llvm::StringMap<llvm::StringSet<>> entered; ///< axes by mesh
   llvm::StringMap<int64_t> sizes;             ///< of each axis
-  /// Axes of the mhlo.shardings: the part that each device holds. Axes are
-  /// named by their index.
+  /// The axes of the mhlo.shardings: for each axis, the shard index of each
+  /// device. An axis is named by its index.
   std::vector<std::vector<int32_t>> hloAxes;
-  /// Parsed mhlo.shardings; many arguments share one.
+  /// Cache of parsed mhlo.shardings by text.
   llvm::StringMap<UserSharding> known;
   int64_t steps = 0;                                  ///< for parsing them
   std::vector<std::optional<UserSharding>> shardings; ///< of each argument
@@ -140,7 +139,7 @@ private:
 
 } // namespace
 
-/// Records the axes of a mesh. An axis must have the same size in all meshes.
+/// Adds the axes of a mesh. Fails if an axis has another size in another mesh.
 llvm::Error Keeper::enter(llvm::StringRef mesh,
                           const std::vector<UserAxis> &axes) {
   for (const UserAxis &axis : axes) {
@@ -181,8 +180,8 @@ llvm::Error Keeper::readOne(unsigned argument) {
   return llvm::Error::success();
 }
 
-/// Converts to axes: dimensions that are sharded in the same way share one
-/// axis.
+/// Converts tiles to axes. Dimensions with the same tile on every device share
+/// one axis.
 llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
                                             const Argument &of) {
   UserSharding sharding;
@@ -249,14 +248,14 @@ llvm::Error Keeper::readHlo(unsigned argument) {
 }
 
 llvm::Error Keeper::noGrid() const {
-  return makeError("{0}: the shardings of its arguments split {1} devices in "
+  return makeError("{0}: the shardings of the arguments split {1} devices in "
                    "ways that are not axes of one mesh; accepted: one split of "
                    "the batch, and one of parameters across it",
                    file, hloAxes[0].size());
 }
 
-/// The number of parts of all axes together, at most the square of the number
-/// of devices.
+/// Returns how many combinations of shards all axes have. Stops multiplying
+/// when the product exceeds the number of devices.
 size_t Keeper::partCount() const {
   size_t parts = 1, devices = hloAxes.empty() ? 1 : hloAxes[0].size();
   for (size_t axis = 0; axis < hloAxes.size() && parts <= devices; ++axis)
@@ -264,8 +263,8 @@ size_t Keeper::partCount() const {
   return parts;
 }
 
-/// Checks that the axes form a mesh: devices hold every combination of their
-/// parts.
+/// Checks that the axes form a mesh, so that every combination of shards is on
+/// a device.
 llvm::Error Keeper::checkGrid() const {
   size_t parts = partCount(), held = 0,
          devices = hloAxes.empty() ? 1 : hloAxes[0].size();
@@ -326,7 +325,7 @@ llvm::Error Keeper::read() {
 int64_t Keeper::sizeOf(const llvm::StringSet<> &names) const {
   int64_t product = 1;
   for (const auto &name : names)
-    if (product <= kMaxDevices) // one mesh has no more, several can
+    if (product <= kMaxDevices) // axes of several meshes can exceed it
       product *= sizes.lookup(name.getKey());
   return product;
 }
@@ -370,7 +369,7 @@ llvm::Error Keeper::put(ModuleOp made) {
                      "batch are not supported; accepted: one",
                      file);
   if (sizeOf(data) > kMaxDevices || sizeOf(tensor) > kMaxDevices)
-    return makeError("{0}: the axes that shard its arguments have more than "
+    return makeError("{0}: the axes that shard arguments have more than "
                      "{1} devices together",
                      file, kMaxDevices);
   if (any)

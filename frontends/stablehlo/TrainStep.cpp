@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace dpc::frontend::hlo {
 
-/// Whether an op can belong to the update: it is elementwise on operands that
-/// have the same sharding, or produces a scalar.
+/// Whether an op can be in the update phase: it is elementwise on operands that
+/// have the same sharding, or its result is a scalar.
 static bool mayUpdate(Operation *op) {
   if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp, ConstantOp>(op))
     return true;
@@ -21,7 +21,8 @@ static bool mayUpdate(Operation *op) {
   return false;
 }
 
-/// Marks ops as `update` from the end backwards, and the others as `forward`.
+/// Marks ops as `update` if their results are only used by update ops or as
+/// tied results, and all other ops as `forward`.
 static void markPhases(func::FuncOp step) {
   Block &body = step.front();
   llvm::DenseSet<Operation *> updates;
@@ -42,8 +43,8 @@ static void markPhases(func::FuncOp step) {
   }
 }
 
-/// The kind of a state without its parameter: "opt.0.mu" for
-/// "opt.0.mu.dense.w".
+/// Returns the name of a state without the path of its parameter: "opt.0.mu"
+/// for "opt.0.mu.dense.w".
 static llvm::StringRef slotOf(const Argument &state) {
   llvm::StringRef slot = state.name;
   size_t dot = state.of.find('.');
@@ -66,7 +67,6 @@ static void setRoles(func::FuncOp step, const Signature &signature,
   }
 }
 
-/// A unique name for the loss.
 static std::string lossName(const Signature &signature) {
   std::string name = "loss";
   while (llvm::any_of(signature.arguments, [&](const Argument &argument) {

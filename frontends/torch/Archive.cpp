@@ -12,7 +12,7 @@ using llvm::support::endian::read64le;
 
 namespace dpc::frontend::pt2 {
 
-// Signatures and sizes of the fixed parts before names and extra fields
+// The signatures of zip structures, and the sizes of their fixed parts
 // (PKWARE's APPNOTE.TXT, sections 4.3.7 to 4.3.16).
 static constexpr uint32_t kLocalHeader = 0x04034b50;
 static constexpr uint32_t kDirectoryEntry = 0x02014b50;
@@ -59,7 +59,7 @@ Archive::~Archive() {
     zip_discard(handle);
 }
 
-/// Lists the records by their name within the archive's single folder.
+/// Lists the records by name, without the name of the archive's folder.
 llvm::Error Archive::list() {
   zip_int64_t count = zip_get_num_entries(handle, 0);
   for (zip_int64_t n = 0; n < count; ++n) {
@@ -82,7 +82,7 @@ llvm::Error Archive::list() {
   return llvm::Error::success();
 }
 
-/// The first byte of the data after the local header at `header`, or -1.
+/// Returns where the data after the local header at `header` begins, or -1.
 int64_t Archive::dataOffset(uint64_t header) const {
   llvm::StringRef bytes = buffer->getBuffer();
   if (header > bytes.size() || bytes.size() - header < kLocalBytes)
@@ -95,10 +95,10 @@ int64_t Archive::dataOffset(uint64_t header) const {
   return offset <= bytes.size() ? static_cast<int64_t>(offset) : -1;
 }
 
-/// The local-header offset of a directory entry whose 32-bit offset is
-/// 0xFFFFFFFF. The ZIP64 extra field holds it, after the uncompressed and the
-/// compressed size; each of these sizes is present only if its own 32-bit field
-/// is 0xFFFFFFFF too.
+/// Returns the local-header offset of a directory entry whose 32-bit offset is
+/// 0xFFFFFFFF. The ZIP64 extra field holds the offset after the uncompressed
+/// and the compressed size; each of these sizes is present only if its own
+/// 32-bit field is 0xFFFFFFFF.
 static std::optional<uint64_t> wideOffset(llvm::StringRef entry,
                                           llvm::StringRef extra) {
   while (extra.size() >= 4) {
@@ -116,9 +116,9 @@ static std::optional<uint64_t> wideOffset(llvm::StringRef entry,
   return std::nullopt;
 }
 
-/// The start of the directory, or nullopt if it cannot be found.
+/// Returns where the directory begins, or nullopt if there is none.
 static std::optional<uint64_t> directoryOffset(llvm::StringRef bytes) {
-  // A comment of at most 64 KiB follows the end record.
+  // At most 64 KiB of comment can follow the end record.
   if (bytes.size() < kEndBytes)
     return std::nullopt;
   size_t last = bytes.size() - kEndBytes;
@@ -141,7 +141,7 @@ static std::optional<uint64_t> directoryOffset(llvm::StringRef bytes) {
   return std::nullopt;
 }
 
-/// Sets the offsets of stored records.
+/// Sets the offset of each record that is not compressed.
 llvm::Error Archive::locate() {
   llvm::StringRef bytes = buffer->getBuffer();
   auto damaged = [&] {

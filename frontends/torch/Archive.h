@@ -1,8 +1,8 @@
 //===- Archive.h - The zip archive of a .pt2 file ---------------*- C++ -*-===//
 //
-// libzip reads the directory and decompresses records, but does not expose
-// where a stored record lies in the file. This class reads the position from
-// the directory. It does not trust anything in the file.
+// libzip reads the directory and decompresses records, but does not report the
+// file offset of an uncompressed record. This class reads the offset from the
+// directory, and checks every field, because the file can be damaged.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_ARCHIVE_H
@@ -20,26 +20,25 @@ struct zip;
 
 namespace dpc::frontend::pt2 {
 
-/// A record of the archive.
 struct Record {
   uint64_t index = 0;  ///< libzip's index
   int64_t bytes = 0;   ///< uncompressed size
-  int64_t offset = -1; ///< file offset of the data; -1: compressed
+  int64_t offset = -1; ///< where the data is in the file; -1: compressed
 };
 
 class Archive {
 public:
-  /// Opens the archive in `bytes`; messages call it `path`. Fails if it is not
-  /// a .pt2 file.
+  /// Opens the archive in `bytes`. Fails if it is not a .pt2 file; messages
+  /// call it `path`.
   static llvm::Expected<std::unique_ptr<Archive>>
   open(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef path);
   ~Archive();
 
   const std::string &path() const { return file; }
-  /// The record `name` in the archive's folder, or null.
+  /// Returns the record `name` in the archive's folder, or null.
   const Record *find(llvm::StringRef name) const;
-  /// The uncompressed bytes of a record. Fails if they are damaged or exceed
-  /// `limit`.
+  /// Returns the uncompressed bytes of a record. Fails if they are damaged or
+  /// more than `limit`.
   llvm::Expected<std::string> read(llvm::StringRef name, const Record &record,
                                    int64_t limit) const;
 

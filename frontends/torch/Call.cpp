@@ -38,7 +38,7 @@ std::string dtypeText(int64_t dtype) {
   return "ScalarType " + std::to_string(dtype);
 }
 
-/// 0 boolean, 1 integer, 2 float.
+/// Returns 0 for boolean, 1 for integer, and 2 for float types.
 static int kindOf(Type element) {
   return isa<FloatType>(element) ? 2 : element.isInteger(1) ? 0 : 1;
 }
@@ -50,7 +50,7 @@ Type commonType(Val a, bool isWeakA, Val b, bool isWeakB) {
     Type strong = isWeakA ? y : x, weak = isWeakA ? x : y;
     if (kindOf(strong) >= kindOf(weak))
       return strong;
-    // A float number with an integer tensor results in the default float type.
+    // A float number makes the result of an integer tensor f32.
     return kindOf(weak) == 2 ? Type(Float32Type::get(x.getContext())) : weak;
   }
   if (kindA != kindB)
@@ -68,15 +68,15 @@ llvm::StringRef Call::target() const {
   return name;
 }
 
-/// Whether an argument only describes the device or memory layout of a tensor.
+/// Whether an argument only describes a device or a memory layout.
 static bool isPlacement(llvm::StringRef name) {
   return name == "device" || name == "layout" || name == "pin_memory" ||
          name == "memory_format" || name == "non_blocking" || name == "copy" ||
          name == "cudnn_enable" || name == "cudnn_enabled";
 }
 
-/// Calls `visit` with the name and default of every argument of a signature;
-/// the default is null if the argument is mandatory.
+/// Calls `visit` with the name and default of each argument in a signature. The
+/// default of a mandatory argument is null.
 static void forEachArgument(
     llvm::StringRef signature,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> visit) {
@@ -199,7 +199,7 @@ llvm::SmallVector<Val> Call::tensors(llvm::StringRef name) {
   const Argument *a = find(name);
   llvm::SmallVector<Val> list;
   if (!a || a->kind != Argument::Kind::Tensors) {
-    // An empty list has no kind.
+    // An empty list is read as a list of integers.
     if (!a || a->kind != Argument::Kind::Ints || !a->ints.empty())
       fail("argument '{0}' must be a list of tensors", name);
     return list;
@@ -311,7 +311,7 @@ Type Call::dtype(Type fallback) {
 }
 
 int64_t Call::dim(int64_t value, int64_t rank) {
-  int64_t range = std::max<int64_t>(rank, 1); // a scalar takes 0 and -1
+  int64_t range = std::max<int64_t>(rank, 1); // rank 0 accepts 0 and -1
   if (value < -range || value >= range) {
     fail("dimension {0} is outside a tensor of rank {1}", value, rank);
     return 0;
@@ -336,7 +336,7 @@ Type Call::resultElement(int64_t i) {
   auto meta = graph.tensors.find(
       i < static_cast<int64_t>(node.outputs.size()) ? node.outputs[i] : "");
   if (meta == graph.tensors.end()) {
-    fail("the file does not describe its result");
+    fail("the file does not describe the result");
     return {};
   }
   Type element = elementOf(meta->second.dtype, context());

@@ -9,30 +9,28 @@ namespace dpc::frontend::pt2 {
 
 class Call;
 
-/// The converter of one target.
 struct Operator {
-  /// Arguments as in ATen's schema, with defaults but without types: "self,
-  /// other, alpha=1". An argument that a node omits has its default; an
-  /// argument that is not listed is an error. "*" accepts any arguments.
+  /// Arguments in ATen's notation without types: "self, other, alpha=1". An
+  /// argument that a node omits has its default. A node must not have arguments
+  /// that are not listed, unless the signature is "*".
   llvm::StringRef signature;
   Handler<Call> convert;
 };
 
-/// Converters by target without "aten.": "add.Tensor". An in-place form
-/// (add_.Tensor) has the target of its pure form.
+/// Converters by target, without "aten." ("add.Tensor"). In-place forms
+/// (add_.Tensor) use the converter of their pure form.
 using OperatorTable = llvm::StringMap<Operator>;
 
-/// Values of the graph by name.
 using Values = llvm::StringMap<Val>;
 
-/// The MLIR type of a ScalarType of the schema; null if it is unsupported.
+/// Returns the MLIR type of a ScalarType of the schema; null if unsupported.
 mlir::Type elementOf(int64_t dtype, mlir::MLIRContext *context);
-/// The schema's name of a ScalarType: "FLOAT", ..
+/// Returns the schema's name of a ScalarType, such as "FLOAT".
 std::string dtypeText(int64_t dtype);
 
-/// The view that an operator's converter has of its node: arguments by name,
-/// and results. Accessors note a failure and return null or a default if the
-/// node lacks the requested item, so callers need not check.
+/// A converter's view of its node. If the node lacks a requested item,
+/// accessors note a failure and return null or a default, so that callers need
+/// not check.
 class Call {
 public:
   Call(Emitter &emit, const Graph &graph, const Node &node,
@@ -44,64 +42,62 @@ public:
   const Graph &graph;
   const Node &node;
   llvm::SmallVector<Val> results;
-  /// Whether the model has a loss, so that gradients matter.
+  /// Whether the model has a loss, and gradients therefore matter.
   bool trains = false;
 
-  /// Fails unless the signature lists all arguments of the node.
+  /// Notes a failure unless the signature lists all arguments of the node.
   void checkArguments();
 
   template <typename... Args> Val fail(const Args &...args) {
     return emit.fail(args...);
   }
   mlir::MLIRContext *context() const { return emit.builder.getContext(); }
-  /// The target without "aten.".
+  /// Returns the target without "aten.".
   llvm::StringRef target() const;
 
-  /// Whether an argument is present and not None.
   bool has(llvm::StringRef name);
-  /// A tensor argument that must be present.
+  /// Returns a tensor argument, which must be present.
   Val tensor(llvm::StringRef name);
-  /// A tensor, or a number as a constant of rank 0 (f64, i64 or i1).
+  /// Returns a tensor, or converts a number to a constant (f64, i64 or i1).
   Val operand(llvm::StringRef name);
-  /// `operand` in the element type of the result.
+  /// Returns `operand(name)`, converted to the element type of the result.
   Val asResult(llvm::StringRef name);
-  /// The argument at position `i` of the signature: `tensor` for a converter
-  /// that takes a Call, `asResult` for one that takes an Emitter.
+  /// Returns argument `i` of the signature: `tensor` if the converter takes a
+  /// Call, `asResult` if it takes an Emitter.
   template <typename First> Val required(size_t i) {
     llvm::SmallVector<llvm::StringRef> entries;
     signature.split(entries, ", ");
     llvm::StringRef name = entries[i].split('=').first;
     return std::is_same_v<First, Call> ? tensor(name) : asResult(name);
   }
-  /// `operand` by position among the node's arguments.
+  /// Returns the `operand` at position `i` of the node's arguments.
   Val operandAt(size_t i);
-  /// Whether `operand` is a number or has rank 0, so that it does not widen
-  /// other types.
+  /// Whether the argument is a number or has rank 0, so that it does not widen
+  /// types of the same kind.
   bool isWeak(llvm::StringRef name);
   llvm::SmallVector<Val> tensors(llvm::StringRef name);
   int64_t integer(llvm::StringRef name);
   Shape ints(llvm::StringRef name);
-  /// `ints` with `count` entries; a single entry is repeated.
+  /// Returns `count` integers; a single integer is repeated.
   Shape ints(llvm::StringRef name, size_t count);
   double number(llvm::StringRef name);
   bool flag(llvm::StringRef name) { return integer(name) != 0; }
   std::string text(llvm::StringRef name);
-  /// The argument "dtype", or `fallback`.
+  /// Returns the argument "dtype", or `fallback` if it is absent.
   mlir::Type dtype(mlir::Type fallback);
 
-  /// Normalizes `dim`; negative values count from the end. Fails if it is out
-  /// of range.
+  /// Returns `value`, counted from the end if negative; fails if out of range.
   int64_t dim(int64_t value, int64_t rank);
   int64_t dimOf(llvm::StringRef name, int64_t rank) {
     return dim(integer(name), rank);
   }
-  /// Distinct dimensions in ascending order; all dimensions if the argument is
-  /// empty.
+  /// Returns distinct dimensions in ascending order; all dimensions if the
+  /// argument is absent or empty.
   Shape dims(llvm::StringRef name, int64_t rank);
 
-  /// The element type of result `i` in the file; null after a failure.
+  /// Returns the element type of result `i` in the file; null after a failure.
   mlir::Type resultElement(int64_t i = 0);
-  /// Whether a node may read result `i`.
+  /// Whether result `i` has a name, so that nodes can read it.
   bool wants(int64_t i) const {
     return i < static_cast<int64_t>(results.size()) && !node.outputs[i].empty();
   }
@@ -110,13 +106,11 @@ public:
       results[i] = std::move(value);
   }
   void out(Val value) { out(0, std::move(value)); }
-  /// Sets the parts of a list as the result.
   void outList(llvm::ArrayRef<Val> parts);
 
 private:
-  /// The argument, or null if the node omits it.
   const Argument *find(llvm::StringRef name) const;
-  /// The signature's default of an argument that the node omits.
+  /// Returns the default of an argument that the node omits.
   llvm::StringRef defaultOf(llvm::StringRef name);
   Val lookup(llvm::StringRef name);
   Val valueOf(const Argument &argument, llvm::StringRef name);
@@ -126,17 +120,17 @@ private:
   const Values &values;
 };
 
-/// The common type of two operands by ATen's rules. A weak operand widens the
-/// other operand only to a different kind (boolean, integer, float).
+/// Returns the common type of two operands by ATen's rules. A weak operand
+/// counts only if its kind is higher (boolean < integer < float).
 mlir::Type commonType(Val a, bool isWeakA, Val b, bool isWeakB);
 
-/// Whether gradients flow from `x` into a parameter.
+/// Whether gradients flow from `x` to a parameter.
 bool reachesParameter(const Val &x);
 
-/// Stops the gradient of `x`; returns `x` itself if it has no gradient.
+/// Returns `x` without its gradient.
 Val withoutGradient(Emitter &emit, Val x);
 
-// Each function registers the converters of one file of ops/.
+// One function per file of ops/ registers its converters.
 void addComposed(OperatorTable &table);
 void addConstructors(OperatorTable &table);
 void addContractions(OperatorTable &table);

@@ -10,7 +10,7 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-/// Larger tensors are errors in the file.
+/// A larger tensor is an error in the file.
 static constexpr int64_t kMaxElements = int64_t(1) << 48;
 
 static const OperatorTable &operatorTable() {
@@ -30,7 +30,7 @@ static const OperatorTable &operatorTable() {
   return table;
 }
 
-/// For operators whose result shape depends on data: what to use instead.
+/// Returns what to use instead of an operator with data-dependent shapes.
 static llvm::StringRef alternativeTo(llvm::StringRef target) {
   llvm::StringRef op = target.split('.').first;
   if (op == "nonzero" || op == "masked_select" || op == "argwhere" ||
@@ -44,7 +44,6 @@ static llvm::StringRef alternativeTo(llvm::StringRef target) {
 
 namespace {
 
-/// A graph that is being converted.
 struct Body {
   const Graph &graph;
   Values &values;
@@ -99,7 +98,7 @@ private:
   Emitter &emit;
   Liveness live;
   Values main;
-  /// The arguments that hold the program's buffers.
+  /// The program's buffers, which are arguments of @forward.
   llvm::StringMap<BlockArgument> buffers;
 };
 
@@ -127,8 +126,7 @@ llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
     DeclaredInput input{spec.value, element, {}};
     for (const auto &[d, size] : llvm::enumerate(meta->second.sizes)) {
       InputDim dim{size.symbol(), size.value};
-      // If a size is an expression of symbols, the user binds it by its
-      // position.
+      // If a size is an expression of symbols, `--bind` sets it as INPUT.D.
       if (!size.expression.empty() && dim.symbol.empty())
         dim.symbol = spec.value + "." + std::to_string(d);
       if (size.expression.empty() && size.value <= 0)
@@ -141,8 +139,8 @@ llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
   return inputs;
 }
 
-/// Lets `--bind` also accept INPUT.D for the symbol of a dimension, because the
-/// file does not keep the names that the user gave to symbols.
+/// Lets `--bind` accept INPUT.D for the symbol of a dimension, because the file
+/// does not contain the symbol names that the user chose.
 static llvm::Expected<ImportOptions>
 withPlaces(const ImportOptions &options, llvm::ArrayRef<DeclaredInput> inputs) {
   ImportOptions result = options;
@@ -222,15 +220,15 @@ llvm::Error Importer::convertNodes() {
   return llvm::Error::success();
 }
 
-/// Whether the results have the types that the file states, where sizes in the
-/// file are numbers.
+/// Checks that the results have the element types and the known sizes that the
+/// file states.
 llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
                                    llvm::ArrayRef<Val> results) {
   for (const auto &[name, result] : llvm::zip(node.outputs, results)) {
     if (!result)
       continue;
     if (numElements(result.shape()) > kMaxElements)
-      return makeError("its result {0} is too large", result);
+      return makeError("the result {0} is too large", result);
     auto meta = graph.tensors.find(name);
     if (meta == graph.tensors.end())
       continue;
@@ -241,13 +239,12 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
       agrees = !sizes[d].expression.empty() ||
                sizes[d].value == result.dim(static_cast<int64_t>(d));
     if (!agrees)
-      return makeError("its result is {0}, but the file says otherwise",
+      return makeError("the result is {0}, but the file states another type",
                        result);
   }
   return llvm::Error::success();
 }
 
-/// Recomputes the view `name` from its base.
 llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
   const Views::Link &link = *body.views.linkOf(name);
   const Node &maker = *link.maker;
@@ -265,7 +262,6 @@ llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
   return llvm::Error::success();
 }
 
-/// Whether a node after `index` reads `name`.
 bool Importer::isReadLater(const Body &body, llvm::StringRef name,
                            size_t index) const {
   auto use = body.lastUse.find(name);
@@ -273,8 +269,8 @@ bool Importer::isReadLater(const Body &body, llvm::StringRef name,
          (use != body.lastUse.end() && use->second > index);
 }
 
-/// Sets the first argument of `node` to `value`, for all values that share its
-/// memory.
+/// Sets the first argument of `node` to `value`, and updates all values that
+/// share its memory and are read later.
 llvm::Error Importer::write(Body &body, const Node &node, size_t index,
                             Val value) {
   llvm::StringRef target = node.inputs[0].second.names[0];
@@ -317,8 +313,7 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
   return llvm::Error::success();
 }
 
-/// Finishes a node of an in-place form: its result has the type of the value
-/// that it writes.
+/// Writes the result of an in-place operator to its first argument.
 llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
                                   Call &call) {
   if (call.results.empty() || !call.results[0])
@@ -333,8 +328,8 @@ llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
   return llvm::Error::success();
 }
 
-/// The converter of a node's target, or of its pure form if it writes in place;
-/// null if there is none.
+/// Returns the converter of the node's target, or of the pure form of an
+/// in-place target; null if there is none.
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
   llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
@@ -352,7 +347,7 @@ llvm::Error Importer::unknown(const Node &node, size_t index) const {
                      "returns a tensor whose shape depends on data, which is "
                      "not supported; " +
                          instead);
-  // The message lists other unsupported operators of the model, up to a limit.
+  // The maximum number of other unsupported operators that the message lists.
   constexpr size_t kMax = 20;
   llvm::StringSet<> others;
   std::string unsupported;
@@ -400,7 +395,7 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
     call.results[0] = emit.convert(
         call.results[0], body.values[node.inputs[0].second.names[0]].element());
   if (writes && node.stopsGradients && call.trains) {
-    // PyTorch keeps the gradient of the value before the write.
+    // Under no_grad, PyTorch keeps the gradient of the value before the write.
     if (reachesParameter(body.values[node.inputs[0].second.names[0]]))
       return nodeError(node, index,
                        "writes, under torch.no_grad(), to a tensor with "

@@ -1,7 +1,6 @@
 //===- Import.h - Import of .pt2 files into dpc modules ---------*- C++ -*-===//
 //
-// The public interface of the PyTorch frontend. README.md lists what it
-// accepts.
+// The public interface of the PyTorch frontend (see README.md).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_IMPORT_H
@@ -18,18 +17,16 @@
 
 namespace dpc {
 
-/// Reads the exported program `file` (torch.export.save) into a module with one
-/// function `@forward` at the graph altitude, like importOnnx. Parameters and
-/// buffers have their names in the torch module; tied weights are one argument.
-/// A weight whose record is empty is abstract.
+/// Imports the exported program `file` (torch.export.save) as importOnnx does.
+/// Parameters and buffers have their names in the torch module; tied weights
+/// are one argument. A weight whose record is empty is abstract.
 ///
-/// On failure, one single-line diagnostic says what is wrong and what is
-/// accepted.
+/// On failure, reports one single-line diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importTorch(llvm::StringRef file, mlir::MLIRContext &context,
             const ImportOptions &options);
 
-/// Reads the bytes of a file that is in memory; messages call it `file`.
+/// Imports the file whose bytes are in memory; messages call it `file`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importTorch(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
             mlir::MLIRContext &context, const ImportOptions &options);

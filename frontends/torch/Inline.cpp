@@ -1,9 +1,8 @@
 //===- Inline.cpp - Inlining of graphs within a program -------------------===//
 //
-// torch.export wraps code that runs in a special mode, without gradients or
-// with autocast, in a graph that one node calls. This file replaces the call by
-// the nodes of that graph, so that views are tracked across it: a write to a
-// view that was created inside reaches the tensor that it is a view of.
+// torch.export puts code that runs without gradients or with autocast into an
+// inner graph, which one node calls. This file replaces the call by the nodes
+// of the inner graph, so that a write to a view also changes its base outside.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/emit/Options.h"
@@ -13,12 +12,10 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// A call of a graph.
 struct GraphCall {
   const Graph *body = nullptr;
   std::vector<std::string> operands;
-  /// Whether the call turns gradients on or off; if unset, it does not change
-  /// them.
+  /// true: enables gradients; false: disables them; unset: neither
   std::optional<bool> setsGradients;
 };
 
@@ -46,7 +43,7 @@ static bool callsGraph(const Node &node) {
   return llvm::StringRef(node.target).starts_with("higher_order.");
 }
 
-/// `stopsGradients`: whether a graph without gradients contains the call.
+/// `stopsGradients` says whether the call is in a graph without gradients.
 llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
                                         bool stopsGradients) const {
   auto error = [&](const llvm::Twine &why) {
@@ -56,7 +53,7 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
   llvm::StringRef target = node.target;
   bool setsGradients = target == "higher_order.wrap_with_set_grad_enabled";
   if (!setsGradients && target != "higher_order.wrap_with_autocast")
-    return error("is not supported; accepted of its kind: "
+    return error("is not supported; accepted instead: "
                  "wrap_with_set_grad_enabled, wrap_with_autocast");
   GraphCall call;
   bool enabled = false;
@@ -71,12 +68,11 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
       return error("an operand is not a tensor");
   }
   if (!call.body || call.body->inputs.size() != call.operands.size())
-    return error("its graph does not fit its operands");
+    return error("the inner graph must have one input per operand");
   if (setsGradients)
     call.setsGradients = enabled;
-  // Values that were computed without gradients before this graph still have
-  // none, and other values keep their gradients, because torch.export writes
-  // these graphs one after the other.
+  // Enabling gradients again would need to distinguish values computed with and
+  // without gradients. torch.export does not nest these graphs.
   if (setsGradients && enabled && stopsGradients)
     return error(
         "turns gradients on inside a graph that runs without them, "
@@ -84,7 +80,7 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
   return call;
 }
 
-/// The name in the outer graph of the inner graph's value `name`.
+/// Returns the name in the outer graph for the inner graph's value `name`.
 static std::string renamed(const std::string &name,
                            const llvm::StringMap<std::string> &names,
                            llvm::StringRef prefix) {

@@ -10,23 +10,23 @@
 
 namespace dpc::frontend::pt2 {
 
-/// A value of a document and its path there. A value of an unexpected kind is
-/// an error. Only the first error of the document is kept. A value with an
-/// error reads as a default, so that readers need no checks in between.
+/// A value of a document and its path in the document. Reading a value of the
+/// wrong kind notes an error, of which the first one is kept, and returns a
+/// default, so that readers need no checks in between.
 class Json {
 public:
-  /// The document `root`; notes errors in `error`.
+  /// `error` receives the first error in the document `root`.
   Json(const nlohmann::json &root, std::string &error)
       : value(&root), error(&error) {}
 
-  /// The member `key`, which must exist.
+  /// Returns the member `key`, which must exist.
   Json operator[](const char *key) const {
     Json found = maybe(key);
     if (!found.value)
       return found.wrong("is missing");
     return found;
   }
-  /// The member `key`, or a null view.
+  /// Returns the member `key`, or a null view.
   Json maybe(const char *key) const {
     const nlohmann::json *member = nullptr;
     if (value && value->is_object())
@@ -49,16 +49,16 @@ public:
     }
     return *i;
   }
-  /// A number; also accepts "Infinity", "-Infinity" and "NaN".
+  /// Returns a number; accepts "Infinity", "-Infinity" and "NaN".
   double number() const;
   bool boolean() const {
     const auto *b = get<nlohmann::json::boolean_t>();
     return b ? *b : (wrong("is not a boolean"), false);
   }
   std::vector<Json> elements() const;
-  /// The members in the document's order.
+  /// Returns the members in the order of the document.
   std::vector<std::pair<std::string, Json>> members() const;
-  /// The single member of a union ("as_int": 3).
+  /// Returns the only member of a union, for example {"as_int": 3}.
   std::pair<std::string, Json> choice() const;
 
   Json wrong(const char *why) const {

@@ -43,7 +43,7 @@ Liveness findLive(const Program &program) {
   Views views(graph);
   Liveness live;
   live.nodes.assign(graph.nodes.size(), false);
-  llvm::StringSet<> memories; // that live values share
+  llvm::StringSet<> memories; // roots of live values
   auto use = [&](llvm::StringRef name, size_t position) {
     live.values.insert(name);
     live.lastUse.try_emplace(name, position);

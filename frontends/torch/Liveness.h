@@ -8,25 +8,25 @@
 
 namespace dpc::frontend::pt2 {
 
-/// The target of the pure form of an operator that writes its first argument
-/// ("aten.add_.Tensor" -> "aten.add.Tensor"); "" if the operator is pure.
+/// Returns the pure form of a target that writes its first argument
+/// ("aten.add.Tensor" for "aten.add_.Tensor"); "" for other targets.
 std::string pureForm(llvm::StringRef target);
 
-/// Whether a node writes its first argument.
+/// Whether the node writes its first argument.
 bool writesFirst(const Node &node);
 
 /// Whether a ScalarType of the schema is a float type.
 bool isFloatType(int64_t dtype);
 
-/// Calls `visit` with every value that an argument names.
+/// Calls `visit` with the name of each value in an argument.
 void forEachName(const Argument &argument,
                  llvm::function_ref<void(llvm::StringRef)> visit);
 
-/// The nodes that the program's results and changed float buffers depend on.
+/// Which nodes the program's results and updated float buffers depend on.
 struct Liveness {
-  std::vector<bool> nodes; ///< whether each node is live
+  std::vector<bool> nodes; ///< by position: whether the node is live
   llvm::StringSet<> values;
-  llvm::StringMap<size_t> lastUse; ///< the last live node that uses a value
+  llvm::StringMap<size_t> lastUse; ///< last live node that uses it
 };
 
 Liveness findLive(const Program &program);

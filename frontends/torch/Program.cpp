@@ -5,9 +5,9 @@
 namespace dpc::frontend::pt2 {
 
 static constexpr int64_t kSchemaMajor = 8;
-/// The JSON of a program with 405 billion parameters takes 10 MB.
+/// A program with 405 billion parameters takes 10 MB.
 static constexpr int64_t kMaxJsonBytes = int64_t(256) << 20;
-/// The limit of nesting; wrappers of gradient and autocast modes nest little.
+/// Limits the nesting of graphs in a damaged file.
 static constexpr int kMaxDepth = 16;
 
 std::string Size::symbol() const {
@@ -59,7 +59,7 @@ static TensorMeta readMeta(const Json &json) {
 
 static Graph readGraph(const Json &json, int depth);
 
-/// Reads a symbolic integer, number or boolean: {as_name}, {as_int}, ..
+/// Reads a value that can be symbolic: {as_name}, {as_int}, ..
 static SymInt readSymbolic(const Json &json) {
   auto [kind, value] = json.choice();
   if (kind == "as_name")
@@ -135,7 +135,7 @@ static Argument readArgument(const Json &json, int depth) {
     a.kind = Kind::String;
     a.text = value.text();
   } else if (kind == "as_sym_float" && value.maybe("as_name")) {
-    // A number of the graph; its node determines its value.
+    // The node that computes the number determines its value.
     a.kind = Kind::Int;
     a.ints.push_back({value["as_name"].text(), 0});
   } else if (kind == "as_graph") {
@@ -246,8 +246,8 @@ static OutputSpec readOutputSpec(const Json &json) {
   return spec;
 }
 
-/// Calls `visit` with the keys of the document's objects and their depth, in
-/// order, because the parsed document does not keep the order.
+/// Parses the document and calls `visit` with each key and its depth, in the
+/// order of the document, which the result does not keep.
 static llvm::Expected<nlohmann::json>
 readJson(const Archive &archive, llvm::StringRef name,
          llvm::function_ref<void(int, const std::string &)> visit = nullptr) {
@@ -283,12 +283,12 @@ static llvm::Error checkVersions(const Archive &archive, const Json &model,
     if (!text)
       return text.takeError();
     if (*text != "little")
-      return makeError("{0}: its byte order is '{1}'; accepted: little",
+      return makeError("{0}: the byte order is '{1}'; accepted: little",
                        archive.path(), *text);
   }
   int64_t major = model["schema_version"]["major"].integer();
   if (error.empty() && major != kSchemaMajor)
-    return makeError("{0}: its schema has major version {1}; accepted: {2}, as "
+    return makeError("{0}: the schema has major version {1}; accepted: {2}, as "
                      "in torch 2.15; export it again with that version",
                      archive.path(), major, kSchemaMajor);
   return llvm::Error::success();

@@ -1,7 +1,6 @@
 //===- Program.h - An exported program --------------------------*- C++ -*-===//
 //
-// torch.export's schema (torch/_export/serde/schema.py, major version 8) as
-// plain structures.
+// Structures of torch.export's schema, version 8 (_export/serde/schema.py).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_PROGRAM_H
@@ -14,20 +13,20 @@
 
 namespace dpc::frontend::pt2 {
 
-/// An integer or size: a number, or the name of a value of the graph.
+/// An integer of a node: a number, or the name of a value in the graph.
 struct SymInt {
   std::string name; ///< "" if it is the number `value`
   int64_t value = 0;
 };
 
-/// A dimension as the file declares it: a number or an expression.
+/// A declared size: a number, or an expression of symbols.
 struct Size {
   std::string expression; ///< "" if it is the number `value`
   int64_t value = 0;
 
-  /// The symbol if the expression is a single symbol, otherwise "".
+  /// Returns the symbol if the expression consists of one; otherwise "".
   std::string symbol() const;
-  /// Whether the size depends on data (symbols u0, u1, ..).
+  /// Whether the size is known only at run time (symbols u0, u1, ..).
   bool dependsOnData() const;
 };
 
@@ -41,7 +40,6 @@ struct TensorMeta {
 
 struct Graph;
 
-/// An argument of a node.
 struct Argument {
   enum class Kind {
     None,
@@ -55,8 +53,8 @@ struct Argument {
     String,
     Dtype, ///< ints[0]
     Graph,
-    Place, ///< device, layout, memory format: ignored
-    Other, ///< text: the kind's name
+    Place, ///< device or memory layout: ignored
+    Other, ///< text: the schema's name of the kind
   };
   Kind kind = Kind::None;
   std::vector<std::string> names;
@@ -70,11 +68,11 @@ struct Node {
   std::string target; ///< "aten.linear.default", "_operator.mul", ..
   std::string name;
   std::vector<std::pair<std::string, Argument>> inputs;
-  /// The names of the results; "" for a result that is not a value.
+  /// Names of the results; "" if a result is not a value.
   std::vector<std::string> outputs;
-  /// Whether the results are the parts of one list.
+  /// Whether the results are the elements of one list.
   bool makesList = false;
-  /// Whether the node belongs to a graph that runs without gradients.
+  /// Whether the node is in a graph that runs without gradients.
   bool stopsGradients = false;
 };
 
@@ -85,20 +83,18 @@ struct Graph {
   llvm::StringMap<TensorMeta> tensors;
 };
 
-/// An input of the program.
 struct InputSpec {
   enum class Kind { User, Parameter, Buffer, Constant, Other };
   Kind kind = Kind::Other;
-  std::string value; ///< its name in the graph
-  std::string name;  ///< a weight's path in the module
+  std::string value; ///< name in the graph
+  std::string name;  ///< path of a weight in the module
 };
 
-/// An output of the program.
 struct OutputSpec {
   enum class Kind { User, BufferMutation, Other };
   Kind kind = Kind::Other;
   Argument value;
-  std::string buffer; ///< the path of a mutated buffer
+  std::string buffer; ///< path of the updated buffer
   std::string what;   ///< the schema's name of the kind
 };
 
@@ -108,25 +104,25 @@ struct Program {
   std::vector<OutputSpec> outputs;
 };
 
-/// The location of a weight's bytes.
+/// Where the bytes of a weight are.
 struct WeightEntry {
-  std::string record; ///< its name in the archive
+  std::string record; ///< name in the archive
   bool pickled = false;
   TensorMeta meta;
-  size_t position = 0; ///< in the order of the module's members
+  size_t position = 0; ///< index among the module's members
 };
 
-/// Reads the program. Fails on other schema versions and on damaged files.
+/// Reads the program. Fails if it is damaged or its schema is unsupported.
 llvm::Expected<Program> readProgram(const Archive &archive);
 
-/// Reads the tables of weights and of constants, by path in the module.
+/// Reads the tables of weights and constants. Keys are paths in the module.
 llvm::Expected<llvm::StringMap<WeightEntry>>
 readWeightTable(const Archive &archive);
 
-/// Replaces each call in `graph` by the nodes of the inner graph that it calls.
-/// `graph` belongs to a program in `file`. Values of an inner graph are
-/// prefixed by the name of the call. The results of the call are copied by
-/// `aten.alias`, or by `aten.detach` where gradients stop.
+/// Inlines the inner graphs that nodes of `graph` call. The names of inner
+/// values get the call's name as a prefix. The call's results become copies,
+/// made by `aten.detach` where gradients stop and by `aten.alias` elsewhere.
+/// Messages call the program `file`.
 llvm::Error inlineCalls(Graph &graph, llvm::StringRef file);
 
 } // namespace dpc::frontend::pt2

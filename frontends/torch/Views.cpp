@@ -9,7 +9,6 @@ namespace {
 enum class Kind { None, View, MayBeView };
 } // namespace
 
-/// Whether two values have the same shape and strides.
 static bool hasSameLayout(const TensorMeta &a, const TensorMeta &b) {
   auto isSame = [](const Size &x, const Size &y) {
     return x.expression == y.expression && x.value == y.value;
@@ -19,7 +18,7 @@ static bool hasSameLayout(const TensorMeta &a, const TensorMeta &b) {
          !llvm::is_contained(a.strides, -1);
 }
 
-/// The kind of operators whose result can be their first argument itself.
+/// Returns the kind of an operator that can return its first argument itself.
 static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
                        llvm::StringRef result) {
   for (const auto &[name, argument] : node.inputs)
@@ -136,8 +135,7 @@ llvm::ArrayRef<std::string> Views::sharing(llvm::StringRef name) const {
   return tree->second;
 }
 
-/// `base` with positions [begin, begin + size of part) of dimension `dim`
-/// replaced by `part`.
+/// Overwrites `base` with `part`, starting at position `begin` of `dim`.
 static Val replaced(Emitter &e, Val base, Val part, int64_t dim,
                     int64_t begin) {
   int64_t end = begin + part.dim(dim);

@@ -1,10 +1,9 @@
 //===- Views.h - Values that share memory -----------------------*- C++ -*-===//
 //
-// A program can write a tensor in place while other values share its memory.
-// Views records which values share memory: one tree for each memory, whose
-// edges are the nodes that create views. A write changes the written value,
-// then the values that it is a view of, up to the root, and then every other
-// value of the tree that is read later.
+// A write to a tensor also changes all other values that share its memory.
+// Views records these values as one tree per memory: the root owns the memory,
+// and each edge is a node that creates a view. A write updates the written
+// value, its bases up to the root, and all other values that are read later.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_VIEWS_H
@@ -16,24 +15,23 @@ namespace dpc::frontend::pt2 {
 
 class Views {
 public:
-  /// How a view shares memory with `base`.
+  /// How a view shares memory with its base.
   struct Link {
-    std::string base;            ///< the value that it is a view of
-    const Node *maker = nullptr; ///< the node that created the view
-    size_t result = 0;           ///< which of the node's results it is
+    std::string base;            ///< value that this is a view of
+    const Node *maker = nullptr; ///< node that creates the view
+    size_t result = 0;           ///< index among the node's results
     bool isCertain = true;       ///< false: possibly a copy
   };
 
   explicit Views(const Graph &graph);
 
-  /// The value that owns the memory of `name`, possibly `name` itself.
+  /// Returns the value that owns the memory of `name`, possibly `name` itself.
   llvm::StringRef rootOf(llvm::StringRef name) const;
-  /// The link of `name` to the value that it is a view of, or null.
+  /// Returns how `name` is a view of another value; null if it is not a view.
   const Link *linkOf(llvm::StringRef name) const;
-  /// Whether `name` certainly shares its root's memory.
+  /// Whether `name` certainly shares the memory of its root.
   bool isCertain(llvm::StringRef name) const;
-  /// All values that share the memory of `name`, in the order of their
-  /// creation.
+  /// Returns all values that share the memory of `name`, in order of creation.
   llvm::ArrayRef<std::string> sharing(llvm::StringRef name) const;
 
 private:
@@ -41,8 +39,8 @@ private:
   llvm::StringMap<std::vector<std::string>> trees; ///< by root
 };
 
-/// Returns `base` after `part` was written to the view of `base` that `maker`
-/// created. Fails for views that cannot be inverted, such as expand.
+/// Returns `base` after a write of `part` to the view that `maker` created from
+/// it. Fails if the view cannot be inverted, such as an expand.
 Val writtenBack(Call &maker, Val base, Val part);
 
 } // namespace dpc::frontend::pt2

@@ -12,16 +12,15 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-/// Weights with at most this many elements can become constants.
+/// The largest weight that can become a constant, in elements.
 static constexpr int64_t kMaxConstantElements = int64_t(4) << 20;
-/// The maximal size of a record that contains such a constant.
+/// The largest record that can contain such a constant.
 static constexpr int64_t kMaxConstantBytes = int64_t(256) << 20;
-/// Additive masks hold zeros and numbers that are at most this value.
+/// Every nonzero element of an additive mask is at most this number.
 static constexpr double kMaskValue = -1e3;
 
 namespace {
 
-/// A weight as the file describes it.
 struct Weight {
   const InputSpec *spec;
   const WeightEntry *entry;
@@ -37,8 +36,7 @@ public:
       : archive(archive), program(program), context(context) {}
 
   llvm::Error readFilters(const ImportOptions &options);
-  /// Finds the first name of tied weights, by which the module itself lists
-  /// them.
+  /// Finds the name of tied weights: the path that comes first in the module.
   void nameTied(const llvm::StringMap<WeightEntry> &table);
   llvm::Error place(const InputSpec &spec,
                     const llvm::StringMap<WeightEntry> &table);
@@ -58,14 +56,13 @@ private:
   const Program &program;
   MLIRContext *context;
   NameFilter frozen, trainable;
-  /// The location of data, and the tensor there.
+  /// The record, offset and type of a tensor's data.
   using Place = std::tuple<std::string, int64_t, std::vector<int64_t>>;
   Place placeOf(llvm::StringRef name, const WeightEntry &entry) const;
-  /// The position and name of the tensors at each location.
+  /// The first position and name of the tensors at each place.
   std::map<Place, std::pair<size_t, std::string>> places;
   llvm::StringSet<> added;
-  /// Empty records that imply no ties, because tensors of different types share
-  /// them.
+  /// Empty records that tensors of different types share, which ties nothing.
   llvm::StringSet<> shared;
 };
 
@@ -89,8 +86,8 @@ llvm::Error Placer::readFilters(const ImportOptions &options) {
   return llvm::Error::success();
 }
 
-/// Whether `strides` are those of a row-major tensor; dimensions of size 1 can
-/// have any stride.
+/// Whether the strides are those of a row-major tensor. Dimensions of size 1
+/// can have any stride.
 static bool isRowMajor(const TensorMeta &meta, llvm::ArrayRef<int64_t> shape) {
   int64_t expected = 1;
   for (size_t d = shape.size(); d-- > 0;) {
@@ -135,7 +132,7 @@ llvm::Expected<Weight> Placer::describeWeight(const InputSpec &spec,
   if (!record)
     return error(spec, "should be in record '" + entry.record +
                            "', which is missing from the archive");
-  // An empty record represents a tensor without data.
+  // An empty record means that the weight is abstract.
   if (record->bytes == 0)
     return weight;
   if (record->bytes < weight.offset || record->bytes - weight.offset < bytes)
@@ -146,7 +143,6 @@ llvm::Expected<Weight> Placer::describeWeight(const InputSpec &spec,
   return weight;
 }
 
-/// Decodes `bytes` as elements.
 static ConstTensor decode(llvm::StringRef bytes, RankedTensorType type) {
   Type element = type.getElementType();
   int64_t step = elementBytes(element);
@@ -198,7 +194,7 @@ bool Placer::trains(const Weight &weight) const {
          weight.entry->meta.requiresGrad && !frozen.matches(name);
 }
 
-/// The weight's value if it becomes a constant.
+/// Returns the weight's value if it becomes a constant, otherwise nullopt.
 llvm::Expected<std::optional<Val>>
 Placer::constantOf(const Weight &weight) const {
   bool isFloat = isa<FloatType>(weight.type.getElementType());
@@ -233,7 +229,7 @@ Placer::Place Placer::placeOf(llvm::StringRef name,
 }
 
 void Placer::nameTied(const llvm::StringMap<WeightEntry> &table) {
-  // Under FakeTensorMode torch uses one record for all tensors.
+  // Under FakeTensorMode, torch writes one empty record for all tensors.
   llvm::StringMap<std::vector<int64_t>> types;
   for (const auto &[path, entry] : table) {
     const Record *record = archive.find(entry.record);

@@ -1,10 +1,9 @@
 //===- Weights.h - Parameters, buffers and constants ------------*- C++ -*-===//
 //
-// The program states which weights are parameters. A parameter that needs no
-// gradient is frozen, unless --trainable names it. Buffers are read, not
-// trained. Integer and boolean buffers, float masks (zeros and large negative
-// numbers) and tensors that were written as literals become constants if they
-// are small and the file has their data.
+// The program states which weights are parameters and buffers. A parameter with
+// requires_grad=False is frozen, unless --trainable names it. Some weights
+// become constants if they are small and have data: integer and boolean
+// buffers, float masks (zeros and large negative numbers), and literals.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_WEIGHTS_H
@@ -15,20 +14,18 @@
 
 namespace dpc::frontend::pt2 {
 
-/// The weights of a program after their roles are decided.
 struct Weights {
   std::vector<WeightArgument> arguments;
-  /// Values of the graph that are arguments, with the argument's name. Tied
-  /// weights have several values and one argument.
+  /// Values of the graph, each with the name of the argument that holds it.
+  /// Tied weights are several values with the same argument.
   std::vector<std::pair<std::string, std::string>> bound;
-  /// Values of the graph that are constants.
   std::vector<std::pair<std::string, Val>> constants;
-  /// Names of the float weights among these constants.
+  /// Names of the float weights among the constants.
   std::vector<std::string> constantNames;
 };
 
-/// Decides the role of every weight for which `isRead` holds. `isRead` takes
-/// the name of the weight's value in the graph.
+/// Decides the role of each weight that is read. `isRead` takes the name of the
+/// weight's value in the graph.
 llvm::Expected<Weights>
 placeWeights(const Archive &archive, const Program &program,
              llvm::function_ref<bool(llvm::StringRef)> isRead,

@@ -42,7 +42,7 @@ ShardingRule MatmulOp::getShardingRule() {
 namespace {
 
 /// The iteration dimensions of attention and its gradient. There are `groups`
-/// key heads and `groups` * `perGroup` query heads.
+/// key heads, and `perGroup` query heads for each key head.
 struct AttentionDims {
   int64_t batch, groups, perGroup, queries, keys, depth, valueDepth;
   TensorMap q, k, v, out, rows;
@@ -55,8 +55,9 @@ struct AttentionDims {
     batch = rule.addDim(qs[0]);
     groups = rule.addDim(ks[1]);
     perGroup = rule.addDim(ks[1] ? qs[1] / ks[1] : 1);
-    // A causal mask depends on the position of the query. In a ring, queries
-    // and keys share one sharding of positions.
+    // A causal mask depends on the position of the query, so positions must be
+    // whole. In a ring, queries and keys share one dimension, which may be
+    // split.
     queries = rule.addDim(qs[2], /*whole=*/causal && !ring);
     keys = ring ? queries : rule.addDim(ks[2], /*whole=*/true);
     depth = rule.addDim(qs[3], /*whole=*/true);
@@ -69,8 +70,8 @@ struct AttentionDims {
     rows = {{batch}, heads, {queries}};
   }
 
-  /// The map of a mask, whose dimensions of size 1 are repeated. Every rank of
-  /// a ring needs the mask of its queries for all keys.
+  /// Returns the map of a mask. A dimension of size 1 is repeated. In a ring,
+  /// each rank needs the mask of its queries for all keys.
   TensorMap mask(ShardingRule &rule, Value value) const {
     int64_t columns =
         keys == queries ? rule.addDim(shapeOf(value)[3], /*whole=*/true) : keys;
@@ -105,7 +106,6 @@ ShardingRule AttentionGradOp::getShardingRule() {
   return rule;
 }
 
-/// The maps of an embedding [ids.., columns] of a table [rows, columns].
 static std::array<TensorMap, 3> embeddingMaps(ShardingRule &rule, Value table,
                                               Value ids) {
   SmallVector<int64_t> tableDims = rule.addDims(shapeOf(table));

@@ -7,7 +7,7 @@ using namespace dpc;
 
 ShardingRule ConstantOp::getShardingRule() {
   ShardingRule rule;
-  // Only the shards of a splat are equal on all ranks.
+  // Only for a splat do all ranks have the same shard.
   bool whole = !isa<SplatElementsAttr>(getValue());
   return rule.with({}, {oneToOne(rule.addDims(shapeOf(getResult()), whole))});
 }
@@ -60,9 +60,9 @@ ShardingRule ConvertOp::getShardingRule() {
   return rule;
 }
 
-/// The parameter, the states and the gradient, which are the first
-/// `tensorOperands` operands, have the same sharding. The scalars are not
-/// split.
+/// Returns the rule of an optimizer's update. The first `tensorOperands`
+/// operands (the parameter, the states and the gradient) have the same
+/// sharding; the others are scalars.
 static ShardingRule optimizerRule(Operation *op, unsigned tensorOperands) {
   ShardingRule rule = elementwiseRule(op);
   for (TensorMap &scalar :

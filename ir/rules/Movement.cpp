@@ -37,8 +37,8 @@ ShardingRule TransposeOp::getShardingRule() {
 
 namespace {
 
-/// The common refinement of two shapes with the same number of elements: the
-/// iteration dimensions of a reshape.
+/// Finds the iteration dimensions of a reshape: the largest factors from which
+/// the dimensions of both shapes can be composed.
 struct Refinement {
   ArrayRef<int64_t> from, to;
   ShardingRule &rule;
@@ -49,9 +49,9 @@ struct Refinement {
                   int64_t left, int64_t count);
 };
 
-/// Ends a group of dimensions that cannot be aligned. The `left` elements of
-/// dimension `at` and the following dimensions, `count` elements in total,
-/// become whole dimensions.
+/// Adds whole iteration dimensions for tensor dimensions that share no factor
+/// with the other shape: for `left` elements of dimension `at` and for the
+/// following dimensions, `count` elements in total.
 void Refinement::addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t at,
                             int64_t left, int64_t count) {
   while (true) {
@@ -70,7 +70,7 @@ void Refinement::run() {
   if (llvm::is_contained(from, 0) || llvm::is_contained(to, 0))
     return;
   size_t i = 0, j = 0;
-  int64_t a = 1, b = 1; // the rest of from[i - 1] and of to[j - 1]
+  int64_t a = 1, b = 1; // the unmatched parts of from[i - 1] and to[j - 1]
   while (true) {
     while (a == 1 && i < from.size())
       a = from[i++];
@@ -79,7 +79,7 @@ void Refinement::run() {
     if (a == 1 || b == 1)
       return;
     int64_t common = std::gcd(a, b);
-    if (common > 1) { // {6, 4} -> {4, 6}: only 2 is common
+    if (common > 1) {
       int64_t dim = rule.addDim(common);
       fromMap[i - 1].push_back(dim);
       toMap[j - 1].push_back(dim);
@@ -87,7 +87,7 @@ void Refinement::run() {
       b /= common;
       continue;
     }
-    // The smallest group of whole dimensions that both sides cover.
+    // Extend both sides to the smallest groups with equally many elements.
     int64_t countA = a, countB = b;
     size_t endA = i, endB = j;
     while (countA != countB)
@@ -113,8 +113,8 @@ ShardingRule ReshapeOp::getShardingRule() {
   return rule.with({refinement.fromMap}, {refinement.toMap});
 }
 
-/// The map of a dimension as [size / inner, inner]: the first part is whole,
-/// and `innerDim` is the second.
+/// Maps a dimension to [size / inner, inner], where only `innerDim` may be
+/// split.
 static DimMap partsOf(ShardingRule &rule, int64_t size, int64_t inner,
                       int64_t innerDim) {
   DimMap map;
@@ -125,9 +125,9 @@ static DimMap partsOf(ShardingRule &rule, int64_t size, int64_t inner,
   return map;
 }
 
-/// Adds the dimensions of a box: along dimension i, element j of the small
-/// shape is element offsets[i] + j * strides[i] of the large one. Returns the
-/// maps of the large and the small tensor.
+/// Adds iteration dimensions for a box that is cut from a large tensor: element
+/// j along dimension i of the box is element offsets[i] + j * strides[i] of the
+/// large tensor. Returns the maps of the large tensor and of the box.
 static std::pair<TensorMap, TensorMap>
 mapBox(ShardingRule &rule, ArrayRef<int64_t> large, ArrayRef<int64_t> small,
        ArrayRef<int64_t> offsets, ArrayRef<int64_t> strides) {
@@ -157,7 +157,7 @@ ShardingRule PadOp::getShardingRule() {
   ShardingRule rule;
   auto [result, operand] = mapBox(rule, shapeOf(getResult()), shapeOf(getX()),
                                   getLow(), getStrides());
-  // Zeros are neutral for sums but not for max and min.
+  // Zero padding does not change a sum, but may change a max or min.
   return rule.with({operand}, {result}, {{0}});
 }
 

@@ -5,7 +5,6 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Adds one dimension per dimension of x, of which the last one is whole.
 static SmallVector<int64_t> addRowDims(ShardingRule &rule, Value x) {
   SmallVector<int64_t> dims;
   ArrayRef<int64_t> shape = shapeOf(x);
@@ -41,7 +40,6 @@ ShardingRule CumSumOp::getShardingRule() {
 
 namespace {
 
-/// The maps of x, of one value per column and of one value per row of x.
 struct NormMaps {
   TensorMap x, column, stats;
 
@@ -79,8 +77,8 @@ ShardingRule RopeOp::getShardingRule() {
   return rule.with({x, table, table}, {x}, {{0}});
 }
 
-/// The maps of logits, whose columns are whole if `whole`, and of one value per
-/// row.
+/// Returns the maps of the logits and of one value per row. If `whole`, the
+/// columns cannot be split.
 static std::pair<TensorMap, TensorMap> logitMaps(ShardingRule &rule,
                                                  Value logits, bool whole) {
   int64_t rows = rule.addDim(shapeOf(logits)[0]);

@@ -13,8 +13,8 @@ using namespace dpc;
 
 namespace {
 
-/// The dimensions of a conv y[n, g k, out] = sum x[n, g c, in] * w[g k, c,
-/// taps] and the maps of x, w and y.
+/// The dimensions of y[n, g k, out] = sum x[n, g c, in] * w[g k, c, taps] with
+/// g groups, and the maps of x, w and y.
 struct ConvDims {
   TensorMap x, w, y;
 
@@ -69,7 +69,6 @@ ShardingRule ConvGradFilterOp::getShardingRule() {
   return rule.with({dims.y, dims.x}, {dims.w}, {{0}, {1}});
 }
 
-/// The maps of the image and of the windows of a pool.
 static std::pair<TensorMap, TensorMap>
 poolMaps(ShardingRule &rule, ArrayRef<int64_t> in, ArrayRef<int64_t> out) {
   SmallVector<int64_t> image = rule.addDims(in.take_front(2)), windows(image);
@@ -92,8 +91,7 @@ ShardingRule MaxPoolGradOp::getShardingRule() {
   return rule.with({windows, windows}, {image}, {{0}});
 }
 
-/// The maps of x, which may be split over channels only, and of one value per
-/// channel.
+/// Only channels may be split.
 static std::pair<TensorMap, TensorMap> batchNormMaps(ShardingRule &rule,
                                                      ArrayRef<int64_t> shape) {
   SmallVector<int64_t> all;

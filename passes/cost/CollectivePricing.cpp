@@ -56,12 +56,12 @@ CollectivePricing::CollectivePricing(func::FuncOp step,
       narrow(cluster.software.narrowActivations &&
              productType(step) != cost::DType::F32) {}
 
-/// The bytes of `values` in the types in which the software communicates them.
+/// Counts bytes in the types in which the software communicates.
 double CollectivePricing::movedBytes(Operation *op, ValueRange values) const {
   double bytes = 0;
   for (Value value : values) {
     RankedTensorType type = tensorType(value);
-    // The software sums gradients in the type of the GEMMs.
+    // The software sums gradients in the type of its GEMMs.
     bool isSum = isa<AllReduceOp, ReduceScatterOp>(op) && type.getRank() > 0 &&
                  type.getElementType().isF32();
     bytes += narrow && isSum
@@ -97,7 +97,6 @@ CollectivePricing::Traffic CollectivePricing::trafficOf(Operation *op) const {
           movedBytes(op, collective.getPayload())};
 }
 
-/// Whether a collective communicates only among data-parallel ranks.
 static bool isDataParallel(ArrayAttr axes) {
   return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
     return axis.getValue().starts_with("dp");

@@ -10,33 +10,32 @@
 
 namespace dpc {
 
-/// The order of the mesh axes on the devices (`dpc.placement`).
+/// Returns the order of the mesh axes on the devices (`dpc.placement`).
 cost::RankOrder rankOrderOf(mlir::func::FuncOp step);
 
-/// The names of mesh axes in an attribute.
 std::vector<std::string> namesOf(mlir::ArrayAttr axes);
 
-/// The type of the step's GEMMs: a 16-bit type if any GEMM has one.
+/// Returns the type of the step's GEMMs: a 16-bit type if any has one, or f32.
 cost::DType productType(mlir::func::FuncOp step);
 
-/// Prices the collectives and messages of a step function (local altitude) by
-/// the placement of its ranks on the cluster.
+/// Prices the collectives and messages of a step function at the local
+/// altitude, given how its ranks are placed on the cluster.
 class CollectivePricing {
 public:
   CollectivePricing(mlir::func::FuncOp step, const cost::Cluster &cluster);
 
-  /// The kind of a collective and the bytes of its unsharded buffer.
+  /// The kind of a collective, and the bytes of its buffer before sharding.
   struct Traffic {
     cost::Collective kind = cost::Collective::AllReduce;
     double bytes = 0;
   };
   Traffic trafficOf(mlir::Operation *op) const;
 
-  /// A message between stages. With Software::scatteredMessages, each rank
-  /// sends a part of it and the receivers gather the parts.
+  /// A message between stages. If Software::scatteredMessages is set, each rank
+  /// sends a part, and the receivers gather the parts.
   struct Message {
-    double bytes = 0;                ///< Bytes that one rank sends.
-    cost::CollectiveEstimate gather; ///< The all_gather that the receivers run.
+    double bytes = 0;
+    cost::CollectiveEstimate gather; ///< all_gather by the receivers
   };
   Message messageOf(SendOp send) const;
 

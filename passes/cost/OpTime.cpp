@@ -21,13 +21,14 @@ cost::DType dpc::costType(Type type) {
   return type.isF64() ? cost::DType::F64 : cost::DType::F32;
 }
 
-/// The type in which the device runs GEMMs with elements like those of `value`.
+/// Returns the type in which the device runs GEMMs on elements of `value`.
 static cost::DType gemmType(Value value, const cost::Device &device) {
   return cost::computeType(device, costType(elementTypeOf(value)));
 }
 
-/// The seconds of a GEMM in fp8. cuBLASLt needs the right operand transposed.
-/// The conversion to fp8 clears the maxima and runs two kernels per operand.
+/// Returns the seconds of a GEMM in fp8. cuBLASLt needs the right operand
+/// transposed. The conversion to fp8 clears the maxima of both operands and
+/// runs two kernels per operand.
 static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                          const cost::Device &device) {
   cost::GemmShape shape{.m = sizes.m,
@@ -35,7 +36,7 @@ static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                         .k = sizes.k,
                         .transB = true,
                         .resultBytes = resultBytes};
-  constexpr int kMoreLaunches = 4; // streamSeconds counts the fifth launch
+  constexpr int kMoreLaunches = 4; // streamSeconds counts one more
   return cost::gemmSeconds(device, cost::DType::FP8, shape) +
          kMoreLaunches * device.launchSeconds +
          cost::streamSeconds(device,
@@ -52,7 +53,7 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   shape.k = a[op.getTa() ? a.size() - 2 : a.size() - 1];
   shape.m = out[out.size() - 2];
   shape.n = out.back();
-  // If all batches share the right matrix, the batch is part of m.
+  // If all batches share the right matrix, m includes the batch dimensions.
   bool isShared = op.getB().getType().getRank() == 2;
   for (int64_t size : out.drop_back(2))
     (isShared ? shape.m : shape.batch) *= size;
@@ -61,7 +62,6 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   return cost::gemmSeconds(device, gemmType(op.getA(), device), shape);
 }
 
-/// The bytes that the epilogue of a GEMM moves.
 static double epilogueBytes(Operation *op) {
   double bytes = sumInPlace(op) ? sizeInBytes(tensorType(op->getResult(0))) : 0;
   StringRef epilogue = epilogueOf(op);
@@ -81,10 +81,10 @@ static double epilogueBytes(Operation *op) {
   return bytes;
 }
 
-/// The seconds of a convolution, which is a GEMM of windows by filters. Windows
-/// are read from the image and never stored. The gradient of the filter is a
-/// small matrix of sums over all windows; libraries split these sums to keep
-/// all multiprocessors busy.
+/// A convolution is priced as a GEMM of windows by filters. Its windows are
+/// read from the image and not stored. The gradient of the filter is a small
+/// matrix whose elements sum over all windows. Libraries split these sums to
+/// keep all multiprocessors busy.
 static double convSeconds(Operation *op, Value y, Value w,
                           const cost::Device &device) {
   ArrayRef<int64_t> filter = shapeOf(w);
@@ -108,7 +108,7 @@ static double convSeconds(Operation *op, Value y, Value w,
   return cost::gemmSeconds(device, gemmType(y, device), shape);
 }
 
-/// Whether `type` has dimensions of samples, positions and channels.
+/// The dimensions of an activation are samples, positions and channels.
 static bool isActivation(RankedTensorType type) { return type.getRank() >= 3; }
 
 double dpc::activationBytes(Value value, bool narrow) {
@@ -137,14 +137,14 @@ static double attentionSeconds(Operation *op, const OpPricing &pricing,
   return cost::attentionSeconds(pricing.device, type, shape, pricing.software);
 }
 
-/// Whether `op` runs once per micro-batch.
 static bool isOfMicroBatch(Operation *op) {
   std::optional<Phase> phase = markedPhase(op);
   return phase && isInLoop(*phase);
 }
 
-/// The bytes that the software moves for a sum over micro-batches. Returns 0
-/// for a conversion that only such sums read, and nothing for other ops.
+/// Returns the bytes that the software moves to add a value to a sum over
+/// micro-batches. Returns 0 for a conversion whose result is only added, and
+/// nothing for other ops.
 static std::optional<double> accumulationBytes(Operation *op,
                                                const cost::Software &software) {
   if (software.accumulationBytes == 0)

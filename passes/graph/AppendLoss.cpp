@@ -11,17 +11,16 @@ namespace dpc {
 
 using namespace dpc;
 
-/// The label of rows that do not count, as in PyTorch.
+/// Rows with this label do not count (PyTorch's default).
 static constexpr int64_t kIgnoreIndex = -100;
 
-/// The name of result `index`, or "" if it has none.
 static StringRef resultName(func::FuncOp func, unsigned index) {
   auto name = func.getResultAttrOfType<StringAttr>(index, attr::kName);
   return name ? name.getValue() : StringRef();
 }
 
-/// The index of the output that the loss reads: the float output with the name
-/// `name`. If `name` is empty, the only float output that is not a scalar.
+/// Returns the index of the float output called `name`. If `name` is empty,
+/// returns the index of the only float output that is not a scalar.
 static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
   SmallVector<unsigned> candidates;
   std::string names;
@@ -48,7 +47,6 @@ static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
          << name << "'; there are " << names;
 }
 
-/// Adds the argument `labels` of `type` to `func`.
 static Value addLabels(func::FuncOp func, RankedTensorType type) {
   Builder builder(func.getContext());
   unsigned index = func.getNumArguments();
@@ -61,8 +59,7 @@ static Value addLabels(func::FuncOp func, RankedTensorType type) {
   return func.getArgument(index);
 }
 
-/// The sum of the losses of all rows, divided by the number of rows whose label
-/// is not kIgnoreIndex.
+/// Builds the mean loss of the rows whose label is not kIgnoreIndex.
 static Value crossEntropy(GraphBuilder g, Value logits, Value labels) {
   int64_t columns = shapeOf(logits).back();
   int64_t rows = tensorType(labels).getNumElements();

@@ -20,13 +20,12 @@ DenseSet<Value> dpc::dependents(Block &block, ArrayRef<Value> sources) {
 
 namespace {
 
-/// The contributions of users to the gradients of values.
 class GradientTable {
 public:
   void add(Value value, Value grad) { pending[value].push_back(grad); }
 
-  /// The sum of the contributions to `value`, or null. Contributions are added
-  /// in the order of the calls of add(), from the last user to the first.
+  /// Returns the sum of the contributions to `value`, or null. The order is
+  /// that of the calls of add(), from the last user to the first.
   Value total(GraphBuilder g, Value value) {
     auto it = pending.find(value);
     if (it == pending.end())
@@ -45,8 +44,8 @@ private:
 
 } // namespace
 
-/// Adds the contributions of `op` to the gradients of its active operands, and
-/// marks `op` and the new ops with the group `id`.
+/// Adds the contributions of `op` to the gradients of its active operands.
+/// Marks `op` and the new ops with the group `id`.
 static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
                                const DenseSet<Value> &active,
                                GradientTable &table) {
@@ -84,10 +83,10 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
 }
 
 /// Moves ops that depend only on parameters, such as conversions to 16-bit
-/// types, before their first user. The gradients of ops are in reverse order.
-/// If the conversions were at the begin of the program, the gradients of all
-/// parameters would be complete only at the end of backward, and could not be
-/// reduced earlier.
+/// types, before their first user. Gradient ops have the reverse order of the
+/// forward ops. If the conversions came first in forward, their gradients would
+/// come last in backward, and no gradient of a parameter could be reduced
+/// earlier.
 static void sinkParameterOps(Block &block, ArrayRef<Value> parameters) {
   DenseSet<Value> known(parameters.begin(), parameters.end());
   SmallVector<Operation *> found;
@@ -120,8 +119,7 @@ FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
   GradientTable table;
   if (active.contains(root))
     table.add(root, seed);
-  // Gradient ops are added to the same block, so the existing ops are collected
-  // first.
+  // Collected first, because gradient ops are added to the same block.
   SmallVector<Operation *> ops;
   if (Operation *last = root.getDefiningOp())
     for (Operation &op : block) {
@@ -138,8 +136,7 @@ FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
   return grads;
 }
 
-/// True if no element of `value` can be negative. A scale that may be negative
-/// would make the gradient norm negative.
+/// A negative scale would give a negative gradient norm.
 static bool isNonNegative(Value value) {
   if (std::optional<double> splat = splatValue(value))
     return *splat >= 0.0;

@@ -14,15 +14,16 @@
 
 namespace dpc {
 
-/// Returns the `sources`, and the float values of `block` that depend on them
-/// through float values and ops that do not stop the gradient.
+/// Returns `sources` and all float values of `block` that depend on them.
+/// Dependences through non-float values or ops that stop the gradient do not
+/// count.
 llvm::DenseSet<mlir::Value> dependents(mlir::Block &block,
                                        llvm::ArrayRef<mlir::Value> sources);
 
-/// Builds `seed` * d root / d wanted[i] for all i; `seed` has the type of
-/// `root`. The insertion point of `builder` must be after all ops that `root`
-/// depends on. Entry i is null if `root` does not depend on wanted[i]. Fails
-/// with a diagnostic at the first op that has no gradient.
+/// Builds `seed` * d root / d wanted[i] for all i, where `seed` has the type of
+/// `root`. Entry i is null if `root` does not depend on wanted[i]. The
+/// insertion point of `builder` must be after all ops that `root` depends on.
+/// Fails with a diagnostic at the first op that has no gradient.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 buildGradients(mlir::OpBuilder &builder, mlir::Value root, mlir::Value seed,
                llvm::ArrayRef<mlir::Value> wanted);
@@ -33,11 +34,12 @@ buildGradients(mlir::OpBuilder &builder, mlir::Value root, mlir::Value seed,
 /// `sum` before `scale` is known, for example 1 / number of labels of the whole
 /// batch.
 struct PeeledLoss {
-  /// The value to differentiate, a scalar.
+  /// The scalar to differentiate.
   mlir::Value sum;
   /// The initial gradient of `sum`: 1, or -1 if the loss is negated.
   double seed = 1.0;
-  /// The factors of `scale`; the flag is true for divisors.
+  /// The factors of `scale`. If the flag is true, `scale` is divided by the
+  /// factor.
   llvm::SmallVector<std::pair<mlir::Value, bool>> factors;
 };
 
@@ -46,7 +48,8 @@ struct PeeledLoss {
 PeeledLoss peelLoss(mlir::Value loss,
                     const llvm::DenseSet<mlir::Value> &active);
 
-/// Builds the scale of `peeled` as a scalar of `elementType`; null if it is 1.
+/// Builds the scale as a scalar of `elementType`, or returns null if the scale
+/// is 1.
 mlir::Value buildScale(GraphBuilder g, const PeeledLoss &peeled,
                        mlir::Type elementType);
 

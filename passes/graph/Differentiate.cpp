@@ -14,19 +14,17 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Added to the norm before dividing by the norm, as in PyTorch's
-/// clip_grad_norm_.
+/// Clipping divides by the norm plus this number, as PyTorch's clip_grad_norm_
+/// does.
 static constexpr double kClipEpsilon = 1e-6;
 
 namespace {
 
-/// The settings of the optimizer, with all defaults filled in.
 struct Settings {
   bool adamw;
   double beta1, beta2, eps, weightDecay, momentum, clipGradNorm;
   LossScaleSettings lossScale;
 
-  /// The names of the states of one parameter, in the order of the arguments.
   SmallVector<StringRef> slots() const {
     if (adamw)
       return {"exp_avg", "exp_avg_sq"};
@@ -36,21 +34,19 @@ struct Settings {
   }
 };
 
-/// A trained parameter.
 struct Trained {
   unsigned argument; // of @train_step
   Value grad;
   SmallVector<unsigned, 2> states; // arguments of @train_step
 };
 
-/// Builds @train_step from @forward.
 class TrainStepBuilder {
 public:
   TrainStepBuilder(func::FuncOp forward, Settings settings)
       : forward(forward), settings(settings), builder(forward),
         lossScale(settings.lossScale) {}
 
-  /// Builds @train_step before @forward. On success, @forward may be erased.
+  /// On success, @forward may be erased.
   LogicalResult build();
 
 private:
@@ -84,15 +80,15 @@ private:
   }
 
   func::FuncOp forward, step;
-  /// The attributes of the arguments of @train_step, which are set together.
   SmallVector<DictionaryAttr> argumentAttrs;
   Settings settings;
   OpBuilder builder;
   IRMapping mapping;
   unsigned lossIndex = 0;
   SmallVector<Trained> trained;
-  /// The parameters that the loss does not depend on, as arguments of @forward
-  /// and as arguments of @train_step, which returns them unchanged.
+  /// Parameters that the loss does not depend on: `unused` has their indices in
+  /// @forward, and `untrained` those in @train_step, which returns them
+  /// unchanged.
   llvm::SmallSetVector<unsigned, 4> unused;
   SmallVector<unsigned> untrained;
   SmallVector<StringRef> roles; // indexed by argument of @forward
@@ -100,13 +96,11 @@ private:
   LossScale lossScale;
   Value lr, stepCount, gradNorm, scale;
   SmallVector<Value> newParams, newStates;
-  /// The next values of buffers, by result index of @forward.
   DenseMap<unsigned, Value> newBuffers;
 };
 
 } // namespace
 
-/// True if an argument of @forward is the step number.
 bool TrainStepBuilder::isStep(unsigned argument) {
   auto name = forward.getArgAttrOfType<StringAttr>(argument, attr::kName);
   return roleOf(forward.getArgument(argument)) == role::kScalar && name &&
@@ -127,10 +121,9 @@ LogicalResult TrainStepBuilder::findLoss() {
   }
   return emitError(forward.getLoc(),
                    "no result is marked as the loss: the model needs a "
-                   "scalar float output, or append one (--loss)");
+                   "scalar float output, or --loss to append a loss");
 }
 
-/// A new name for an argument of @forward without a name.
 StringAttr TrainStepBuilder::unusedName(unsigned argument) {
   std::string name = ("arg" + Twine(argument)).str();
   auto isTaken = [&](BlockArgument other) {
@@ -191,8 +184,6 @@ void TrainStepBuilder::addStates() {
   }
 }
 
-/// Adds the learning rate and the step number. Skipped steps do not advance the
-/// schedule of the learning rate.
 void TrainStepBuilder::addScalars() {
   auto type = RankedTensorType::get({}, builder.getF32Type());
   SmallVector<NamedAttribute> attrs = {named(attr::kName, "lr"),
@@ -203,7 +194,7 @@ void TrainStepBuilder::addScalars() {
   addArgument(type,
               {named(attr::kName, "step"), named(attr::kRole, role::kScalar)});
   stepCount = step.getArguments().back();
-  // The random numbers of the model depend on the step (emit/Dropout.h).
+  // The model uses the step number for dropout (emit/Dropout.h).
   for (BlockArgument argument : forward.getArguments())
     if (roles[argument.getArgNumber()] == role::kScalar)
       mapping.map(argument, stepCount);
@@ -225,7 +216,6 @@ void TrainStepBuilder::declare() {
   step.setAllArgAttrs(argumentAttrs);
 }
 
-/// Marks all ops after `after`, or all ops if `after` is null.
 void TrainStepBuilder::markPhase(Phase phase, Operation *after) {
   Operation *op = after ? after->getNextNode() : &step.front().front();
   for (; op; op = op->getNextNode())
@@ -248,8 +238,8 @@ LogicalResult TrainStepBuilder::addGradients() {
   if (failed(grads))
     return failure();
   for (auto [parameter, grad] : llvm::zip(trained, *grads))
-    // If only ops with zero derivatives (sign, floor, comparisons) connect a
-    // parameter to the loss, its gradient is zero.
+    // A gradient is null if the loss depends on the parameter only through ops
+    // with zero derivatives (sign, floor, comparisons).
     parameter.grad =
         grad ? grad
              : graph().constantLike(step.getArgument(parameter.argument), 0.0);
@@ -304,8 +294,8 @@ void TrainStepBuilder::addUpdates() {
       newStates.append({update.getNewM(), update.getNewV()});
       continue;
     }
-    // Without momentum, the optimizer does not use the buffer. The gradient is
-    // passed as the buffer, so no state is needed.
+    // Without momentum, the optimizer ignores the buffer operand. The gradient
+    // is passed instead, so that no state is needed.
     Value buffer = parameter.states.empty() ? parameter.grad : state(0);
     auto update = SgdOp::create(
         builder, step.getLoc(), p.getType(), buffer.getType(), p, buffer,
@@ -317,7 +307,6 @@ void TrainStepBuilder::addUpdates() {
   }
 }
 
-/// Sets the next values of buffers. A skipped step keeps the old values.
 void TrainStepBuilder::keepBuffers() {
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
@@ -389,8 +378,8 @@ void TrainStepBuilder::addReturn() {
   step.setAllResultAttrs(attrs);
 }
 
-/// `root` and the values on which it depends through float values and ops that
-/// do not stop the gradient.
+/// Returns `root` and all values on which it depends. Dependences through
+/// non-float values or ops that stop the gradient do not count.
 static DenseSet<Value> reachedFrom(Value root) {
   DenseSet<Value> reached = {root};
   SmallVector<Value> work = {root};
@@ -403,7 +392,6 @@ static DenseSet<Value> reachedFrom(Value root) {
   return reached;
 }
 
-/// Emits one remark with all parameters that are not trained.
 void TrainStepBuilder::remarkUnused() {
   std::string names;
   for (unsigned argument : unused) {
@@ -421,7 +409,6 @@ void TrainStepBuilder::remarkUnused() {
         << (unused.size() == 1 ? "it" : "them");
 }
 
-/// Fills `roles` and `unused`.
 LogicalResult TrainStepBuilder::findTrained() {
   DenseSet<Value> reached =
       reachedFrom(forward.front().getTerminator()->getOperand(lossIndex));
@@ -434,7 +421,8 @@ LogicalResult TrainStepBuilder::findTrained() {
         role != role::kInput && !isStep(index))
       return emitError(forward.getLoc(), "argument ")
              << index << " of @forward has role '" << role
-             << "': expected parameter, buffer or input, or scalar of 'step'";
+             << "': expected parameter, buffer or input, or scalar if its name "
+                "is 'step'";
     if (role == role::kParameter && !reached.contains(argument) &&
         !forward.getArgAttr(index, attr::kZeroGradient))
       unused.insert(index);
@@ -448,8 +436,8 @@ LogicalResult TrainStepBuilder::findTrained() {
   return success();
 }
 
-/// Removes ops that stop the gradient, and selects whose operands are equal
-/// after this removal.
+/// Removes ops that stop the gradient. This leaves selects with equal operands,
+/// which are also removed.
 void TrainStepBuilder::removeStops() {
   auto replace = [](Operation &op, Value value) {
     op.getResult(0).replaceAllUsesWith(value);

@@ -24,13 +24,12 @@ using namespace dpc;
 
 namespace {
 
-/// The mean and variance of a batch norm. With several micro-batches, there is
-/// one mean and variance per micro-batch (a *group*).
+/// The mean and variance of a batch norm, one per channel. With several
+/// micro-batches (the *groups*), there is one per group and channel.
 struct Statistics {
   Value mean, var;
 };
 
-/// Expands one batch norm or gradient with the input `x`.
 class Expansion {
 public:
   Expansion(OpBuilder &builder, Operation *op, Value x, int64_t dataRanks,
@@ -44,26 +43,23 @@ private:
   Value view(Value x) {
     return g.convert(g.reshape(x, grouped), statisticsElement);
   }
-  /// The inverse of `view`, with the type of `like`.
   Value unview(Value x, Value like) {
     return g.reshape(g.convert(x, elementTypeOf(like)), shapeOf(like));
   }
-  /// For each channel and group, the sum over all its elements.
   Value sum(Value x) { return g.reduce(ReduceKind::sum, x, summed); }
-  /// Repeats one value per group and channel, or per channel, for all elements.
+  /// Repeats values per channel, or per group and channel, to the shape of
+  /// `view`.
   Value spread(Value perChannel) {
     bool isGrouped = shapeOf(perChannel).size() == kept.size();
     return g.broadcast(perChannel, grouped,
                        isGrouped ? ArrayRef(kept) : ArrayRef(kept).back());
   }
-  /// Repeats one value per channel for all groups.
   Value perGroup(Value channels) {
     Value x = g.convert(channels, statisticsElement);
     if (kept.size() == 1)
       return x;
     return g.broadcast(x, {groups, shapeOf(x)[0]}, {1});
   }
-  /// The sum over groups.
   Value overGroups(Value x) {
     return kept.size() == 1 ? x : g.reduce(ReduceKind::sum, x, {0});
   }
@@ -75,7 +71,7 @@ private:
   GraphBuilder g;
   Type statisticsElement;
   int64_t groups;
-  double perStatistic; ///< number of elements of a channel in a group
+  double perStatistic; ///< elements per channel and group
   SmallVector<int64_t> grouped, kept, summed;
 };
 
@@ -152,9 +148,9 @@ LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
     int64_t batch = shapeOf(x)[0];
     if (microBatches > 1 && batch % (dataRanks * microBatches) != 0)
       return op->emitError(
-                 "batch norm takes its statistics over each "
-                 "micro-batch, which must be of one size: a batch of ")
-             << batch << " cannot be cut into " << dataRanks << " x "
+                 "batch norm computes statistics per micro-batch, so all "
+                 "micro-batches must have the same size: a batch of ")
+             << batch << " cannot be split into " << dataRanks << " x "
              << microBatches;
     OpBuilder builder(op);
     Operation *before = op->getPrevNode();
@@ -171,7 +167,8 @@ LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
       auto [found, isNew] = statistics.try_emplace(
           grad.getMean(), Statistics{grad.getMean(), grad.getVar()});
       if (isNew && microBatches > 1)
-        return op->emitError("does not read the statistics of a batch norm");
+        return op->emitError(
+            "the gradient does not read the statistics of a batch norm");
       expansion.backward(grad, found->second);
     }
     markLike(op, before);

@@ -11,7 +11,6 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Replaces `op` by its expansion (see Passes.td).
 static void expand(CrossEntropyOp op) {
   OpBuilder builder(op);
   GraphBuilder g(builder, op.getLoc());

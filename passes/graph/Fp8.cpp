@@ -24,7 +24,7 @@ std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, RankedTensorType a,
   Fp8Sizes sizes{out[out.size() - 2], out.back(),
                  left[left.size() - (op.getTa() ? 2 : 1)]};
   int64_t batch = llvm::product_of(out.drop_back(2));
-  // If all batches share a matrix b, their rows form one tall matrix.
+  // If all batches share the matrix b, the rows of all batches form one matrix.
   bool isTall = right.size() == 2 && !op.getTa();
   if (isTall)
     sizes.m *= batch;

@@ -23,22 +23,23 @@ struct Fp8Sizes {
   int64_t m, n, k;
 };
 
-/// The sizes of a matmul marked for fp8; nullopt unless it is one GEMM of bf16
-/// whose sizes fp8 supports.
+/// Returns the GEMM sizes of a matmul that is marked for fp8. Returns nullopt
+/// unless it is a single bf16 GEMM whose sizes fp8 supports.
 std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op);
-/// fp8SizesOf with other operand and result types, such as those on one rank.
+/// Like fp8SizesOf(op), with other operand and result types, such as local
+/// types.
 std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, mlir::RankedTensorType a,
                                    mlir::RankedTensorType b,
                                    mlir::RankedTensorType result);
 
-/// Marks a matmul for fp8. The flags say which operands are gradients.
+/// Marks a matmul for fp8. A flag is true if the operand is a gradient.
 void markFp8(MatmulOp op, bool gradientInA, bool gradientInB);
 
 /// Marks the matmuls of linear layers in `forward`, which must already be bf16.
 void markFp8Products(mlir::func::FuncOp forward);
 
-/// In the program of a rank: sets the workspace bytes of a marked matmul, or
-/// removes its mark if fp8 does not support its sizes.
+/// Sets the workspace bytes of a marked matmul of the local altitude, or
+/// removes the mark if fp8 does not support the local sizes.
 void settleFp8(MatmulOp op);
 
 } // namespace dpc

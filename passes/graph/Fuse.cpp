@@ -39,7 +39,8 @@ struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
       return signalPassFailure();
     fuseAttention(func);
     dropKeyBiases(func);
-    // Remove the ops that are now unused, and fuse idioms that attention hid.
+    // Removes ops that attention left unused. Without these users, more idioms
+    // match.
     if (failed(applyPatternsGreedily(func, frozen)))
       signalPassFailure();
   }

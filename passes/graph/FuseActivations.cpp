@@ -15,7 +15,6 @@ struct Product {
   double constant = 1.0;
   SmallVector<Value> factors;
 
-  /// True if the product is constant * a * b with a constant near `expected`.
   bool is(double expected, Value a, Value b) const {
     return std::abs(constant - expected) <= 1e-6 * std::abs(expected) &&
            factors.size() == 2 &&
@@ -26,8 +25,8 @@ struct Product {
 
 } // namespace
 
-/// Multiplies `product` by the factors of `value`. Splits multiplications,
-/// divisions by constants, and squares and cubes by pow. Does not split `atom`.
+/// Appends the factors of `value` to `product`. Splits multiplications,
+/// divisions by constants, squares and cubes, but not `atom`.
 static void factorize(Value value, Value atom, Product &product,
                       unsigned depth = 0) {
   double factor;
@@ -51,14 +50,12 @@ static void factorize(Value value, Value atom, Product &product,
   }
 }
 
-/// The factors of `value`, with `atom` as one factor.
 static Product factorsOf(Value value, Value atom = Value()) {
   Product product;
   factorize(value, atom, product);
   return product;
 }
 
-/// If `value` is 1 + f(..), returns f(..), a unary op of `kind`.
 static UnaryOp onePlus(Value value, UnaryKind kind) {
   Value other =
       otherOperand(binaryOf(value, BinaryKind::add),
@@ -66,7 +63,6 @@ static UnaryOp onePlus(Value value, UnaryKind kind) {
   return unaryOf(other, kind);
 }
 
-/// True if `product` is constant * x^count.
 static bool isPower(const Product &product, double constant, Value x,
                     size_t count) {
   return std::abs(product.constant - constant) <= 1e-6 * constant &&
@@ -74,8 +70,8 @@ static bool isPower(const Product &product, double constant, Value x,
          llvm::all_of(product.factors, [&](Value f) { return f == x; });
 }
 
-/// True if `inner` is sqrt(2/pi) (x + 0.044715 x^3) or
-/// sqrt(2/pi) x (1 + 0.044715 x^2).
+/// Returns true for sqrt(2/pi) (x + 0.044715 x^3) and sqrt(2/pi) x (1 +
+/// 0.044715 x^2).
 static bool isGeluTanhArgument(Value inner, Value x) {
   double root = std::sqrt(2.0 * std::numbers::inv_pi);
   Product product = factorsOf(inner, x);
@@ -96,8 +92,8 @@ static bool isGeluTanhArgument(Value inner, Value x) {
   return square && isPower(factorsOf(square, x), kGeluTanhCubic, x, 2);
 }
 
-/// The x for which `inner` is the argument of tanh in gelu_tanh. The candidates
-/// are the factors of `inner` and the terms of these factors.
+/// Returns x if `inner` is the argument of tanh in gelu_tanh(x), else null.
+/// Tries each factor of `inner` and each term of these factors as x.
 static Value geluTanhOperand(Value inner) {
   SmallVector<Value> candidates;
   for (Value factor : factorsOf(inner).factors) {
@@ -111,7 +107,7 @@ static Value geluTanhOperand(Value inner) {
   return nullptr;
 }
 
-/// 0.5 * x * (1 + erf(x / sqrt 2)) and 0.5 * x * (1 + tanh(..)).
+/// Matches 0.5 * x * (1 + erf(x / sqrt 2)) and 0.5 * x * (1 + tanh(..)).
 static LogicalResult fuseGelu(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::mul || !isFloatTensor(op.getType()))
     return failure();

@@ -1,7 +1,7 @@
 //===- FuseAttention.cpp - Attention from primitives ----------------------===//
 //
 // Attention is softmax(scores) v. The scores are q k^T after any sequence of
-//   * multiplications and divisions by constants (also of q and k),
+//   * multiplications and divisions by constants, which may scale q or k too,
 //   * additions of masks,
 //   * selections of a very negative number.
 // Masks that keep exactly the keys s <= t + S - T become `causal`. At most one
@@ -14,11 +14,10 @@
 using namespace mlir;
 using namespace dpc;
 
-/// If a mask adds at most this number to a score, or replaces the score by it,
-/// the probability is zero in f32 for all realistic scores. GPT-2 uses this
+/// Adding this number or less to a score, or replacing the score by it, makes
+/// the probability zero in f32 for all realistic scores. GPT-2 uses this
 /// number.
 static constexpr double kMasked = -1e4;
-/// The largest mask whose elements are examined one by one, in elements.
 static constexpr int64_t kMaxMaskElements = int64_t(1) << 24;
 
 namespace {
@@ -27,11 +26,11 @@ class AttentionFuser {
 public:
   explicit AttentionFuser(func::FuncOp func) : builder(func.getContext()) {}
 
-  /// Fuses attention if `product` is the last op of attention.
+  /// `product` is the last op of attention.
   void tryFuse(MatmulOp product);
 
 private:
-  /// The ops between softmax and q k^T.
+  /// The effect of the ops between q k^T and softmax.
   struct Scores {
     MatmulOp matmul;
     double scale = 1.0;
@@ -51,15 +50,14 @@ private:
   static bool leadsToScores(Value value);
 
   OpBuilder builder;
-  /// Masks are large and layers share them, so results are cached. No op is
-  /// erased while the caches exist.
+  /// Cached because masks are large and layers share them. No op is erased
+  /// while the caches exist.
   DenseMap<Value, double> boundCache;
   DenseMap<std::pair<Value, unsigned>, bool> conditionCache;
 };
 
 } // namespace
 
-/// True if `value` is the same for all indices along `dim`.
 static bool isInvariant(Value value, int64_t dim) {
   if (shapeOf(value)[dim] == 1 || splatValue(value))
     return true;
@@ -81,8 +79,8 @@ static bool isInvariant(Value value, int64_t dim) {
   return false;
 }
 
-/// The source of the data movement that ends in `value`. Skips only ops that
-/// map lines to lines, and among reshapes only those that add or remove
+/// Returns the source of `value` before data movement that maps straight lines
+/// to straight lines. A reshape does so only if it just adds or removes
 /// dimensions of size 1.
 static Value skipViews(Value value) {
   while (Operation *op = value.getDefiningOp()) {
@@ -97,7 +95,6 @@ static Value skipViews(Value value) {
   return value;
 }
 
-/// True for a constant and for the index (iota) along one dimension.
 static bool isPosition(Value value) {
   value = skipViews(value);
   while (auto convert = value.getDefiningOp<ConvertOp>()) {
@@ -108,9 +105,10 @@ static bool isPosition(Value value) {
   return splatValue(value) || value.getDefiningOp<IotaOp>();
 }
 
-/// True if a straight line in (t, s) divides `value` into two regions, each
-/// with one number: a comparison of positions, or a selection of two numbers by
-/// it. Several comparisons can form regions of any shape (holes, bands).
+/// Returns true if a straight line in the (t, s) plane divides `value` into two
+/// regions with one number each. This is the case for a comparison of
+/// positions, and for a selection of two numbers by one comparison. Several
+/// comparisons can form regions of any shape (holes, bands).
 static bool isHalfPlane(Value value) {
   value = skipViews(skipConverts(skipViews(value)));
   if (auto select = value.getDefiningOp<SelectOp>()) {
@@ -124,11 +122,10 @@ static bool isHalfPlane(Value value) {
          isPosition(compare.getB());
 }
 
-/// Visits enough positions (t, s) of a mask of `rows` x `columns` to decide if
-/// the mask is causal. For a half plane, these positions are the border and
-/// both sides of the diagonal: the kept and the masked elements of a half plane
-/// are convex sets, and the visited elements of a causal mask span them. For
-/// other masks, all positions are visited.
+/// Visits enough positions (t, s) of a mask to decide if it is causal. If the
+/// mask is a half plane, visits only the border and both sides of the diagonal:
+/// kept and masked elements are convex sets, and in a causal mask the visited
+/// elements span them. Otherwise visits all positions.
 static void visitDecisivePositions(int64_t rows, int64_t columns,
                                    bool halfPlane,
                                    function_ref<bool(int64_t, int64_t)> visit) {
@@ -147,9 +144,9 @@ static void visitDecisivePositions(int64_t rows, int64_t columns,
   }
 }
 
-/// True if `value` [B, H, T, S] depends only on t and s, and keeps(element) is
-/// true exactly for s <= t + S - T. `keeps` returns nullopt for elements that
-/// are neither kept nor masked.
+/// Returns true if `value` [B, H, T, S] depends only on t and s, and
+/// keeps(element) is true exactly for s <= t + S - T. `keeps` returns nullopt
+/// for an element that is neither kept nor masked.
 template <typename Keeps>
 bool AttentionFuser::isCausal(Value value, Keeps keeps) {
   ArrayRef<int64_t> shape = shapeOf(value);
@@ -170,7 +167,8 @@ bool AttentionFuser::isCausal(Value value, Keeps keeps) {
   return causal;
 }
 
-/// True if `value` is the result of scale, add and select ops after a matmul.
+/// Returns true if only scale, add and select ops are between a matmul and
+/// `value`.
 bool AttentionFuser::leadsToScores(Value value) {
   for (unsigned depth = 0; depth < 8; ++depth) {
     double factor;
@@ -220,8 +218,8 @@ bool AttentionFuser::walkAdd(BinaryOp add, Scores &scores) {
   return addMask(mask, scores) && walkScores(inner, scores);
 }
 
-/// The largest masked element of an additive mask that is zero exactly for
-/// causal elements; 0 for other masks.
+/// Returns the largest masked element if the additive mask is causal (zero
+/// exactly for causal elements), else 0.
 double AttentionFuser::causalBound(Value mask) {
   auto [it, isNew] = boundCache.try_emplace(mask, 0.0);
   if (!isNew)
@@ -247,8 +245,7 @@ bool AttentionFuser::isCausalCondition(Value condition, bool keepsTrue) {
   return it->second;
 }
 
-/// Adds the mask `value` [B, H, T, S], which is multiplied by `scores.scale`
-/// before the softmax.
+/// Adds a mask [B, H, T, S]. The softmax reads `scores.scale` times the mask.
 bool AttentionFuser::addMask(Value value, Scores &scores) {
   if (causalBound(value) * scores.scale <= kMasked) {
     scores.causal = true;
@@ -278,7 +275,6 @@ bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
     scores.causal = true;
     return walkScores(inner, scores);
   }
-  // Replacing a score by -inf is the same as adding -inf.
   if (scores.mask || !std::isinf(masked) || dependsOnParameter(condition))
     return false;
   GraphBuilder g(builder, select.getLoc());
@@ -291,8 +287,8 @@ bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
   return walkScores(inner, scores);
 }
 
-/// `value` [B, H, T, S], reduced to size 1 along all dimensions except the last
-/// in which it is repeated.
+/// Returns the mask `value` [B, H, T, S] with size 1 along each of the first
+/// three dimensions in which it is repeated.
 Value AttentionFuser::narrowed(Value value) {
   Repeated repeated = repeatedSource(value);
   ArrayRef<int64_t> full = shapeOf(value);
@@ -304,9 +300,9 @@ Value AttentionFuser::narrowed(Value value) {
   return GraphBuilder(builder, value.getLoc()).reshape(repeated.source, shape);
 }
 
-/// If the keys or values [B, H, S, D] repeat each of G heads H / G times, so
-/// that head h repeats head h / (H / G), returns the source [B, G, S, D].
-/// Otherwise returns `value`.
+/// Undoes the repetition of key heads or value heads: if `value` [B, H, S, D]
+/// repeats each of G heads H / G times in a row, returns the source [B, G, S,
+/// D], else `value`.
 ///
 ///   [B, G, S, D] -> broadcast [B, G, R, S, D] -> reshape [B, G * R, S, D]
 Value AttentionFuser::withoutRepeatedHeads(Value value) {

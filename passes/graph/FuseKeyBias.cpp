@@ -8,8 +8,8 @@
 //
 //   add(broadcast b, x w) -> [slice] -> [B, S, G, D] -> [B, G, S, D] -> k
 //
-// The rewrite is invalid if the bias depends on the position, or if an op in
-// between does, such as rope.
+// The rewrite is invalid if the bias depends on the position, or if an op
+// between the addition and the attention does, such as rope.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/GraphBuilder.h"
@@ -18,8 +18,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// True if `op` does not change the rows (all dimensions except the last),
-/// apart from a split into heads.
+/// Returns true if `op` does not move data between rows (all dimensions but the
+/// last), except that it may split the last dimension into heads.
 static bool keepsRows(Operation *op) {
   if (auto slice = dyn_cast<SliceOp>(op))
     return shapeOf(slice.getX()).drop_back() ==
@@ -34,7 +34,6 @@ static bool keepsRows(Operation *op) {
   return transpose && transpose.getPerm() == ArrayRef<int64_t>{0, 2, 1, 3};
 }
 
-/// The operand of `add` that is equal in all rows, or null.
 static Value rowConstant(BinaryOp add) {
   for (Value operand : add->getOperands()) {
     auto broadcast = operand.getDefiningOp<BroadcastOp>();
@@ -52,7 +51,7 @@ static void dropKeyBias(AttentionOp attention) {
     chain.push_back(op);
     op = op->getOperand(0).getDefiningOp();
   }
-  // Only the split into heads shows that rows are positions.
+  // Only a split into heads proves that the rows are positions.
   bool splits = llvm::count_if(chain, llvm::IsaPred<ReshapeOp>) == 1 &&
                 llvm::count_if(chain, llvm::IsaPred<TransposeOp>) == 1 &&
                 isa<TransposeOp>(chain.front());
@@ -70,7 +69,7 @@ static void dropKeyBias(AttentionOp attention) {
     keys = builder.clone(*link, map)->getResult(0);
   }
   attention.getKMutable().assign(keys);
-  // The bias is still trained: weight decay changes it.
+  // Weight decay still changes the bias, so it must remain trained.
   auto argument = dyn_cast<BlockArgument>(bias.getDefiningOp()->getOperand(0));
   auto func = attention->getParentOfType<func::FuncOp>();
   if (argument && argument.getOwner()->getParentOp() == func)

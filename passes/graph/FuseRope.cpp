@@ -5,8 +5,6 @@
 using namespace mlir;
 using namespace dpc;
 
-/// True if `slice` takes the half of the last dimension of x that begins at
-/// `start`, and all of the other dimensions.
 static bool isHalf(SliceOp slice, Value x, int64_t start) {
   if (!slice || slice.getX() != x)
     return false;
@@ -20,7 +18,8 @@ static bool isHalf(SliceOp slice, Value x, int64_t start) {
          slice.getStrides()[last] == 1;
 }
 
-/// If `value` is concat(-x2, x1) with the halves x1 and x2 of x, returns x.
+/// Returns x if `value` is concat(-x2, x1), where x1 and x2 are the halves of
+/// x.
 static Value rotatedHalf(Value value) {
   auto concat = value.getDefiningOp<ConcatOp>();
   if (!concat || concat.getParts().size() != 2)
@@ -40,9 +39,9 @@ static Value rotatedHalf(Value value) {
   return isHalf(first, x, 0) && isHalf(second, x, half) ? x : Value();
 }
 
-/// The table [T, D] that `value` [.., T, D] repeats, or null. Also null if the
-/// table depends on parameters, because primitive ops compute its gradient at a
-/// lower cost.
+/// Returns the table [T, D] that `value` [.., T, D] repeats, or null. A table
+/// that depends on parameters is not accepted: its gradient is cheaper in
+/// primitive ops.
 static Value rotaryTable(Value value, PatternRewriter &rewriter) {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rank = shape.size();
@@ -57,7 +56,6 @@ static Value rotaryTable(Value value, PatternRewriter &rewriter) {
       .reshape(repeated.source, shape.take_back(2));
 }
 
-/// x * cos + rotated(x) * sin, in any order of operands.
 static LogicalResult fuseRope(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::add || shapeOf(op.getResult()).size() < 2)
     return failure();

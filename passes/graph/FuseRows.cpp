@@ -1,6 +1,6 @@
 //===- FuseRows.cpp - Norms and softmax from primitives -------------------===//
 //
-// A row is the last dimension:
+// The patterns apply to rows, the last dimension of a tensor:
 //
 //   rms      x * rsqrt(mean(x * x) + eps)
 //   layer    c * rsqrt(mean(c * c) + eps)   with c = x - mean(x)
@@ -16,8 +16,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// If `value` repeats one number along each row of `like`, returns the value
-/// with one element per row; else null.
+/// If `value` is constant in each row of `like`, returns a value with one
+/// element per row, else null.
 static Value perRow(Value value, Value like) {
   ArrayRef<int64_t> shape = shapeOf(like);
   if (shape.empty() || shapeOf(value) != shape)
@@ -30,8 +30,6 @@ static Value perRow(Value value, Value like) {
   return repeated.dims == expected ? repeated.source : Value();
 }
 
-/// Skips reshapes before `value` that only add or remove dimensions of size 1,
-/// and returns their input.
 static Value skipUnitReshapes(Value value) {
   while (value) {
     auto reshape = value.getDefiningOp<ReshapeOp>();
@@ -45,7 +43,6 @@ static Value skipUnitReshapes(Value value) {
   return value;
 }
 
-/// If `value` is the reduction of the rows of x, returns x.
 static Value rowReduction(Value value, ReduceKind kind) {
   value = skipUnitReshapes(value);
   auto reduce = value ? value.getDefiningOp<ReduceOp>() : ReduceOp();
@@ -57,7 +54,6 @@ static Value rowReduction(Value value, ReduceKind kind) {
   return reduce.getX();
 }
 
-/// If `value` is the mean of the rows of x, returns x.
 static Value rowMean(Value value) {
   double factor;
   value = skipUnitReshapes(value);
@@ -69,7 +65,6 @@ static Value rowMean(Value value) {
   return count > 1 && std::abs(factor * count - 1.0) < 1e-6 ? x : Value();
 }
 
-/// If `value` is v + eps, returns v and sets `eps`.
 static Value plusEpsilon(Value value, double &eps) {
   BinaryOp sum = binaryOf(skipUnitReshapes(value), BinaryKind::add);
   return otherOperand(sum, [&](Value operand) {
@@ -80,8 +75,8 @@ static Value plusEpsilon(Value value, double &eps) {
   });
 }
 
-/// If `op` is x / sqrt(v + eps) with one number v per row, returns x and sets
-/// `variance` and `eps`.
+/// Returns x and sets `variance` and `eps` if `op` is x / sqrt(variance + eps)
+/// with one variance per row, else returns null.
 static Value normalized(BinaryOp op, Value &variance, double &eps) {
   if (op.getKind() == BinaryKind::div) {
     Value divisor = skipUnitReshapes(perRow(op.getB(), op.getResult()));
@@ -101,7 +96,6 @@ static Value normalized(BinaryOp op, Value &variance, double &eps) {
   });
 }
 
-/// If `value` is x * x, returns x.
 static Value squared(Value value) {
   BinaryOp mul = binaryOf(value, BinaryKind::mul);
   if (mul && mul.getA() == mul.getB())
@@ -144,7 +138,6 @@ static LogicalResult fuseNorm(BinaryOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// The vector that `value` repeats for every row, or null.
 static Value rowVector(Value value, PatternRewriter &rewriter) {
   Repeated repeated = repeatedSource(value);
   int64_t last = shapeOf(value).size() - 1;
@@ -154,7 +147,6 @@ static Value rowVector(Value value, PatternRewriter &rewriter) {
       .reshape(repeated.source, {shapeOf(value).back()});
 }
 
-/// norm(x) * w and norm(x) + b.
 static LogicalResult absorbScaleAndBias(BinaryOp op,
                                         PatternRewriter &rewriter) {
   bool isScale = op.getKind() == BinaryKind::mul;
@@ -166,7 +158,8 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
         (isScale && norm.getScale()) ||
         (!isScale && norm.getKind() == NormKind::rms))
       continue;
-    // Users of the statistics may be before `op`, but the new norm is at `op`.
+    // The new norm is at `op`, but users of the statistics may come before
+    // `op`.
     if (!norm.getMean().use_empty() || !norm.getRstd().use_empty())
       continue;
     Value vector = rowVector(other, rewriter);
@@ -181,7 +174,8 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
   return failure();
 }
 
-/// e / sum(e) and e * (1 / sum(e)) with e = exp(x) or exp(x - max(x)).
+/// Matches e / sum(e) and e * (1 / sum(e)), where e is exp(x) or exp(x -
+/// max(x)).
 static LogicalResult fuseSoftmax(BinaryOp op, PatternRewriter &rewriter) {
   UnaryOp exp;
   Value sum;

@@ -64,7 +64,6 @@ Value GraphBuilder::iota(ArrayRef<int64_t> shape, int64_t dim) {
   return IotaOp::create(builder, loc, type, dim, TypeAttr());
 }
 
-/// The type of `x` with another shape.
 static RankedTensorType withShape(Value x, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, elementTypeOf(x));
 }

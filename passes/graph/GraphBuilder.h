@@ -16,12 +16,12 @@
 
 namespace dpc {
 
-/// The type in which elements of `elementType` are summed: f32 for bf16 and
-/// f16, else `elementType`.
+/// Returns the type in which elements are summed: f32 for bf16 and f16, else
+/// `elementType`.
 mlir::Type sumType(mlir::Type elementType);
 
-/// Copies the attributes `dpc.phase` and `dpc.group` of `op` to all ops between
-/// `before` (null: the begin of the block) and `op`.
+/// Copies `dpc.phase` and `dpc.group` of `op` to all ops between `before`
+/// (null: the start of the block) and `op`.
 void markLike(mlir::Operation *op, mlir::Operation *before);
 
 class GraphBuilder {
@@ -29,10 +29,9 @@ public:
   GraphBuilder(mlir::OpBuilder &builder, mlir::Location loc)
       : builder(builder), loc(loc) {}
 
-  /// A constant of `type` whose elements are `value`, rounded to the element
-  /// type.
+  /// Builds a constant of `type`. All elements are `value`, rounded to the
+  /// element type.
   mlir::Value constant(mlir::RankedTensorType type, double value);
-  /// A constant of the type of `like` whose elements are `value`.
   mlir::Value constantLike(mlir::Value like, double value);
 
   mlir::Value unary(UnaryKind kind, mlir::Value x);
@@ -58,13 +57,13 @@ public:
     return mul(x, constantLike(x, factor));
   }
 
-  /// `x` converted to `elementType`; `x` itself if it already has this type.
+  /// Converts `x`; returns `x` if it already has this element type.
   mlir::Value convert(mlir::Value x, mlir::Type elementType);
-  /// An i64 tensor of `shape`; each element is its own index along `dim`.
+  /// Builds an i64 tensor. Each element is its index along `dim`.
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
-  /// `x` reshaped to `shape`; `x` itself if it already has this shape.
+  /// Reshapes `x`; returns `x` if it already has this shape.
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> perm);
   mlir::Value slice(mlir::Value x, llvm::ArrayRef<int64_t> shape,
@@ -76,7 +75,6 @@ public:
   /// and f16 are summed in f32.
   mlir::Value reduce(ReduceKind kind, mlir::Value x,
                      llvm::ArrayRef<int64_t> dims);
-  /// Reduces all elements to a scalar.
   mlir::Value reduceAll(ReduceKind kind, mlir::Value x);
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta = false,
                      bool tb = false);

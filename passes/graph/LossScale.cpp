@@ -39,7 +39,8 @@ Value LossScale::scale(GraphBuilder g) {
   return state ? state->value : number(g, settings.initial);
 }
 
-/// The factor c of LossScale.h; 1 if the loss is not a sum divided by a count.
+/// Returns the factor c of LossScale.h, or 1 if the loss is not a sum divided
+/// by a count.
 static double countFactor(const PeeledLoss &peeled) {
   auto reduce = peeled.sum.getDefiningOp<ReduceOp>();
   if (!reduce || reduce.getKind() != ReduceKind::sum || peeled.factors.empty())

@@ -33,8 +33,8 @@
 namespace dpc {
 
 struct LossScaleSettings {
-  double initial = 0;   ///< S in the first step; 0: no scaling
-  int64_t interval = 0; ///< good steps before S is doubled; 0: S is fixed
+  double initial = 0;   ///< S in the first step; 0: no loss scale
+  int64_t interval = 0; ///< good steps until S doubles; 0: S is fixed
 };
 
 /// A scalar f32 state of the training step.
@@ -44,37 +44,34 @@ struct ScalarState {
   mlir::Value value, next;
 };
 
-/// Builds the ops of the formulas above.
 class LossScale {
 public:
   explicit LossScale(LossScaleSettings settings);
 
   bool isOn() const { return settings.initial > 0; }
-  /// The states of the loss scale. The caller sets the `value` of each state to
-  /// its argument.
+  /// The states of the loss scale. The caller sets each `value` to the argument
+  /// of the state.
   llvm::MutableArrayRef<ScalarState> states() { return all; }
-  /// The name of the state that counts skipped steps.
   static llvm::StringRef skippedName();
 
   /// S as an f32 scalar.
   mlir::Value scale(GraphBuilder g);
-  /// The initial gradient of `peeled.sum`, in the type of `peeled.sum`.
   mlir::Value seed(GraphBuilder g, const PeeledLoss &peeled);
-  /// The f32 scalar by which gradients are divided.
+  /// Builds the f32 scalar by which gradients are divided.
   mlir::Value divisor(GraphBuilder g, const PeeledLoss &peeled);
-  /// The number of updates in `step` steps, including the update of this step.
+  /// Builds the number of updates up to and including step number `step`.
   mlir::Value updates(GraphBuilder g, mlir::Value step);
-  /// Builds `good` and `skipped` from the norm of all gradients, and sets the
-  /// `next` of all states.
+  /// Builds `good` and `skipped` from the gradient norm, and sets `next` of all
+  /// states.
   void decide(GraphBuilder g, mlir::Value norm);
 
-  /// An i1 scalar: true if parameters and states are updated. Set by decide().
+  /// An i1 scalar: true if the step updates parameters and states. Set by
+  /// decide().
   mlir::Value good;
   /// An f32 scalar: 1 if the step is skipped, else 0. Set by decide().
   mlir::Value skipped;
 
 private:
-  /// The state in `slot`, or null.
   ScalarState *stateOf(llvm::StringRef slot);
 
   LossScaleSettings settings;

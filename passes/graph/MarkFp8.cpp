@@ -1,20 +1,22 @@
 //===- MarkFp8.cpp - The matmuls that run in fp8 --------------------------===//
 //
 // A matmul is marked if exactly one operand is a weight: a parameter or buffer
-// after data movement and conversions. The following matmuls are not marked.
+// after data movement and conversions. Three kinds of matmuls are not marked.
 //
-// The last layer, as in other software, because its rounding affects the loss
-// or a result directly. The last layer is any matmul
-//   * of the logits of a cross entropy; only these have f32 results;
+// The last layer is not marked, because its rounding affects the loss or a
+// result directly. Other software does the same. The last layer is a matmul
+//   * that computes the logits of a cross entropy and has an f32 result;
 //   * whose result, after data movement, a bias or softmax, is a result of the
 //     function, even if the matmul has other users;
-//   * of a loss that elementwise ops compute. If these ops add several matmuls,
-//     such as those of all layers of a residual stream, none of the matmuls is
-//     the last layer.
+//   * from which elementwise ops compute a loss. If these ops add several
+//     matmuls, such as all layers of a residual stream, none of them is the
+//     last layer.
 //
-// Mixtures of experts, because the number of experts on a rank determines which
-// samples one GEMM multiplies, and the choice of fp8 must not depend on this
-// number. Routers are not marked because their precision affects the choice of
+// Matmuls of experts are not marked. The number of experts on a rank determines
+// which samples one GEMM multiplies, and the choice of fp8 must not depend on
+// this number.
+//
+// Routers are not marked, because their precision affects the choice of
 // experts.
 //
 //===----------------------------------------------------------------------===//
@@ -34,9 +36,9 @@ public:
 
 private:
   func::FuncOp func;
-  DenseSet<Operation *> lossProducts; ///< the last layers of losses
+  DenseSet<Operation *> lossProducts;
   DenseSet<Operation *> routers;
-  DenseSet<int64_t> expertCounts; ///< sizes of stacks of expert weights
+  DenseSet<int64_t> expertCounts; ///< numbers of experts
 
   bool isStack(Value value);
   bool isWeight(Value value);
@@ -50,7 +52,7 @@ private:
 
 static bool isBF16(Value value) { return elementTypeOf(value).isBF16(); }
 
-/// True if `value` is a parameter or buffer after data movement and
+/// Returns true if `value` is a parameter or buffer after data movement and
 /// conversions.
 bool Fp8Marker::isWeight(Value value) {
   if (isa<BlockArgument>(value))
@@ -69,8 +71,8 @@ bool Fp8Marker::isBias(Operation *op) {
                       [&](Value operand) { return isWeight(operand); });
 }
 
-/// True if a result of the function is `op` after data movement, a bias or
-/// softmax.
+/// Returns true if the function returns the result of `op`, possibly after data
+/// movement, a bias or softmax.
 bool Fp8Marker::isLast(MatmulOp op) {
   llvm::SetVector<Operation *> readers;
   auto follow = [&](Operation *from) {
@@ -88,8 +90,8 @@ bool Fp8Marker::isLast(MatmulOp op) {
   return false;
 }
 
-/// Walks from every loss back through elementwise ops. The losses of several
-/// outputs may be summed, so the walk starts again at the operand of a
+/// Walks from every loss back through elementwise ops. A loss may be the sum of
+/// the losses of several outputs, so the walk starts again before each
 /// reduction.
 void Fp8Marker::findLossProducts() {
   llvm::SetVector<Value> roots;
@@ -112,8 +114,8 @@ void Fp8Marker::findLossProducts() {
   }
 }
 
-/// True if `value` has more than two dimensions before data movement: the
-/// weights of several experts.
+/// Returns true if `value` had more than two dimensions before data movement,
+/// as the stacked weights of several experts have.
 bool Fp8Marker::isStack(Value value) {
   Operation *op = value.getDefiningOp();
   ArrayRef<int64_t> shape = shapeOf(value);
@@ -127,8 +129,8 @@ bool Fp8Marker::isStack(Value value) {
                       [&](Value operand) { return isStack(operand); });
 }
 
-/// Finds the matmuls before a top-k, or before a softmax over as many elements
-/// as there are experts.
+/// Finds the matmuls whose results are inputs of a top-k, or of a softmax over
+/// as many elements as there are experts.
 void Fp8Marker::findRouters() {
   SmallVector<Value> choices;
   func.walk([&](Operation *op) {

@@ -6,10 +6,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The accepted relative error of a recognized constant.
 static constexpr double kConstantTolerance = 1e-6;
 
-/// An element of a constant as a double.
 static double toDouble(Type elementType, Attribute attr) {
   if (auto number = dyn_cast<FloatAttr>(attr))
     return number.getValueAsDouble();
@@ -90,9 +88,9 @@ Value dpc::scaledValue(Value value, double &factor) {
   return div.getA();
 }
 
-/// For each operand dimension of a reshape that only adds or removes dimensions
-/// of size 1, the result dimension; -1 for operand dimensions of size 1.
-/// Nullopt for other reshapes.
+/// If a reshape only adds or removes dimensions of size 1, returns the result
+/// dimension of each operand dimension, or -1 where the size is 1. Returns
+/// nullopt for other reshapes.
 static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
   ArrayRef<int64_t> from = shapeOf(op.getX()), to = shapeOf(op.getResult());
   SmallVector<int64_t> dims;
@@ -112,8 +110,8 @@ static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
 }
 
 Repeated dpc::repeatedSource(Value value) {
-  // For each dimension of the current source, the dimension in the result; -1
-  // for dimensions of size 1.
+  // Maps each dimension of the source so far to a dimension of the result; -1
+  // for size 1.
   SmallVector<int64_t> map;
   for (auto [dim, size] : llvm::enumerate(shapeOf(value)))
     map.push_back(size == 1 ? -1 : static_cast<int64_t>(dim));
@@ -162,8 +160,7 @@ static std::optional<double> constantElement(ConstantOp op,
   return dense.getValues<APInt>()[i].roundToDouble(/*isSigned=*/true);
 }
 
-/// Returns nullopt for kinds that give different results for integers and
-/// floats.
+/// Returns nullopt for kinds whose results differ between integers and floats.
 static std::optional<double> binaryElement(BinaryKind kind, double a,
                                            double b) {
   bool depends = kind == BinaryKind::div || kind == BinaryKind::rem ||
@@ -171,8 +168,8 @@ static std::optional<double> binaryElement(BinaryKind kind, double a,
   return depends ? std::nullopt : std::optional(evaluate(kind, a, b));
 }
 
-/// The index of the operand element that data movement moves to the result
-/// element `index`; nullopt for other ops.
+/// Returns the index of the operand element that data movement moves to `index`
+/// of the result. Returns nullopt for other ops.
 static std::optional<SmallVector<int64_t>>
 operandIndex(Operation *op, ArrayRef<int64_t> index) {
   SmallVector<int64_t> result;
@@ -205,7 +202,7 @@ operandIndex(Operation *op, ArrayRef<int64_t> index) {
   return std::nullopt;
 }
 
-/// `x` converted to the type `to`, without rounding to a float type.
+/// Converts `x` to the type `to`, but does not round to float types.
 static double convertElement(Type to, double x) {
   if (to.isInteger(1))
     return x != 0.0;

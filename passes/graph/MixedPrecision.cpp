@@ -5,9 +5,9 @@
 // only from free values or integers are free; a free value gets the type that
 // its users need. Contractions, norms and tables convert their operands to the
 // compute type. Elementwise ops and data movement convert their operands to f32
-// if one of the operands has f32. All other ops, and sums, convert their
-// operands to f32. Each value is converted at most once per type, directly
-// after its definition. With fp8, matmuls are marked at the end.
+// if one of the operands has f32. Sums and all other ops convert their operands
+// to f32. Each value is converted at most once per type, directly after its
+// definition. With fp8, matmuls are marked at the end.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/Fp8.h"
@@ -25,7 +25,6 @@ using namespace dpc;
 
 namespace {
 
-/// Changes the types in the body of one function.
 class Retyper {
 public:
   Retyper(func::FuncOp func, FloatType half)
@@ -39,7 +38,7 @@ private:
     return roleOf(value) == role::kBuffer || free.contains(value) ||
            value.getDefiningOp<ConstantOp>();
   }
-  /// True if users of `value` must also compute in f32.
+  /// Returns true if users of `value` must compute in f32.
   bool isWide(Value value) {
     return isF32(value) && !isFree(value) && !isa<BlockArgument>(value);
   }
@@ -65,7 +64,7 @@ private:
 
 } // namespace
 
-/// The constant `op` in the compute type. Finite numbers remain finite.
+/// Rounds a constant to the compute type. Finite numbers remain finite.
 Value Retyper::halfConstant(ConstantOp op) {
   auto value = cast<DenseFPElementsAttr>(op.getValue());
   auto narrowed = value.mapValues(half, [&](const APFloat &number) {
@@ -105,7 +104,8 @@ void Retyper::setHalf(Value result) {
     result.setType(RankedTensorType::get(shapeOf(result), half));
 }
 
-/// Changes ops with special rules. Returns false for all other ops.
+/// Converts ops that compute in the compute type. Returns false for all other
+/// ops.
 bool Retyper::visitNarrow(Operation *op) {
   if (isa<MatmulOp, ConvOp, RopeOp, SoftmaxOp, EmbeddingOp>(op)) {
     for (OpOperand &operand : op->getOpOperands())
@@ -134,7 +134,6 @@ bool Retyper::visitNarrow(Operation *op) {
   return false;
 }
 
-/// Converts `result` to f32 for all its users.
 void Retyper::widenResult(Value result) {
   Value wide = as(result, f32);
   result.replaceAllUsesExcept(wide, wide.getDefiningOp());
@@ -145,7 +144,6 @@ void Retyper::widenAll(Operation *op) {
     operand.set(as(operand.get(), f32));
 }
 
-/// Changes elementwise ops and data movement.
 void Retyper::visitMixed(Operation *op) {
   bool allFree = true, anyWide = false;
   for (Value operand : op->getOperands()) {
@@ -187,7 +185,6 @@ void Retyper::visit(Operation *op) {
   widenAll(op);
 }
 
-/// Finds the matmuls of the logits of a cross entropy.
 void Retyper::findLogits() {
   SmallVector<Value> values;
   func.walk([&](CrossEntropyOp op) { values.push_back(op.getLogits()); });

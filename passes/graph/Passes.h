@@ -1,6 +1,6 @@
 //===- Passes.h - Passes of the graph altitude ------------------*- C++ -*-===//
 //
-// See Passes.td for what each pass does.
+// Passes.td documents the passes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_PASSES_H
@@ -17,17 +17,17 @@ namespace dpc {
 inline constexpr llvm::StringLiteral kForwardFunction = "forward";
 inline constexpr llvm::StringLiteral kTrainStepFunction = "train_step";
 
-/// Registers the gradients of all ops; they are attached when the dialect
-/// loads. Called by `dpc-differentiate`.
+/// Registers the gradients of all ops, which dpc-differentiate needs. Loading
+/// the dialect attaches them.
 void registerVjpModels(mlir::DialectRegistry &registry);
 
 /// Expands all batch norms of `func` for a batch that is split over `dataRanks`
-/// ranks and then into `microBatches` (see dpc-expand-batch-norm). Fails with a
-/// diagnostic if micro-batches would have different sizes.
+/// ranks, and on each rank into micro-batches (see dpc-expand-batch-norm).
+/// Fails with a diagnostic if micro-batches would have different sizes.
 llvm::LogicalResult expandBatchNorms(mlir::func::FuncOp func, int64_t dataRanks,
                                      int64_t microBatches);
 
-/// True if `func` has batch norms; their results depend on the size of
+/// Returns true if `func` has batch norms, whose results depend on the size of
 /// micro-batches.
 bool hasBatchNorms(mlir::func::FuncOp func);
 
@@ -37,7 +37,6 @@ bool hasBatchNorms(mlir::func::FuncOp func);
 #define GEN_PASS_REGISTRATION
 #include "passes/graph/Passes.h.inc"
 
-/// Registers the passes for pipelines and command lines.
 inline void registerGraphPasses() { registerDpcGraphPasses(); }
 
 } // namespace dpc

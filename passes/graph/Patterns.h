@@ -13,11 +13,12 @@
 
 namespace dpc {
 
-// dpc-simplify: arithmetic and logic; data movement and operands of matmuls.
+// Patterns of dpc-simplify: for arithmetic and logic, and for data movement and
+// operands of matmuls.
 void populateArithmeticPatterns(mlir::RewritePatternSet &patterns);
 void populateMovementPatterns(mlir::RewritePatternSet &patterns);
 
-// dpc-fuse: gelu and silu; norms and softmax; rotary embeddings.
+// Patterns of dpc-fuse: for gelu and silu, for norms and softmax, and for rope.
 void populateActivationPatterns(mlir::RewritePatternSet &patterns);
 void populateRowPatterns(mlir::RewritePatternSet &patterns);
 void populateRopePatterns(mlir::RewritePatternSet &patterns);
@@ -25,11 +26,11 @@ void populateRopePatterns(mlir::RewritePatternSet &patterns);
 /// Fuses attention in `func`. Ops that become unused remain.
 void fuseAttention(mlir::func::FuncOp func);
 
-/// Makes attention read keys before a bias is added to them. The additions
-/// remain.
+/// Replaces the keys of attention by the keys before a bias is added. The
+/// additions remain.
 void dropKeyBiases(mlir::func::FuncOp func);
 
-/// True if `value` depends on an argument with the role `parameter`.
+/// Returns true if `value` depends on an argument with the role `parameter`.
 bool dependsOnParameter(mlir::Value value);
 
 } // namespace dpc

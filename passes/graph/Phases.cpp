@@ -25,13 +25,12 @@ void addStepPhase(OpPassManager &pm, const StepOptions &options) {
   }
   if (options.training)
     pm.addPass(createDpcDifferentiate(*options.training));
-  // Expansion is after differentiation, because the gradient of a cross entropy
-  // is simpler than that of its expansion.
+  // Expanded after differentiation, because the gradient of a cross entropy is
+  // simpler than that of the expansion.
   OpPassManager &functions = pm.nest<func::FuncOp>();
   functions.addPass(createDpcExpandCrossEntropy());
   functions.addPass(createCanonicalizerPass());
-  // A training step needs no CSE, and CSE would merge the copies that recompute
-  // creates.
+  // CSE would merge recomputed ops with the original ones.
   if (!options.training)
     functions.addPass(createCSEPass());
 }

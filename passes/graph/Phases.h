@@ -24,20 +24,19 @@ using PassList = std::function<void(mlir::OpPassManager &)>;
 void addFusionPhase(mlir::OpPassManager &pm);
 
 struct StepOptions {
-  /// The options of dpc-differentiate; nullopt for inference.
+  /// nullopt for inference
   std::optional<DpcDifferentiateOptions> training;
-  /// The options of mixed precision; nullopt for f32.
   std::optional<DpcMixedPrecisionOptions> precision;
 };
 /// Adds the passes that turn a fused @forward into a program that can be
 /// lowered.
 void addStepPhase(mlir::OpPassManager &pm, const StepOptions &options);
 
-/// Runs `passes` on `module`. Fails with a diagnostic.
+/// Fails with a diagnostic.
 mlir::LogicalResult runPasses(mlir::ModuleOp module, const PassList &passes,
                               bool verifies = true);
 
-/// The text of `passes` in the syntax of --pass-pipeline.
+/// Returns `passes` in the syntax of --pass-pipeline.
 std::string textOf(const PassList &passes);
 
 } // namespace dpc

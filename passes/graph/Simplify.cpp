@@ -14,8 +14,8 @@ namespace dpc {
 
 using namespace dpc;
 
-/// If some ops of `func` have phases, gives each unmarked op the phase of its
-/// earliest user.
+/// If `func` has phases, gives each op without a phase that of its earliest
+/// user.
 static void completePhases(func::FuncOp func) {
   Block &body = func.front();
   if (llvm::none_of(body, [](Operation &op) { return markedPhase(&op); }))
@@ -56,8 +56,8 @@ struct SimplifyPass : dpc::impl::DpcSimplifyBase<SimplifyPass> {
     func::FuncOp func = getOperation();
     if (func.isExternal())
       return;
-    // Equal masks become one value first, because patterns inspect their
-    // elements. Patterns create new equal values, so CSE runs again at the end.
+    // CSE runs before the patterns, so that each mask is inspected only once,
+    // and again after the patterns, which create equal values.
     DominanceInfo dominance(func);
     IRRewriter rewriter(func.getContext());
     eliminateCommonSubExpressions(rewriter, dominance, func);

@@ -5,14 +5,14 @@
 using namespace mlir;
 using namespace dpc;
 
-/// True if 1 / x is exact: x is a power of two within the range of f32.
+/// Returns true if x is a power of two whose reciprocal f32 can represent.
 static bool hasExactReciprocal(double x) {
   int exponent;
   return std::isfinite(x) && std::abs(std::frexp(x, &exponent)) == 0.5 &&
          std::abs(exponent) < 100;
 }
 
-/// pow with a small constant exponent.
+/// Replaces pow with the exponent 2, 3, 1/2, -1/2 or -1.
 static LogicalResult simplifyPow(BinaryOp op, PatternRewriter &rewriter) {
   std::optional<double> exponent = splatValue(op.getB());
   if (!exponent || !isFloatTensor(op.getType()))
@@ -105,7 +105,6 @@ static LogicalResult simplifySelect(SelectOp op, PatternRewriter &rewriter) {
   return failure();
 }
 
-/// i1 -> T -> i1 is the identity.
 static LogicalResult simplifyConvert(ConvertOp op, PatternRewriter &rewriter) {
   auto inner = op.getX().getDefiningOp<ConvertOp>();
   if (!inner || inner.getX().getType() != op.getType() ||

@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The largest slice of a constant that is computed at compile time.
+/// The largest number of elements of a constant slice that is computed at
+/// compile time.
 static constexpr int64_t kMaxSlicedElements = 1 << 22;
 
 static LogicalResult sliceOfSlice(SliceOp op, SliceOp inner,
@@ -23,7 +24,6 @@ static LogicalResult sliceOfSlice(SliceOp op, SliceOp inner,
   return success();
 }
 
-/// A slice that is exactly one part of a concat.
 static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
                                    PatternRewriter &rewriter) {
   int64_t dim = concat.getDim(), start = 0;
@@ -42,9 +42,9 @@ static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
   return failure();
 }
 
-/// The elements of `values`, of type T, that `op` selects. Elements are not
-/// read as Attributes, because an Attribute stays in the context until the
-/// context is destroyed.
+/// Returns the elements of type T that `op` selects. They are not read as
+/// Attributes, because an Attribute stays in memory until the context is
+/// destroyed.
 template <typename T>
 static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
   auto type = tensorType(op);
@@ -67,7 +67,6 @@ static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
   return DenseElementsAttr::get(type, ArrayRef<T>(taken));
 }
 
-/// A slice of a constant is a constant.
 static LogicalResult sliceOfConstant(SliceOp op, ConstantOp constant,
                                      PatternRewriter &rewriter) {
   auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -99,9 +98,9 @@ static LogicalResult simplifySlice(SliceOp op, PatternRewriter &rewriter) {
   return failure();
 }
 
-/// A broadcast that repeats nothing is a reshape. Two broadcasts become one.
-/// The operand loses its dimensions of size 1, so that the broadcast of a bias
-/// always has `dims = [last]`.
+/// Replaces a broadcast that repeats nothing by a reshape, and two broadcasts
+/// by one. Removes the operand's dimensions of size 1, so that the broadcast of
+/// a bias always has `dims = [last]`.
 static LogicalResult simplifyBroadcast(BroadcastOp op,
                                        PatternRewriter &rewriter) {
   GraphBuilder g(rewriter, op.getLoc());
@@ -129,7 +128,7 @@ static LogicalResult simplifyBroadcast(BroadcastOp op,
   return success();
 }
 
-/// A transpose that moves only dimensions of size 1 is a reshape.
+/// Replaces a transpose that moves only dimensions of size 1 by a reshape.
 static LogicalResult simplifyTranspose(TransposeOp op,
                                        PatternRewriter &rewriter) {
   int64_t last = -1;
@@ -144,7 +143,7 @@ static LogicalResult simplifyTranspose(TransposeOp op,
   return success();
 }
 
-/// A reduction along dimensions of size 1 is a reshape.
+/// Replaces a reduction along dimensions of size 1 by a reshape.
 static LogicalResult simplifyReduce(ReduceOp op, PatternRewriter &rewriter) {
   for (int64_t dim : op.getDims())
     if (shapeOf(op.getX())[dim] != 1)
@@ -160,8 +159,8 @@ static LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// Collects the pads whose sum is `value`. Returns false if other ops are added
-/// or an inner sum has other users.
+/// Collects the pads whose sum is `value`. Returns false if the sum has other
+/// terms, or if an inner sum has other users.
 static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
   if (auto pad = value.getDefiningOp<PadOp>()) {
     pads.push_back(pad);
@@ -173,8 +172,8 @@ static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
          collectPads(sum.getB(), false, pads);
 }
 
-/// The only dimension that `pad` changes, or -1 if there is not exactly one or
-/// a stride is not 1.
+/// Returns the only dimension that `pad` changes, or -1 if there is not exactly
+/// one or its stride is not 1.
 static int64_t padDim(PadOp pad) {
   int64_t found = -1;
   for (auto [dim, from, to] :
@@ -190,8 +189,8 @@ static int64_t padDim(PadOp pad) {
   return found;
 }
 
-/// A sum of pads that place parts next to each other is a concat, such as the
-/// gradient of slices that split q, k and v.
+/// Replaces a sum of pads that place their operands next to each other by a
+/// concat. Such sums are the gradients of slices that split q, k and v.
 static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
   SmallVector<PadOp> pads;
   if (op.getKind() != BinaryKind::add ||
@@ -217,9 +216,8 @@ static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
 }
 
 /// If `x` is a transpose that moves the innermost dimension to the second to
-/// last position, returns the less strided value with the last two dimensions
-/// of `x` swapped; else null. The caller flips the transpose flag of the
-/// matmul.
+/// last position, returns `x` with its last two dimensions swapped, which is
+/// less strided; else null. The caller flips the transpose flag of the matmul.
 static Value untransposed(Value x, PatternRewriter &rewriter) {
   auto transpose = x.getDefiningOp<TransposeOp>();
   if (!transpose)
@@ -233,7 +231,6 @@ static Value untransposed(Value x, PatternRewriter &rewriter) {
       .transpose(transpose.getX(), perm);
 }
 
-/// The matrix that `b` repeats for all batches, or null.
 static Value sharedMatrix(Value b) {
   auto broadcast = b.getDefiningOp<BroadcastOp>();
   int64_t rank = shapeOf(b).size();

@@ -1,24 +1,23 @@
 //===- Buckets.cpp - dpc-bucket-collectives -------------------------------===//
 //
-// One walk in program order puts every all_reduce, reduce_scatter and
-// all_gather into the newest open bucket of its kind, axes, element type and
-// phase. If the collective needs a result of that bucket, directly or through
-// other buckets, a new bucket begins. A contraction that needs a bucket closes
-// the bucket, so that no layer waits for the sums of a later layer; light ops
-// may wait. Then each bucket becomes one op after its last producer, so that
-// communication starts as early as possible. Readers of earlier members move
-// after the bucket:
+// Merges collectives into *buckets*. One walk in program order adds every
+// all_reduce, reduce_scatter and all_gather to the newest open bucket with the
+// same kind, axes, element type and phase. If the collective depends on this
+// bucket, or if the bucket is full, a new bucket begins. A GEMM, convolution or
+// attention that reads a result of a bucket closes the bucket, so that no layer
+// waits for the sums of a later layer. Each bucket becomes one op after its
+// last producer, so that communication starts as early as possible. Ops that
+// read an earlier member move after the bucket:
 //
 //   g1 = all_reduce a ; u1 = adamw g1 ; g2 = all_reduce b ; u2 = adamw g2
 //   -> g1, g2 = all_reduce a, b ; u1 = adamw g1 ; u2 = adamw g2
 //
-// Gathers inside the loop stay in place, because their results are large.
-// Gathers of parameters are issued ahead, see Prefetch.h.
+// All_gathers in the micro-batch loop stay in place, because their results are
+// large. Only all_gathers of parameters are issued earlier (Prefetch.h).
 //
-// Ranks of other stages run other programs. All stages must communicate with
-// each other in the same order, or two stages would wait for each other. So
-// each op that communicates between stages counts as a producer of the next
-// such op in its phase.
+// Each pipeline stage runs a different program, but all stages must communicate
+// with each other in the same order to avoid a deadlock. Therefore, each op
+// that communicates between stages depends on the previous one in its phase.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -37,15 +36,13 @@ namespace dpc {
 
 namespace {
 
-/// True for collectives that may be merged. Recomputed collectives are not
-/// merged: they would wait for other blocks, whose values would then be in
-/// memory at the same time.
+/// Recomputed collectives are not merged, because a merged collective would
+/// keep the values of several recomputed blocks in memory at once.
 bool isBucketed(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) &&
          !op->hasAttr(attr::kRecompute);
 }
 
-/// Ops with equal keys may share a call.
 using BucketKey = std::array<const void *, 7>;
 
 BucketKey keyOf(Operation *op) {
@@ -60,7 +57,6 @@ BucketKey keyOf(Operation *op) {
           op->getAttr(attr::kCompress).getAsOpaquePointer()};
 }
 
-/// True if ranks of several stages take part in `op`.
 bool crossesStages(Operation *op) {
   if (isa<SendOp, RecvOp>(op))
     return true;
@@ -68,7 +64,7 @@ bool crossesStages(Operation *op) {
   return collective && collective.isOver(kPipelineAxis);
 }
 
-/// For each op between stages, the previous such op of its phase.
+/// Maps ops that communicate between stages to the previous one in the phase.
 llvm::DenseMap<Operation *, Operation *> crossingsBefore(Block &block) {
   llvm::DenseMap<Operation *, Operation *> before;
   llvm::DenseMap<std::pair<Attribute, Attribute>, Operation *> last;
@@ -83,10 +79,8 @@ llvm::DenseMap<Operation *, Operation *> crossingsBefore(Block &block) {
   return before;
 }
 
-/// The buckets that an op needs. Only *live* buckets, which may still grow, are
-/// listed: the newest bucket of each key, unless it is closed. Other buckets
-/// are replaced by the buckets that they need, so there are never more entries
-/// than keys.
+/// The buckets on which an op depends. A closed bucket is replaced by the open
+/// buckets on which it depends, so there is at most one entry per BucketKey.
 struct Needs {
   struct Entry {
     uint32_t bucket;
@@ -108,21 +102,20 @@ struct Bucket {
   SmallVector<Operation *> members;
   int64_t bytes = 0;
   Needs needs;
-  /// No op may be added: a contraction waits for the bucket, or a newer bucket
-  /// of the same key exists.
+  /// No op may be added, because a contraction waits for the bucket or a newer
+  /// bucket has the same key.
   bool closed = false;
 };
 
-/// The place of an op: its own index, or after the op at `position` for which
-/// it waits, `level` dependences later. A negative level is before that op.
+/// The sort key of an op. The op moves next to the op with the old index
+/// `position`: before it if `level` is negative, after it if `level` is
+/// positive. An op that does not move has its old index and level 0. At equal
+/// positions, the level of an op is higher than the levels of its producers.
 struct Place {
   int64_t position = 0, level = 0, index = -1;
   auto operator<=>(const Place &) const = default;
 };
 
-/// Moves reductions after their last producer in their phase, readers of
-/// buckets after the bucket, and ops that are issued ahead before their anchor.
-/// Other ops keep their order.
 class Reorder {
 public:
   Reorder(Block &block, const Anchors &anchors)
@@ -139,14 +132,13 @@ public:
   void run() {
     for (size_t i = 0; i < ops.size(); ++i)
       place(i);
-    llvm::sort(places); // indices differ, so no two places are equal
+    llvm::sort(places);
     for (const Place &place : places)
       ops[place.index]->moveBefore(block.getTerminator());
   }
 
 private:
-  /// Recomputed collectives run where they are needed, not as early as
-  /// possible.
+  /// Recomputed collectives stay in place to save memory.
   static bool isEager(Operation *op) {
     if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) ||
         op->hasAttr(attr::kRecompute))
@@ -175,7 +167,7 @@ private:
     } else if (isEager(op)) {
       result.position = phaseStart[phaseKey(op)];
       if (result.position < result.index)
-        result.level = 1; // after the op with that index
+        result.level = 1; // after the first op of the phase
     }
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp())
@@ -187,11 +179,11 @@ private:
 
   Block &block;
   const Anchors &anchors;
-  llvm::DenseMap<Operation *, Operation *> before; ///< See crossingsBefore.
+  llvm::DenseMap<Operation *, Operation *> before;
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, int64_t> index;
   llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> phaseStart;
-  /// By index; the index of a place is -1 while the place is unknown.
+  /// Indexed like `ops`. An `index` of -1: the place is not yet computed.
   std::vector<Place> places;
 };
 
@@ -224,8 +216,8 @@ public:
   }
 
 private:
-  /// Adds the live buckets of `from` to `to`. Buckets that are not live are
-  /// replaced by the buckets that they need.
+  /// Adds the entries of `from` to `to`, with closed buckets replaced by the
+  /// buckets on which they depend.
   void addLive(Needs &to, const Needs &from, bool asDirect) {
     for (Needs::Entry entry : from.entries) {
       Bucket &bucket = buckets[entry.bucket];
@@ -233,8 +225,7 @@ private:
         to.add(entry.bucket, asDirect && entry.direct);
         continue;
       }
-      // A closed bucket does not grow, so its needs are replaced once for all
-      // readers.
+      // Path compression: later calls find the open buckets at once.
       Needs behind;
       addLive(behind, bucket.needs, false);
       bucket.needs = behind;
@@ -256,7 +247,7 @@ private:
     return all;
   }
 
-  /// True if `bucket` is in `from`, or if a bucket in `from` needs it.
+  /// True if a bucket in `from` is `bucket` or depends on it.
   bool reaches(const Needs &from, uint32_t bucket) {
     SmallVector<uint32_t> stack;
     llvm::SmallDenseSet<uint32_t> seen;
@@ -275,10 +266,9 @@ private:
     return false;
   }
 
-  /// The bucket for `op`, which may be new.
   uint32_t homeOf(Operation *op, const Needs &needs) {
     BucketKey key = keyOf(op);
-    // Older buckets of this key are closed.
+    // Only the newest bucket of a key can be open.
     if (auto it = newest.find(key); it != newest.end()) {
       Bucket &bucket = buckets[it->second];
       if (!bucket.closed && bucket.bytes + bucketedBytes(op) <= limit &&
@@ -287,7 +277,7 @@ private:
     }
     uint32_t made = buckets.size();
     buckets.emplace_back();
-    // A sum that is compressed for one parameter is not merged with others.
+    // Top-k compression keeps a residual per parameter, which prevents merging.
     if (op->hasAttr(attr::kOf)) {
       buckets.back().closed = true;
       return made;
@@ -302,9 +292,8 @@ private:
 
   Block &block;
   int64_t limit;
-  llvm::DenseMap<Operation *, Operation *> before; ///< See crossingsBefore.
+  llvm::DenseMap<Operation *, Operation *> before;
   std::vector<Bucket> buckets;
-  /// The newest bucket of each key.
   std::map<BucketKey, uint32_t> newest;
   llvm::DenseMap<Operation *, Needs> opNeeds;
 };

@@ -1,28 +1,24 @@
 //===- CompressCollectives.cpp - dpc-compress-collectives -----------------===//
 //
-// Blocks of 256 elements are sent as int8 codes with one f32 scale each:
+// Sends blocks of 256 elements as int8 codes with one f32 scale per block:
 //
 //   scale = max |x| / 127, code = round(x / scale), x ~ code * scale
 //
-// The error of an element is at most 1/254 of the largest element in its block.
-// If a block contains a NaN or an infinity, its scale does too, and the whole
-// block becomes NaN or infinite. For n ranks, [rows, 256] holds the tensors one
-// after the other; each tensor starts in a new row:
+// The error of an element is at most 1/254 of the largest magnitude in its
+// block. If a block contains a NaN or an infinity, every element of the block
+// decodes to NaN or infinity. For n ranks, the tensors are concatenated to
+// [rows, 256], where each tensor starts in a new row:
 //
-//   all_reduce      codes, scales of [n, rows / n, 256] -> all_to_all
-//                   -> sum over n, in f32: the part of this rank
-//                   -> codes, scales -> all_gather -> decoded elements
-//   reduce_scatter  the first half
-//   all_gather      the second half
+//   all_reduce      encode [n, rows / n, 256] -> all_to_all -> decode
+//                   -> sum over n in f32 -> encode -> all_gather -> decode
+//   reduce_scatter  the steps up to the sum
+//   all_gather      encode -> all_gather -> decode
 //
-// Each rank rounds a term once before the sum, and the sum is rounded once more
-// when it is sent. All ranks decode the sum from the same bytes, so it is
-// bitwise equal on all ranks.
+// Each term is rounded before the sum, and the sum is rounded when it is sent.
+// All ranks decode the same bytes, so their results are bitwise equal.
 //
-// A reduction consists of two exchanges with a sum between them. Directly after
-// the first exchange, the sum would have to wait. So the sum runs after the
-// codes of the next compressed collective, or before the first op that needs
-// the result:
+// To overlap the first exchange with computation, the sum runs after the codes
+// of the next compressed collective, or before the first op that reads it:
 //
 //   codes 0, all_to_all 0 | .. | codes 1, all_to_all 1, sum 0, all_gather 0 |
 //   ..
@@ -47,10 +43,9 @@ namespace {
 
 constexpr int64_t kBlock = kCompressBlock;
 constexpr double kLargestCode = 127;
-/// Blocks whose largest element is smaller become zeros, because 127 / max must
-/// be finite.
+/// If the largest magnitude `max` in a block is at most kLeast, the block is
+/// sent as zeros, because 127 / max could overflow.
 constexpr double kLeast = 1e-30;
-/// Bytes of one encoded block.
 constexpr int64_t kBlockBytes = kBlock + 4;
 
 /// Codes [.., rows, 256] and their scales [.., rows].
@@ -58,14 +53,13 @@ struct Codes {
   Value codes, scales;
 };
 
-/// Repeats `perRow` along the last dimension of `shape`.
 Value alongRows(GraphBuilder &g, Value perRow, ArrayRef<int64_t> shape) {
   return g.broadcast(
       perRow, shape,
       llvm::to_vector(llvm::seq<int64_t>(0, tensorType(perRow).getRank())));
 }
 
-/// Encodes `x`, [.., 256] of f32.
+/// Encodes `x`, an f32 tensor of shape [.., 256].
 Codes encode(GraphBuilder &g, Value x) {
   int64_t last = tensorType(x).getRank() - 1;
   Value largest = g.reduce(ReduceKind::max, g.unary(UnaryKind::abs, x), {last});
@@ -77,7 +71,7 @@ Codes encode(GraphBuilder &g, Value x) {
   Value scaled = g.mul(x, alongRows(g, inverse, shapeOf(x)));
   Value rounded =
       g.unary(UnaryKind::floor, g.add(scaled, g.constantLike(scaled, 0.5)));
-  // A NaN is encoded as code 0 with a NaN as the scale.
+  // A NaN has code 0, and the scale of its block is NaN.
   Value isNumber = g.compare(CompareKind::eq, rounded, rounded);
   rounded = g.select(isNumber, rounded, g.constantLike(rounded, 0));
   Value codes = g.convert(rounded, g.builder.getI8Type());
@@ -91,7 +85,6 @@ Value decode(GraphBuilder &g, Codes from) {
 
 int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
 
-/// Replaces one collective; see the file comment.
 class Compressor {
 public:
   Compressor(Operation *op, int64_t ranks)
@@ -99,16 +92,15 @@ public:
         axes(cast<CollectiveOpInterface>(op).getAxes()),
         pieces(isa<ReduceScatterOp>(op) ? ranks : 1) {}
 
-  /// True if the codes have fewer bytes than the operands.
+  /// True if compression reduces the bytes that are sent.
   bool pays() const {
     int64_t sent = rowsPerRank() * kBlockBytes * (isGather() ? 1 : ranks);
     return sent < sizeInBytes(op->getOperands());
   }
 
-  /// Replaces the collective. The first exchange takes its place. The sum and
-  /// the second exchange come after `next`, the next marked collective, if
-  /// `next` is before `needed`, the op that first reads the results. Otherwise
-  /// they come before `needed`.
+  /// Replaces the collective by its first exchange. The sum and the second
+  /// exchange run after `next` (the next marked collective, or null) or before
+  /// `needed` (the first op that reads the results), whichever comes first.
   void run(Operation *next, Operation *needed) {
     OpBuilder builder(op, &listener);
     GraphBuilder g(builder, op->getLoc());
@@ -147,7 +139,7 @@ public:
 
 private:
   bool isGather() const { return isa<AllGatherOp>(op); }
-  /// Rows that a rank reduces or contributes to a gather.
+  /// Returns the rows that one rank sums or contributes to an all_gather.
   int64_t rowsPerRank() const {
     int64_t rows = 0;
     for (Value input : op->getOperands())
@@ -155,7 +147,7 @@ private:
     return isa<AllReduceOp>(op) ? ceilDiv(rows, ranks) : rows;
   }
 
-  /// [pieces, rows of 256] in f32, padded with zeros.
+  /// Reshapes `x` to [pieces, rows, 256] in f32, padded with zeros.
   Value asRows(GraphBuilder &g, Value x) {
     int64_t count = elementsOf(x) / pieces, rows = ceilDiv(count, kBlock);
     x = g.reshape(g.convert(x, g.builder.getF32Type()), {pieces, count});
@@ -177,7 +169,7 @@ private:
     return {codes, send(from.scales)};
   }
 
-  /// Replaces the results by slices of `rows`, [.., 256] of f32.
+  /// Replaces the results by slices of `rows`, [.., 256] in f32.
   void replaceAll(GraphBuilder &g, Value rows) {
     int64_t lead = isGather() ? ranks : 1;
     int64_t count = elementsOf(rows) / kBlock / lead, first = 0;
@@ -202,12 +194,10 @@ private:
   AttributeListener listener;
   int64_t ranks;
   ArrayAttr axes;
-  /// The number of pieces in the operand of a reduce_scatter; rows are not
-  /// shared between pieces.
+  /// A reduce_scatter has one piece per rank. Each piece starts in a new row.
   int64_t pieces;
 };
 
-/// The first op after `op` that reads a result or runs in another phase.
 Operation *firstNeed(Operation *op) {
   Operation *at = op->getNextNode();
   auto needs = [&](Operation *reader) {
@@ -239,7 +229,6 @@ void expandTopK(func::FuncOp func, MeshAttr mesh) {
   }
 }
 
-/// Compresses the marked collectives of a function of the local altitude.
 void compress(func::FuncOp func, MeshAttr mesh) {
   expandTopK(func, mesh);
   SmallVector<Operation *> marked;

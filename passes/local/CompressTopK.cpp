@@ -9,10 +9,9 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Subtracted from positions, so that they fit int8.
+/// Subtracted from the positions 0 .. 255 so that they fit in int8.
 static constexpr int64_t kCodeOffset = 128;
 
-/// Adds the state; the caller sets its next value.
 static BlockArgument addResidual(func::FuncOp func, StringRef of,
                                  int64_t rows) {
   Builder builder(func.getContext());
@@ -71,7 +70,7 @@ static void setNextResidual(func::FuncOp func, BlockArgument residual,
   end->insertOperands(end->getNumOperands(), next);
 }
 
-/// The positions of `index`, [.., k], as booleans [.., k, 256].
+/// Returns a one-hot mask [.., k, 256] for the positions in `index`, [.., k].
 static Value pointsAt(GraphBuilder &g, Value index) {
   SmallVector<int64_t> shape(shapeOf(index));
   auto dims = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));

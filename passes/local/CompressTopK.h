@@ -1,18 +1,17 @@
 //===- CompressTopK.h - Sends the largest elements of gradients -*- C++ -*-===//
 //
-// Of every 256 elements of a gradient, a rank sends the k largest with their
-// positions and keeps the others for the next step. This is the error feedback
-// of Lin et al. 2018, but it selects the exact largest elements of each block,
-// where Lin et al. sample:
+// From every block of 256 gradient elements, a rank sends the k largest with
+// their positions. It adds the others to the gradient of the next step (error
+// feedback, Lin et al. 2018). Lin et al. select elements by sampling; here the
+// selection is exact within each block:
 //
 //   sum = gradient + residual                      [rows, 256]
 //   index = positions of the k largest |sum|       [rows, k]
 //   residual' = sum, with zeros at index
 //   all_gather (sum at index, index) -> every rank adds what it received
 //
-// No element is lost: elements that are not sent are added in the next step. A
-// NaN counts as the largest element, so it is always sent. All ranks add the
-// same terms in the same order.
+// A NaN counts as the largest element, so it is always sent. All ranks add the
+// same terms in the same order, so their results are equal.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_COMPRESSTOPK_H
@@ -24,15 +23,13 @@
 
 namespace dpc {
 
-/// The number of elements of a block. The largest elements are chosen per
-/// block, and the elements of a block share one int8 scale.
+/// The number of elements in a block of top-k or int8 compression.
 inline constexpr int64_t kCompressBlock = 256;
 
-/// Replaces `op`, an all_reduce of one tensor over `ranks` ranks. The ranks
-/// gather the fraction `share` of its elements instead. The sum is emitted
-/// before `sumAt`. `func`, a function of the local altitude, gets a state
-/// "residual" [1, rows, 256] for the parameter `of`; the state is different on
-/// every rank.
+/// Replaces `op`, an all_reduce of one tensor over `ranks` ranks, by
+/// all_gathers of the fraction `share` of its elements. The sum is emitted
+/// before `sumAt`. Adds a state "residual" of shape [1, rows, 256], which
+/// differs between ranks, for the parameter `of` to the local function `func`.
 void reduceLargest(mlir::func::FuncOp func, AllReduceOp op, int64_t ranks,
                    double share, llvm::StringRef of, mlir::Operation *sumAt);
 

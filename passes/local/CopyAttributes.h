@@ -8,8 +8,8 @@
 
 namespace dpc {
 
-/// Copies the discardable attributes of `like` to every new op: all of them, or
-/// only those in `names`. They say when and where an op runs.
+/// Copies the discardable attributes of `like`, or only those in `names`, to
+/// every new op. These attributes say when and where an op runs.
 class AttributeListener : public mlir::OpBuilder::Listener {
 public:
   explicit AttributeListener(mlir::Operation *like)
@@ -29,12 +29,11 @@ private:
   mlir::DictionaryAttr attributes;
 };
 
-/// Changes the discardable attributes of many ops in the same way. Many ops
-/// share the same attribute dictionary, and each dictionary is changed only
-/// once.
+/// Applies one change to the discardable attributes of many ops. Each distinct
+/// attribute dictionary is changed only once.
 class AttributeEdits {
 public:
-  /// The inputs of `change` other than the attributes.
+  /// Values that `change` reads besides the dictionary.
   using Values = std::array<mlir::Attribute, 3>;
 
   /// Every call must pass the same `change`.

@@ -1,15 +1,15 @@
 //===- ExpandAttention.cpp - dpc-expand-attention -------------------------===//
 //
-// H = G * R query heads share G key heads. [B, H, T, D] = [B, G, R * T, D]
-// folds R into the rows, so that every product is a batched matmul:
+// H = G * R query heads share G key heads. Folding R into the rows, [B, H, T,
+// D] = [B, G, R * T, D], makes every product a batched matmul:
 //
 //   s  = q k^T       [B, G, R*T, S]    row kernels see [B, H, T, S]
 //   o  = p v         [B, G, R*T, E]
 //   dk = ds^T q      [B, G, S, D]      the contraction sums over R
 //
-// Scores of bf16 and f16 stay in f32 until they become probabilities. With the
-// eight significant bits of bf16, a score of 10 and its probability would be
-// off by 2 %.
+// Scores of bf16 and f16 inputs stay in f32 until they become probabilities.
+// With the eight significant bits of bf16, the probability of a score of 10
+// would be off by 2 %.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
@@ -45,7 +45,8 @@ LogicalResult AttentionExpander::check() {
     return success();
   return op->emitError("a rank has ")
          << heads << " query heads and " << groups
-         << " key heads, expected a multiple of the key heads";
+         << " key heads, expected the query heads to be a multiple of the "
+            "key heads";
 }
 
 Value AttentionExpander::fold(Value value) {
@@ -111,16 +112,15 @@ Value maskOf(Operation *op) {
 
 namespace {
 
-/// The kernels that can run an attention as one instruction.
 enum class FusedKernels {
   none,
-  cudnn, ///< cuDNN, on GPUs.
+  cudnn,
   loops, ///< The loops of runtime/kernels/Attention.h, on CPUs.
 };
 
-/// The reason why cuDNN has no kernel for the shapes of `op`; "" if it has one.
-/// The cuDNN kernels for sm_80 and later hold rows of up to 128 elements, in
-/// multiples of 16 bytes.
+/// Returns the reason why cuDNN has no kernel for the shapes of `op`, or "" if
+/// it has one. The cuDNN kernels for sm_80 and later need a head_dim that is a
+/// multiple of 8 (16 bytes) and at most 128.
 std::string whyNotShape(Operation *op) {
   constexpr int64_t kMaxHeadDim = 128;
   ArrayRef<int64_t> q = shapeOf(op->getOperand(0)),
@@ -137,12 +137,11 @@ std::string whyNotShape(Operation *op) {
   return "";
 }
 
-/// The reason why `kernels` cannot run `op`, a local attention or its gradient,
-/// as one instruction, and what is accepted; "" if they can.
+/// Returns the reason why `kernels` cannot run `op` (a local attention or its
+/// gradient) as one instruction, and what is accepted; "" if they can.
 std::string whyNotFused(Operation *op, FusedKernels kernels) {
   if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
-    return "its keys and values travel round a ring, cp_kind=ulysses is "
-           "accepted";
+    return "it is ring attention, cp_kind=ulysses is accepted";
   if (maskOf(op))
     return "it has an additive mask, causal or none is accepted";
   Type type = elementTypeOf(op->getOperand(0));
@@ -150,11 +149,11 @@ std::string whyNotFused(Operation *op, FusedKernels kernels) {
   if (kernels == FusedKernels::loops)
     return isHalf || type.isF32() ? "" : "its type is not fp32, bf16 or fp16";
   if (!isHalf)
-    return "its type has not 16 bits, --precision=bf16 and fp16 are accepted";
+    return "its type is not a 16-bit type, --precision=bf16 and fp16 are "
+           "accepted";
   return whyNotShape(op);
 }
 
-/// If cuDNN runs the gradient, marks it with the bytes of its workspace.
 void markWorkspace(Operation *op) {
   if (!isa<AttentionGradOp>(op))
     return;

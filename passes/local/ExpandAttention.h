@@ -8,11 +8,10 @@
 
 namespace dpc {
 
-/// Builds ops before one attention op, in the phase of this op. H = G * R query
-/// heads share G key heads.
+/// Expands an attention op into ops of the same phase. H = G * R query heads
+/// share G key heads.
 class AttentionExpander {
 public:
-  /// `op` is an attention or its gradient.
   explicit AttentionExpander(mlir::Operation *op);
 
   /// Fails with a diagnostic if the number of query heads is not a multiple of
@@ -23,18 +22,17 @@ public:
   void expand(AttentionGradOp grad);
 
 protected:
-  /// [B, H, T, x] -> [B, G, R * T, x], for any number T of queries.
+  /// Reshapes [B, H, T, x] to [B, G, R * T, x], for any number T of queries.
   mlir::Value fold(mlir::Value value);
-  /// The inverse of `fold`.
   mlir::Value unfold(mlir::Value value);
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
     return matmul(a, b, ta, tb, element);
   }
-  /// A matmul with results of type `wide`, for scores and for terms of sums.
+  /// Returns a matmul whose result has type `wide`, for scores and sums.
   mlir::Value wideMatmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
     return matmul(a, b, ta, tb, wide);
   }
-  /// The sum of a * b along the last dimension, converted to `type`.
+  /// Returns the sum of a * b along the last dimension, converted to `type`.
   mlir::Value rowDot(mlir::Value a, mlir::Value b, mlir::RankedTensorType type);
 
   mlir::Operation *op;
@@ -43,7 +41,7 @@ protected:
   mlir::Location loc;
   GraphBuilder g;
   mlir::Type element;
-  mlir::Type wide; ///< The type in which `element` is summed, see sumType.
+  mlir::Type wide; ///< The type of sums, sumType(element).
   int64_t batch, heads, queries, groups, keys;
 
 private:
@@ -51,11 +49,10 @@ private:
                      mlir::Type result);
 };
 
-/// The additive mask of an attention or its gradient, or null.
 mlir::Value maskOf(mlir::Operation *op);
 
-/// Expands `op`, an attention that is marked `dpc.ring` and has split positions
-/// (`dpc.global` is present). Fails with a diagnostic.
+/// Expands `op`, an attention or its gradient with the attributes `dpc.ring`
+/// and `dpc.global`. Fails with a diagnostic.
 llvm::LogicalResult expandRing(mlir::Operation *op, MeshAttr mesh);
 
 } // namespace dpc

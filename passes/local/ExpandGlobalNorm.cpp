@@ -1,15 +1,15 @@
 //===- ExpandGlobalNorm.cpp - The norm of differently sharded gradients ---===//
 //
-// Each operand is split over a set A of axes and replicated over the others. U
-// is the union of all sets. A sum over U counts the operand once per rank of U
-// \ A, so its squares are divided by |U \ A|. Then one all_reduce of one scalar
-// is enough:
+// The global norm needs only one all_reduce of one scalar:
 //
 //   norm = sqrt(all_reduce_U( sum over A of  sum_squares(A) / |U \ A| ))
 //
-// Operands with the same set share one sum_squares. In a pipeline, every
-// gradient is counted by the stage to which it belongs, and U includes `pp`,
-// which splits no operand.
+// Each gradient is split over a set A of mesh axes and replicated over the
+// others. U is the union of all sets. sum_squares(A) sums the squares of all
+// gradients with the set A. The all_reduce over U adds this sum once per rank
+// along the axes U \ A, so it is divided by the number of these ranks, |U \ A|.
+// In a pipeline, the stage to which a gradient belongs counts the gradient, and
+// U also contains `pp`.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/GraphBuilder.h"
@@ -23,7 +23,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The axes of more than one rank that split `spec`, ascending.
+/// Returns the axes with more than one rank that split `spec`, ascending.
 static std::vector<int64_t> splitAxes(const ShardingSpec &spec) {
   std::vector<int64_t> axes;
   for (int64_t axis = 0, e = spec.mesh.getSizes().size(); axis < e; ++axis)
@@ -32,11 +32,12 @@ static std::vector<int64_t> splitAxes(const ShardingSpec &spec) {
   return axes;
 }
 
-/// Local values by the axes that split them.
+/// Local values, grouped by the axes that split them.
 using BySplit = std::map<std::vector<int64_t>, SmallVector<Value>>;
 
-/// The sum of all squares, each divided by the number of ranks in `everyone`
-/// that hold the value; zero without values.
+/// Returns the sum of the squares of all values, or zero without values. The
+/// squares of a value are divided by the number of its replicas along the axes
+/// `everyone`.
 static Value sumOfSquares(GraphBuilder &g, MeshAttr mesh,
                           const BySplit &bySplit, ArrayRef<int64_t> everyone,
                           RankedTensorType type) {
@@ -45,7 +46,7 @@ static Value sumOfSquares(GraphBuilder &g, MeshAttr mesh,
     double copies = static_cast<double>(productOfAxes(mesh, everyone) /
                                         productOfAxes(mesh, axes));
     Value squares = SumSquaresOp::create(g.builder, g.loc, type, values);
-    if (copies != 1) // a division, because 1 / 3 is not exact
+    if (copies != 1) // multiplying by 1 / copies would round twice
       squares = g.div(squares, g.constantLike(squares, copies));
     sum = sum ? g.add(sum, squares) : squares;
   }
@@ -53,7 +54,7 @@ static Value sumOfSquares(GraphBuilder &g, MeshAttr mesh,
 }
 
 LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
-  // Gradients by the rank stage that counts them.
+  // byStage[s] has the gradients that rank stage s counts.
   std::vector<BySplit> byStage(mesh.axisSize(kPipelineAxis));
   std::set<int64_t> all;
   for (Value grad : op.getGrads()) {

@@ -1,15 +1,15 @@
 //===- ExpandHierarchy.cpp - dpc-expand-hierarchy -------------------------===//
 //
-// An all_reduce over ranks on several nodes, with n ranks on each:
+// Expands an all_reduce over ranks on several nodes with n ranks per node:
 //
 //   [x0, x1, ..] -> concatenated and padded to [n, c]
-//     reduce_scatter inside -> [c], the sum over one node
-//     all_reduce across     -> [c], the sum over all nodes
-//     all_gather inside     -> [n, c] -> [x0, x1, ..]
+//     reduce_scatter inside each node -> [c], the sum over the node
+//     all_reduce between nodes        -> [c], the sum over all nodes
+//     all_gather inside each node     -> [n, c] -> [x0, x1, ..]
 //
-// So only 1 / n of the bytes leave a node. All ranks get bitwise equal results:
-// for each part, one rank of each node computes the sum, in the same order on
-// all nodes, and the other ranks copy it.
+// Only 1 / n of the bytes leave a node. All ranks get bitwise equal results,
+// because each part of the sum is computed in the same order on all nodes, by
+// one rank per node, and copied to the other ranks.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -29,7 +29,7 @@ namespace {
 
 int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
 
-/// The concatenated tensors as [pieces, ..], padded with zeros.
+/// Concatenates `values` and pads them with zeros to [pieces, ..].
 Value stack(GraphBuilder &g, ValueRange values, int64_t pieces) {
   SmallVector<Value> flat;
   int64_t count = 0;

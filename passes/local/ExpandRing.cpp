@@ -1,34 +1,31 @@
 //===- ExpandRing.cpp - Ring attention ------------------------------------===//
 //
-// Each of n ranks holds a part of the positions: their queries, keys and
-// values. In step r = 0 .. n-1, rank c attends to the keys of rank j = (c - r)
-// mod n. Between steps, every rank sends its keys and values to the next rank.
+// Each of n ranks holds the queries, keys and values of some positions. In step
+// r = 0 .. n-1, rank c attends to the keys and values of rank j = (c - r) mod
+// n. Between steps, every rank sends these keys and values to the next rank.
 //
-// Forward, a step's (o', l') is merged with the (o, l) of the steps before it:
+// The forward pass merges the output o' and the log-sum-exp l' of a step with
+// the o and l of the earlier steps:
 //
-//   m = max(l, l'), a = exp(l - m), b = exp(l' - m), s = a + b
-//   o = a / s o + b / s o'       l = m + log(s)
+//   h = max(l, l'), a = exp(l - h), b = exp(l' - h), s = a + b
+//   o = a / s o + b / s o'       l = h + log(s)
 //
-// Backward, given the final l, every step is the gradient of an attention with
-// the keys of that step. dk and dv travel with their keys: in step r, rank c
-// adds to the dk and dv of rank (c - r) mod n, and after n steps they are back
-// at their owner. Sums over steps are in f32 if q is bf16 or f16, and are
-// rounded once.
+// In the backward pass, l is final, and every step computes the gradient of
+// attention to the keys of that step. dk and dv travel with their keys and are
+// back at their owner after n steps. If q is bf16 or f16, sums over steps are
+// in f32 and rounded once.
 //
-// Causal rings hold their positions in stripes: m stripes of n blocks, block c
-// of each stripe on rank c (m = 1: one block per rank). Queries of stripe a
-// attend to the keys of all stripes before a, and to the keys of stripe a if j
-// < c (if j = c, up to their own position). So in every step, every rank
-// computes (m + 1) / 2m of the products, on slices that do not depend on the
-// rank:
+// Causal rings divide the positions into m stripes of n blocks, and rank c
+// holds block c of each stripe (m = 1: one block per rank). In each step, the
+// queries of stripe a attend to the keys of the stripes 0 .. a. The block of
+// rank j in stripe a is hidden if j > c and masked causally if j = c. So in
+// every step, every rank computes (m + 1) / 2m of the products, on slices that
+// do not depend on the rank.
 //
-//   stripe a   queries a, keys 0 .. a   the last block is hidden if j > c
-//
-// A rank attends to all of a block or to none of it, so one number per rank (0
-// or kHidden) is added to the scores, or one number per key if there is
-// padding. A given mask of all keys is cut into the keys of each rank. kHidden
-// is finite: a step with only hidden keys has l' = kHidden and weight
-// exp(kHidden - m) = 0 instead of NaN.
+// A block is hidden as a whole, so one number per rank (0 or kHidden) is added
+// to the scores, or one number per key if there is padding. Each step reads its
+// columns of an additive mask. kHidden is finite: a step with only hidden keys
+// has l' = kHidden and weight exp(kHidden - h) = 0 instead of NaN.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
@@ -41,26 +38,23 @@ namespace {
 /// Added to the scores of keys that a query must not attend to.
 constexpr double kHidden = -1e30;
 
-/// Queries that are processed together, and the number of keys they may see.
+/// `length` queries from `first` on, which attend to the first `keys` keys.
 struct Stripe {
   int64_t first, length, keys;
 };
 
-/// The keys and values on this rank in one step.
 struct Step {
   int64_t index;
   Value k, v;
-  Value mask; ///< The part of the given mask for these keys, or null.
+  Value mask; ///< The columns of the op's mask for `k`, or null.
 };
 
-/// The keys of a step that one stripe attends to: all of them if neither member
-/// is set.
+/// Says which keys of a step a stripe attends to; all if no member is set.
 struct Sight {
   bool causal = false;
   Value mask;
 };
 
-/// The values of the queries that the backward pass reads.
 struct Saved {
   Value q, dout, lse, delta;
 };
@@ -99,8 +93,8 @@ private:
     for (const Factor &factor : global.dims[2])
       for (int64_t split : factor.axes) {
         if (axis >= 0)
-          return op->emitError("expected positions of a ring that are split "
-                               "over one axis, these are split over two: ")
+          return op->emitError("positions of ring attention are split over two "
+                               "axes, expected one: ")
                  << op->getAttr(attr::kGlobal);
         axis = split;
       }
@@ -130,8 +124,9 @@ private:
       padding = std::move(found);
   }
 
-  /// One stripe for each piece outside the blocks of the ranks; one stripe if
-  /// the attention is not causal.
+  /// Causal attention has one stripe for each index of the leading factors
+  /// without axes, for example, two stripes if the positions are {2, 4:cp}.
+  /// Other attention has one stripe.
   void findStripes() {
     int64_t pieces = 1;
     for (const Factor &factor : global.dims[2]) {
@@ -144,7 +139,7 @@ private:
       stripes.push_back({first, length, first + length});
   }
 
-  /// Row c of [ranks, columns] on rank c, as [1, 1, 1, columns].
+  /// Returns row c of `values`, [ranks, columns], on rank c.
   Value table(ArrayRef<double> values, int64_t columns) {
     auto type = RankedTensorType::get({ranks, columns}, wide);
     SmallVector<Attribute> attributes;
@@ -157,15 +152,12 @@ private:
     return g.reshape(row, {1, 1, 1, columns});
   }
 
-  /// Repeats `value`, which has four dimensions, along its dimensions of size
-  /// 1.
   Value spread(Value value, ArrayRef<int64_t> shape) {
     if (shapeOf(value) == shape)
       return value;
     return g.broadcast(value, shape, {0, 1, 2, 3});
   }
 
-  /// Positions [first, first + count) of a dimension.
   Value slice(Value value, int64_t dim, int64_t first, int64_t count) {
     SmallVector<int64_t> shape(shapeOf(value));
     if (count == shape[dim])
@@ -176,19 +168,17 @@ private:
     return g.slice(value, shape, offsets, strides);
   }
 
-  /// The queries of `stripe` in `value`, [B, heads, queries, ..].
   Value own(Value value, const Stripe &stripe) {
     return slice(value, 2, stripe.first, stripe.length);
   }
 
-  /// `value` of the previous rank of the ring.
   Value shift(Value value) {
     return RingShiftOp::create(builder, loc, value.getType(), value,
                                builder.getArrayAttr({axisName}));
   }
 
-  /// A mask of kHidden where a key is padding or is after the queries; null if
-  /// there is no such key.
+  /// Returns an additive mask that hides padding keys and keys after the
+  /// queries of `stripe`; null if it would hide nothing.
   Value hidden(int64_t step, const Stripe &stripe) {
     bool hidesLast = isCausal && step > 0, byKey = !padding.empty();
     if (!hidesLast && !byKey)
@@ -212,8 +202,8 @@ private:
     return g.pad(row, {1, 1, 1, stripe.keys}, low, strides);
   }
 
-  /// `value`, [B, heads, positions, ..], with zeros in padding: hidden keys,
-  /// and queries that gradients sum over, must not be NaN.
+  /// Fills the padding of `value`, [B, heads, positions, ..], with zeros,
+  /// because a NaN in padding would spread through products with zero.
   Value withoutPadding(Value value) {
     if (padding.empty())
       return value;
@@ -226,7 +216,7 @@ private:
                           TypeAttr::get(whole));
   }
 
-  /// Fills `cutColumns`. The columns of `mask` are all keys in order.
+  /// Sets `cutColumns` from `mask`, whose columns are the keys of all ranks.
   void cutMask() {
     int64_t rows = 1, after = 1, whole = 1;
     for (int64_t size : shapeOf(mask).drop_back())
@@ -239,8 +229,7 @@ private:
     }
     int64_t local = ceilDiv(whole, ranks);
     SmallVector<int64_t> zeros(3, 0), ones(3, 1);
-    // Rows of padding contain arbitrary values; a mask with one row has no
-    // padding.
+    // A mask with one row per query has arbitrary values in padding rows.
     Value own = shapeOf(mask)[2] == queries ? withoutPadding(mask) : mask;
     Value stack = g.reshape(own, {rows, whole, after});
     if (whole != ranks * local)
@@ -250,12 +239,11 @@ private:
     cutColumns = g.reshape(stack, {ranks, rows * local * after / keys, keys});
   }
 
-  /// The columns of the mask that belong to the keys of `step`.
   Value maskOfStep(int64_t step) {
     if (!mask)
       return {};
     Value stack = cutColumns;
-    // Rotated: piece c is the original piece (c - step) mod ranks.
+    // Rotate: piece c becomes the old piece (c - step) mod ranks.
     if (step > 0)
       stack = ConcatOp::create(builder, loc, stack.getType(),
                                ValueRange{slice(stack, 0, ranks - step, step),
@@ -267,7 +255,7 @@ private:
     SmallVector<int64_t> shape(shapeOf(mask));
     shape[3] = keys;
     own = g.convert(g.reshape(own, shape), wide);
-    // A block that is fully masked must have weight 0, not NaN.
+    // A step whose keys are all masked must have weight 0, not NaN.
     Value least = g.constantLike(own, kHidden);
     return g.binary(BinaryKind::maximum, own, least);
   }
@@ -304,15 +292,13 @@ private:
                             tensorType(parts.front()).clone(shape), parts, 2);
   }
 
-  /// `out` with each row multiplied by an element of `weight`.
   Value weighted(Value out, Value weight) {
     weight = g.convert(weight, wide);
     Value each = g.broadcast(weight, shapeOf(out), {0, 1, 2});
     return g.mul(out, each);
   }
 
-  /// Merges one step of one stripe into `result`, the (out, lse) of earlier
-  /// steps.
+  /// Merges a step of a stripe into `result`, (out, lse) of earlier steps.
   void attend(AttentionOp attention, const Step &step, const Stripe &stripe,
               Value q, std::pair<Value, Value> &result) {
     Sight sight = sightOf(step, stripe);
@@ -347,7 +333,7 @@ private:
     std::vector<std::pair<Value, Value>> results(stripes.size());
     for (int64_t index = 0; index < ranks; ++index) {
       Step step{index, k, v, maskOfStep(index)};
-      if (index + 1 < ranks) { // they travel while this step computes
+      if (index + 1 < ranks) { // the transfer overlaps with this step
         k = shift(k);
         v = shift(v);
       }
@@ -363,8 +349,6 @@ private:
     attention.erase();
   }
 
-  /// Adds one step of one stripe to the gradients of its queries and of the
-  /// keys on this rank.
   void attendBack(const Step &step, const Stripe &stripe, const Saved &saved,
                   Gradients &sums) {
     Sight sight = sightOf(step, stripe);
@@ -421,10 +405,11 @@ private:
   int64_t axis = -1, ranks = 1;
   bool isCausal;
   Value mask;
-  /// The mask's columns by the rank whose keys they are: [ranks, rows, keys].
+  /// The columns of the mask by the owner of their keys: [ranks, rows, keys].
   Value cutColumns;
   FloatAttr scale;
-  /// For each rank, which of its positions are padding; empty if none are.
+  /// padding[rank][position] is true if the local position is padding. Empty
+  /// without padding.
   std::vector<std::vector<bool>> padding;
   std::vector<Stripe> stripes;
 };

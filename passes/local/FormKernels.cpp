@@ -15,7 +15,8 @@ namespace dpc {
 
 namespace {
 
-/// True for a chain of movers over a source, which is copied into kernels.
+/// True if `value` comes from a source (for example, a constant) through movers
+/// only. Kernels clone these ops.
 bool isSourceChain(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && kernelRole(op) == KernelRole::mover)
@@ -25,12 +26,10 @@ bool isSourceChain(Value value) {
 
 class KernelBuilder {
 public:
-  /// `untimed` removes phases and chunks.
   KernelBuilder(ArrayRef<Operation *> ops, OpBuilder &builder,
                 AttributeEdits &untimed)
       : ops(ops), members(ops.begin(), ops.end()), builder(builder),
         untimed(untimed) {}
-  /// Creates the kernel and replaces uses outside it.
   KernelOp build() {
     OpBuilder::InsertionGuard guard(builder);
     auto place = builder.saveInsertionPoint();
@@ -68,8 +67,7 @@ public:
   }
 
 private:
-  /// `value` inside the body: the clone of a member, a copied source or an
-  /// argument.
+  /// Returns the value in the body for `value`: a clone or a block argument.
   Value import(Value value) {
     if (Value known = map.lookupOrNull(value))
       return known;
@@ -87,14 +85,12 @@ private:
     return argument;
   }
 
-  /// True if `value` is a result of a member, perhaps reshaped.
   bool reachesMember(Value value) const {
     Operation *op = withoutReshapes(value).getDefiningOp();
     return op && members.contains(op);
   }
 
-  /// True if an op outside the kernel reads `value`. A reshape between members
-  /// is copied into the kernel.
+  /// Skips reshapes between members, because they are cloned into the kernel.
   bool isReadOutside(Value value) const {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       if (members.contains(user))
@@ -112,8 +108,8 @@ private:
   IRMapping map;
 };
 
-/// The units of a block, `groups` and single ops, in topological order.
-/// Otherwise they keep their order.
+/// Returns `units`, and each other op of the block as a unit, in topological
+/// order. Ready units are sorted by phase and position.
 std::vector<SmallVector<Operation *>>
 inOrder(Block &block, std::vector<SmallVector<Operation *>> units) {
   DenseMap<Operation *, int64_t> unitOf, position;
@@ -128,8 +124,8 @@ inOrder(Block &block, std::vector<SmallVector<Operation *>> units) {
         unitOf.try_emplace(&op, units.size()).second)
       units.push_back({&op});
   }
-  // A reshape between two members reads its kernel and feeds it. The kernel
-  // contains a copy, so only the reshape waits.
+  // A kernel clones the reshapes between its members. It must not wait for the
+  // original reshapes, because these wait for the kernel.
   auto isInner = [&](ArrayRef<Operation *> unit, size_t reader) {
     if (unit.size() > 1 || !isa<ReshapeOp>(unit.front()))
       return false;
@@ -172,7 +168,6 @@ inOrder(Block &block, std::vector<SmallVector<Operation *>> units) {
   return result;
 }
 
-/// Turns movers and sources that need a buffer into kernels.
 void wrapBuffered(Block &block, AttributeEdits &untimed) {
   SmallVector<Operation *> copies;
   for (Operation &op : block) {
@@ -206,8 +201,7 @@ void formKernels(Block &block) {
     else
       KernelBuilder(unit, builder, untimed).build();
   }
-  // The ops of the groups have no users now. Erasing them makes the reshapes
-  // between them dead, which come after them.
+  // Each round can make reshapes between the cloned ops dead.
   while (eraseDeadOps(block)) {
   }
   markViews(block);

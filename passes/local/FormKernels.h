@@ -1,7 +1,8 @@
 //===- FormKernels.h - The parts of dpc-form-kernels ------------*- C++ -*-===//
 //
-// The parts of dpc-form-kernels. A *unit* becomes one instruction: it is either
-// a group of ops that form a kernel, or one op that stays unchanged.
+// A *unit* becomes one instruction: either a group of ops that form a kernel,
+// or one op that stays unchanged. A *mover* (reshape, transpose, slice,
+// broadcast) only moves data.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_FORMKERNELS_H
@@ -14,9 +15,9 @@
 
 namespace dpc {
 
-/// Groups the compute ops of a block into kernels, greedily in program order.
-/// The order of the groups is arbitrary; ops inside a group are in program
-/// order. Ops that belong to no kernel are in no group.
+/// Groups the compute ops of a block into kernels. Ops in a group are in
+/// program order; the order of the groups is arbitrary. Ops outside kernels are
+/// in no group.
 std::vector<llvm::SmallVector<mlir::Operation *>>
 groupKernels(mlir::Block &block);
 
@@ -24,7 +25,7 @@ groupKernels(mlir::Block &block);
 /// a transposed result with `dpc.out_perm`.
 void markViews(mlir::Block &block);
 
-/// The layout of `value` in its buffer. Call it after views are marked.
+/// Returns the layout of `value` in its buffer. Requires a call of markViews.
 StridedView layoutOf(mlir::Value value);
 
 } // namespace dpc

@@ -1,17 +1,18 @@
 //===- FormKernelsGroups.cpp - Greedy fusion ------------------------------===//
 //
-// Ops are visited in program order; each tries to join the kernels of its
+// Fuses ops greedily in program order: each op tries to join the kernels of its
 // operands. Producer P and consumer C may be merged if
-//   * they run in one phase and iterate over one shape (see `compatible`);
-//   * no path leads from P through another unit to C (the kernel would wait for
-//     itself);
-//   * the merge delays no other reader of P: there is no other reader, or all
-//     values that C needs exist before the last op of P.
+//   * they run in one phase and have the same iteration space (see
+//     `compatible`);
+//   * no path leads from P through another unit to C, because the kernel would
+//     wait for itself;
+//   * no other reader of P is delayed: P has no other reader, or all operands
+//     of C exist before the last op of P.
 //
-// The second condition is checked often. Units are kept in topological order,
-// so that only the units between P and C are searched. A merge updates the
-// order between P and C (Pearce and Kelly, "A dynamic topological sort
-// algorithm for directed acyclic graphs", JEA 11, 2006).
+// The second condition is the expensive one. Units are kept in topological
+// order, so that a search visits only the units between P and C. A merge
+// updates only this part of the order (Pearce and Kelly, "A dynamic topological
+// sort algorithm for directed acyclic graphs", JEA 11, 2006).
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -22,7 +23,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// With more ops, compile time grows faster than memory traffic shrinks.
+/// Limits compile time. Larger kernels save little more memory traffic.
 static constexpr size_t kMaxOps = 48;
 
 static bool isCompute(KernelRole role) {
@@ -30,8 +31,8 @@ static bool isCompute(KernelRole role) {
          role == KernelRole::reduction || role == KernelRole::alone;
 }
 
-/// True if `reduce` computes the maximum of each row that `sums` sums. `sums`
-/// then reads the rows again while they are in cache.
+/// True if `reduce` computes the row maxima that `sums` needs. In one kernel,
+/// `sums` rereads the rows from the cache.
 static bool isRowMaxOf(Operation *reduce, Operation *sums) {
   auto max = dyn_cast<ReduceOp>(reduce);
   auto entropy = dyn_cast<CrossEntropySumsOp>(sums);
@@ -41,8 +42,7 @@ static bool isRowMaxOf(Operation *reduce, Operation *sums) {
          llvm::equal(max.getDims(), ArrayRef<int64_t>{1});
 }
 
-/// False for a result of a row op whose shape is not that of the rows ([rows]
-/// or [columns]).
+/// False for results of row ops with one element per row or per column.
 static bool isWide(Value value, Operation *producer) {
   return kernelRole(producer) != KernelRole::row ||
          shapeOf(value) == shapeOf(producer->getOperand(0));
@@ -50,7 +50,6 @@ static bool isWide(Value value, Operation *producer) {
 
 namespace {
 
-/// Partitions the compute ops of a block into kernels.
 class KernelGroups {
 public:
   explicit KernelGroups(Block &block) {
@@ -77,7 +76,6 @@ public:
     findEdges();
   }
 
-  /// Merges greedily, in program order.
   void form() {
     for (auto [id, node] : llvm::enumerate(nodes)) {
       if (!node.isCompute)
@@ -95,7 +93,7 @@ public:
         if (!producer || !fusion.readsSameElement(operand) ||
             !isWide(value, producer))
           continue;
-        // Scales and biases of a row op have another shape.
+        // Skip the scales and biases of row ops.
         if (shapeOf(operand.get()) != fusion.getIterationShape())
           continue;
         tryMerge(position.lookup(producer), id, throughReshape);
@@ -116,35 +114,32 @@ public:
   }
 
 private:
-  /// The position of an op in the block. A unit has the position of one of its
-  /// ops. Movers are in no unit.
+  /// The position of an op in the block. A unit has the id of one of its ops.
+  /// Movers are in no unit.
   using Id = int32_t;
   static constexpr Id kNone = -1;
 
-  /// Properties of an op, computed once.
   struct Node {
     Operation *op = nullptr;
     KernelRole role = KernelRole::none;
     bool isCompute = false;
     Id unit = kNone;
     std::pair<Attribute, Attribute> phase;
-    /// Ranges of `edges` and `producers`.
     Id firstEdge = 0, endEdge = 0, firstProducer = 0, endProducer = 0;
   };
-  /// An op that reads a value of another op, perhaps through movers.
+  /// A read of an op's result, directly or through movers.
   struct Edge {
     Id reader;
-    bool moved; ///< The read moves data, so it is not only through reshapes.
+    bool moved; ///< A mover other than a reshape is in between.
   };
   struct Group {
     SmallVector<Id> ops; ///< In program order.
     KernelRole role = KernelRole::elementwise;
-    ArrayRef<int64_t> shape; ///< The iteration space.
-    Id last = 0;             ///< Position of the last op.
-    bool mixed = false;      ///< Reshapes are between its ops.
+    ArrayRef<int64_t> shape;
+    Id last = 0;
+    bool mixed = false; ///< Has reshapes between its ops.
   };
-  /// Movers have one operand and come after it, so the origin of a chain is
-  /// known at its end.
+  /// An edge skips movers: it leads to a reader that is not a mover.
   void findEdges() {
     struct Origin {
       Id op = kNone;
@@ -170,7 +165,7 @@ private:
       }
       node.endProducer = producers.size();
     }
-    // Counting sort: the edges of an op become adjacent.
+    // Counting sort by producer.
     Id first = 0;
     for (Node &node : nodes) {
       Id count = node.endEdge;
@@ -232,7 +227,6 @@ private:
     return false;
   }
 
-  /// True if the consumer reads a unit that is after the producer.
   bool needsMore(Id producer, Id consumer) const {
     return anyProducer(consumer, [&](Id other) {
       Id unit = nodes[other].unit;
@@ -241,8 +235,8 @@ private:
   }
 
   /// True if a path leads from the producer through another unit to the
-  /// consumer. Otherwise, marks all units before the consumer that the producer
-  /// reaches.
+  /// consumer. Otherwise, `visited` marks all units before the consumer that
+  /// depend on the producer.
   bool reachesOver(Id producer, Id consumer) {
     ++visit;
     SmallVector<Id> worklist;
@@ -269,9 +263,9 @@ private:
     return false;
   }
 
-  /// Updates the order for a merge; returns false if a path leads through
-  /// another unit. If the units are far apart, mostly no search is needed, and
-  /// the merged unit takes the place of one of them.
+  /// Updates the order for a merge. Returns false if a path leads through
+  /// another unit. The first two cases need no search: the merged unit takes
+  /// the place of the consumer or of the producer.
   bool arrange(Id producer, Id consumer, bool isReadElsewhere) {
     if (!isReadElsewhere) {
       order[place[producer]] = kNone;
@@ -289,9 +283,8 @@ private:
     return true;
   }
 
-  /// Updates the order for a merge after `reachesOver`: units that
-  /// `reachesOver` reached move after the consumer; other units between
-  /// producer and consumer stay before it.
+  /// Moves the units that `reachesOver` visited after the merged unit. The
+  /// other units between producer and consumer stay before it.
   void moveBehind(Id producer, Id consumer) {
     Id next = place[producer], end = place[consumer];
     SmallVector<Id> behind = {consumer};
@@ -314,16 +307,16 @@ private:
       order[next++] = kNone;
   }
 
-  /// True if the consumer reads elements of the producer's value other than the
-  /// element that it computes. Then the value must be in memory.
+  /// True if the consumer reads a value of the producer through a mover, so
+  /// that the value needs a buffer.
   bool readsMoved(Id producer, Id consumer) const {
     return anyEdge(producer, [&](const Edge &edge) {
       return edge.moved && nodes[edge.reader].unit == consumer;
     });
   }
 
-  /// True if other readers of the producer would wait for values that only the
-  /// consumer needs.
+  /// True if a merge makes other readers of the producer wait for values that
+  /// only the consumer needs.
   bool delays(Id producer, Id consumer) const {
     return anyProducer(consumer, [&](Id other) {
       Id group = groupOf(other);
@@ -333,7 +326,6 @@ private:
     });
   }
 
-  /// True if an op outside both groups reads a value of the producer.
   bool escapes(Id producer, Id consumer) const {
     return anyEdge(producer, [&](const Edge &edge) {
       Id unit = nodes[edge.reader].unit;
@@ -351,7 +343,6 @@ private:
       return llvm::any_of(producersOf(op), predicate);
     });
   }
-  /// The unit of `op` if it is a group.
   Id groupOf(Id op) const {
     return nodes[op].isCompute ? nodes[op].unit : kNone;
   }
@@ -359,7 +350,6 @@ private:
     return ArrayRef(edges).slice(nodes[op].firstEdge,
                                  nodes[op].endEdge - nodes[op].firstEdge);
   }
-  /// Ops that `op` reads, perhaps through movers.
   ArrayRef<Id> producersOf(Id op) const {
     return ArrayRef(producers).slice(nodes[op].firstProducer,
                                      nodes[op].endProducer -
@@ -371,10 +361,10 @@ private:
   std::vector<Edge> edges;
   std::vector<Id> producers;
   std::vector<Group> groupOfUnit;
-  /// Units in topological order (kNone for merged units), and the place of each
-  /// unit in this order.
+  /// `order` lists the units in topological order, with kNone for merged units.
+  /// `place` is the index of each unit in `order`.
   std::vector<Id> order, place;
-  /// The number of the last call of `reachesOver` that visited a unit.
+  /// The value of `visit` when `reachesOver` last visited each unit.
   std::vector<Id> visited;
   Id visit = 0;
 };

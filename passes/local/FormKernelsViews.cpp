@@ -1,18 +1,20 @@
 //===- FormKernelsViews.cpp - Movers without buffers ----------------------===//
 //
-// Every mover starts as a view. If a reader does not accept the strides, the
-// nearest mover above it, other than a reshape, gets a buffer, until all
-// readers accept their operands:
-//   * a kernel accepts all strides;
-//   * an operand of a matmul needs contiguous rows or columns;
-//   * an operand of attention needs a contiguous last dimension, and if that
-//     has a multiple of 16 bytes, strides that do too; out and dout of its
-//     gradient must have the same layout for cuDNN;
-//   * collectives, accumulations and results need dense memory;
-//   * a reshape needs evenly spaced dimensions (ir/StridedView.h). If the
-//     result of a matmul or attention is transposed and its other readers
-//     accept strides, the op writes the transposed layout itself
-//     (`dpc.out_perm`, `dpc.out_perms`), and the transpose is dense.
+// Decides which movers (transpose, slice, broadcast) are views and which copy
+// into a buffer. At first, every mover is a view. If a reader does not accept
+// the strides of an operand, the nearest mover above the operand, other than a
+// reshape, gets a buffer. This repeats until all readers accept their operands:
+//   * A kernel accepts all strides.
+//   * A matmul needs contiguous rows or columns.
+//   * Attention needs a contiguous last dimension. If this dimension has a
+//     multiple of 16 bytes, so must all strides. The operands out and dout of
+//     the gradient must have the same layout for cuDNN.
+//   * Collectives, accumulations and results need dense memory.
+//   * A reshape needs evenly spaced dimensions (ir/StridedView.h).
+//
+// If the result of a matmul or attention is transposed, and its other readers
+// accept strides, the op writes the transposed layout itself (`dpc.out_perm`,
+// `dpc.out_perms`), and the transpose is a dense view.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Attributes.h"
@@ -24,8 +26,8 @@ using namespace mlir;
 
 namespace dpc {
 
-/// BLAS needs one contiguous dimension, and a stride that is at least as large
-/// as this dimension.
+/// True if BLAS accepts the layout: one dimension is contiguous, and the stride
+/// of the other is at least the size of the contiguous one.
 static bool isMatrix(const StridedView &view) {
   size_t rank = view.shape.size();
   int64_t rows = view.shape[rank - 2], cols = view.shape[rank - 1];
@@ -38,8 +40,8 @@ static bool isMatrix(const StridedView &view) {
   return rowMajor || colMajor;
 }
 
-/// The last dimension is contiguous. If it has a multiple of 8 elements, so do
-/// all strides and the offset.
+/// True if the last dimension is contiguous and, if its size is a multiple of
+/// 8, the offset and all strides are multiples of 8.
 static bool isAttentionOperand(const StridedView &view) {
   int64_t depth = view.shape.back();
   if (depth != 1 && view.strides.back() != 1)
@@ -54,15 +56,14 @@ static bool isAttentionOperand(const StridedView &view) {
   return true;
 }
 
-/// True if `a` and `b` have the same strides.
-static bool liesAlike(const StridedView &a, const StridedView &b) {
+static bool haveSameStrides(const StridedView &a, const StridedView &b) {
   for (size_t d = 0; d < a.shape.size(); ++d)
     if (a.shape[d] != 1 && a.strides[d] != b.strides[d])
       return false;
   return true;
 }
 
-/// The order in which `result` is written; empty for the default order.
+/// Returns the stored order of the dimensions; empty for the default order.
 static ArrayRef<int64_t> writtenOrder(OpResult result) {
   Operation *op = result.getOwner();
   if (auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm))
@@ -73,7 +74,6 @@ static ArrayRef<int64_t> writtenOrder(OpResult result) {
   return {};
 }
 
-/// The layout of `result` in its buffer.
 static StridedView writtenView(OpResult result) {
   ArrayRef<int64_t> order = writtenOrder(result);
   if (order.empty())
@@ -86,7 +86,6 @@ static StridedView writtenView(OpResult result) {
   return StridedView::dense(shape).transpose(inverse);
 }
 
-/// The result of a mover on a value with the layout `from`.
 static std::optional<StridedView> viewOf(Operation *mover,
                                          const StridedView &from) {
   ArrayRef<int64_t> shape = shapeOf(mover->getResult(0));
@@ -111,7 +110,6 @@ StridedView layoutOf(Value value) {
   return writtenView(result);
 }
 
-/// Makes the op write `result` in the default order.
 static void dropOrder(OpResult result) {
   Operation *op = result.getOwner();
   op->removeAttr(attr::kOutPerm);
@@ -123,14 +121,15 @@ static void dropOrder(OpResult result) {
   }
 }
 
-/// The op that makes `value` strided: a mover, or an op that writes its result
-/// in another order.
+/// Returns the value that determines the strides of `value`: the result of a
+/// mover, or of an op that writes a transposed layout.
 static OpResult stridedSource(Value value) {
   return dyn_cast<OpResult>(withoutReshapes(value));
 }
 
-/// The order for the first transpose of `value`, or null. The innermost
-/// dimension must stay innermost.
+/// Returns the order of dimensions in which `value` must be stored so that the
+/// result of the first transpose that reads `value` is dense. Returns null if
+/// there is no transpose or if it moves the innermost dimension.
 static DenseI64ArrayAttr orderOfReaders(Value value) {
   for (Operation *user : value.getUsers())
     if (auto transpose = dyn_cast<TransposeOp>(user)) {
@@ -153,7 +152,7 @@ public:
     while (auto value = findConflict(begin)) {
       OpResult source = stridedSource(*value);
       Operation *op = source ? source.getOwner() : nullptr;
-      // Views before the changed op stay valid.
+      // Only the views from `op` on change.
       begin = op ? op->getIterator() : block.begin();
       if (source && !writtenOrder(source).empty()) {
         dropOrder(source);
@@ -190,8 +189,8 @@ private:
     }
   }
 
-  /// Computes the views from `begin` on. Returns the first operand whose reader
-  /// does not accept its layout. Views before `begin` must be valid.
+  /// Computes the views from `begin` on and returns the first operand that its
+  /// reader does not accept. Views before `begin` must be valid.
   std::optional<Value> findConflict(Block::iterator begin) {
     for (Operation &op : llvm::make_range(begin, block.end())) {
       for (Value result : op.getResults())
@@ -231,18 +230,17 @@ private:
     return it != views.end() ? it->second : StridedView::dense(shapeOf(value));
   }
 
-  /// If out and dout have different layouts, dout becomes dense first, then
-  /// out.
+  /// cuDNN needs equal layouts of out and dout. If they differ, dout is made
+  /// dense if possible, otherwise out.
   bool isAccepted(AttentionGradOp grad, OpOperand &operand) const {
     bool isOut = operand.get() == grad.getOut(),
          isDout = operand.get() == grad.getDout();
     if ((!isOut && !isDout) ||
-        liesAlike(lookup(grad.getOut()), lookup(grad.getDout())))
+        haveSameStrides(lookup(grad.getOut()), lookup(grad.getDout())))
       return true;
     return isDout ? !canBeDense(grad.getDout()) : canBeDense(grad.getDout());
   }
 
-  /// True if a buffer, or the default order, would make `value` dense.
   bool canBeDense(Value value) const {
     OpResult source = stridedSource(value);
     if (!source)

@@ -1,16 +1,16 @@
 //===- FuseEpilogues.cpp - dpc-fuse-epilogues -----------------------------===//
 //
-// On GPUs, a GEMM computes an epilogue at almost no cost, while a separate
-// kernel would read and write the whole result once more:
+// Fuses GEMMs with their epilogues on GPUs. A GEMM computes an epilogue at
+// almost no cost, while a separate kernel reads and writes the whole result:
 //
 //   y = gelu(x w + b)     and the argument of gelu, if the program keeps it
 //   dx = (dy w) gelu'(x)  and the sum of its rows, a bias gradient
 //   dw = dy' x            and the sum of dy's rows, a bias gradient
 //   dw += dy' x           over micro-batches, in f32
 //
-// A kernel that computes only an epilogue is merged with the matmul, at the
-// place of the matmul. Sums of a matmul operand may be before the matmul; the
-// readers of these sums then move after the matmul.
+// A kernel that computes only an epilogue is merged into its matmul. A kernel
+// that sums an operand of the matmul may come before the matmul; the readers of
+// its sums then move after the matmul.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FuseEpilogues.h"
@@ -40,7 +40,7 @@ public:
     addMatmul();
     for (Operation *part : fused.parts)
       addPart(cast<KernelOp>(part));
-    if (fused.widening) { // converted as in its first op
+    if (fused.widening) { // clone the narrowing conversion
       IRMapping sums;
       Block &block = fused.widening.getBody().front();
       sums.map(block.getArgument(0), map.lookup(fused.sums));
@@ -65,7 +65,6 @@ public:
   }
 
 private:
-  /// Moves the views that lead to `value` before the matmul.
   void makeViewsReady(Value value) {
     Operation *view = value.getDefiningOp();
     if (!view || !isMovedView(view) || view->isBeforeInBlock(matmul))
@@ -83,8 +82,7 @@ private:
     return argument;
   }
 
-  /// The factors are the first two operands of the kernel, even if they are
-  /// equal.
+  /// The first two operands of the kernel are the factors, even if equal.
   void addMatmul() {
     for (Value factor : matmul->getOperands()) {
       Value argument = body->addArgument(factor.getType(), factor.getLoc());
@@ -128,8 +126,8 @@ private:
     return kernel;
   }
 
-  /// Makes the kernel that converts sums and converts them back read `sums`,
-  /// which the matmul writes in its result type.
+  /// Makes `fused.widening` read `sums`, which already have the narrow type,
+  /// and removes its narrowing conversion.
   void narrowSums(Value sums) {
     Block &block = fused.widening.getBody().front();
     Operation *convert = &block.front();
@@ -145,13 +143,13 @@ private:
   OpBuilder builder;
   Block *body = nullptr;
   SmallVector<Value> inputs;
-  IRMapping map; ///< Maps values outside to values of the body.
+  IRMapping map;
 };
 
 } // namespace
 
-/// Epilogues of results are fused first: then the sums of a gradient belong to
-/// the matmul that produces the gradient, not to the next matmul.
+/// Epilogues of results are fused first, so that the matmul that produces a
+/// gradient sums its rows, not the matmul that reads the gradient.
 void fuseEpilogues(func::FuncOp step) {
   Block &block = step.getBody().front();
   sumNarrowValues(block);

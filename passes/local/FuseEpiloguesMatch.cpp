@@ -11,7 +11,6 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The ops of a kernel without its terminator.
 static SmallVector<Operation *> opsOf(KernelOp kernel) {
   SmallVector<Operation *> ops;
   for (Operation &op : kernel.getBody().front().without_terminator())
@@ -23,14 +22,14 @@ static Value yielded(KernelOp kernel, unsigned result) {
   return kernel.getBody().front().getTerminator()->getOperand(result);
 }
 
-/// The operand of `kernel` for the argument `value` of its body, or null.
+/// Returns the kernel's operand for the block argument `value`, or null.
 static Value outside(KernelOp kernel, Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   return argument ? kernel.getInputs()[argument.getArgNumber()] : Value();
 }
 
-/// The reduction of a kernel that sums all rows of its only operand in f32,
-/// perhaps after a conversion; or null.
+/// Returns the reduction of a kernel that only sums all rows of its operand in
+/// f32, perhaps after a conversion; null for other kernels.
 static ReduceOp rowSum(KernelOp kernel) {
   SmallVector<Operation *> ops = opsOf(kernel);
   if (kernel.getInputs().size() != 1 || kernel.getNumResults() != 1 ||
@@ -58,7 +57,6 @@ static ReduceOp rowSum(KernelOp kernel) {
   return reduce;
 }
 
-/// Makes a kernel that sums rows convert its operand.
 static void convertInside(KernelOp sum, Value narrow) {
   ReduceOp reduce = rowSum(sum);
   BlockArgument argument = sum.getBody().front().getArgument(0);
@@ -70,7 +68,6 @@ static void convertInside(KernelOp sum, Value narrow) {
   reduce->setOperand(0, convert.getResult());
 }
 
-/// Removes the results `drops`, which have no readers.
 static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   OpBuilder builder(kernel);
   SmallVector<Value> kept;
@@ -84,7 +81,7 @@ static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   for (auto [old, result] : llvm::zip_equal(kept, rest.getOutputs()))
     old.replaceAllUsesWith(result);
   Operation *yield = rest.getBody().front().getTerminator();
-  llvm::SetVector<Value> unread; // a value may be yielded twice
+  llvm::SetVector<Value> unread; // a set, because a value may be yielded twice
   for (unsigned i : drops.set_bits())
     unread.insert(yield->getOperand(i));
   yield->eraseOperands(drops);
@@ -94,9 +91,8 @@ static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   kernel.erase();
 }
 
-/// A kernel may write a value and, for a bias gradient, a copy of the value in
-/// f32. The sum then reads the value, which has half as many bytes, and the
-/// copy is removed.
+/// For a bias gradient, a kernel may write an f32 copy of a value. This makes
+/// the sum read the value, which has half as many bytes, and removes the copy.
 void sumNarrowValues(Block &block) {
   for (auto kernel : llvm::make_early_inc_range(block.getOps<KernelOp>())) {
     llvm::BitVector drops(kernel.getNumResults());
@@ -124,7 +120,7 @@ void sumNarrowValues(Block &block) {
   }
 }
 
-/// True if all readers of `value` before `matmul` can wait for it: views,
+/// True if all readers of `value` before `matmul` can move after it: views,
 /// conversions and sums over micro-batches. Adds them to `waiting`.
 static bool isReadBehind(Value value, MatmulOp matmul,
                          SmallVector<Operation *> &waiting) {
@@ -143,8 +139,8 @@ static bool isReadBehind(Value value, MatmulOp matmul,
   return true;
 }
 
-/// True if the kernel only converts its operand to `type`, or converts it to
-/// `type` and back to accumulate it.
+/// True if the kernel only converts its operand to `type`, or to `type` and
+/// back for an accumulation.
 static bool narrowsTo(Type type, KernelOp kernel) {
   SmallVector<Operation *> ops = opsOf(kernel);
   if (kernel.getNumResults() != 1 || ops.empty() || ops.size() > 2 ||
@@ -155,9 +151,9 @@ static bool narrowsTo(Type type, KernelOp kernel) {
          (ops.size() == 1 || ops[1]->getOperand(0) == ops[0]->getResult(0));
 }
 
-/// Adds the sums of the rows of `value`, converted to `type`, to the epilogue
-/// of `matmul`. False if no kernel computes them, or if they are read before
-/// `matmul`.
+/// Adds the sums over the rows of `value`, converted to `type`, to the epilogue
+/// of `matmul`. Returns false if no kernel computes them, or if an op that must
+/// stay before `matmul` reads them.
 static bool addRowSums(Value value, Type type, MatmulOp matmul,
                        FusedEpilogue &fused) {
   for (Operation *user : value.getUsers()) {
@@ -192,12 +188,12 @@ static bool addRowSums(Value value, Type type, MatmulOp matmul,
   return false;
 }
 
-/// Matches a kernel that only adds a bias to the argument and applies gelu or
-/// relu, in this order; one of both may be absent.
+/// Matches a kernel that only adds a bias to the matmul's result, applies gelu
+/// or relu, or does both in this order.
 static std::optional<FusedEpilogue> activationIn(KernelOp kernel,
                                                  OpOperand &matmul) {
   Value at = kernel.getBody().front().getArgument(matmul.getOperandNumber());
-  Value before; // the argument of the activation if it is not an operand
+  Value before; // the sum with the bias
   FusedEpilogue found;
   bool hasGelu = false, hasRelu = false;
   for (Operation *op : opsOf(kernel)) {
@@ -244,7 +240,8 @@ static std::optional<FusedEpilogue> activationIn(KernelOp kernel,
   return found;
 }
 
-/// Matches a kernel that only computes argument * gelu'(x) of an operand x.
+/// Matches a kernel that only multiplies the matmul's result by gelu'(x), where
+/// x is its other operand.
 static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
                                                    OpOperand &matmul) {
   SmallVector<Operation *> ops = opsOf(kernel);
@@ -269,13 +266,13 @@ static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
   return found.aux ? std::optional(found) : std::nullopt;
 }
 
-/// True if `value` exists when the matmul runs. Views of `value` can move.
+/// True if the source of `value` exists when the matmul runs. Views can move.
 static bool isReady(Value value, MatmulOp matmul) {
   Operation *op = value ? withoutViews(value).getDefiningOp() : nullptr;
   return !op || op->isBeforeInBlock(matmul);
 }
 
-/// True if all rows are equal.
+/// True for a contiguous row that is broadcast to all rows.
 static bool repeatsRows(const StridedView &view) {
   size_t last = view.shape.size() - 1;
   for (size_t d = 0; d < last; ++d)
@@ -297,7 +294,7 @@ static std::optional<GemmLayout> layoutOf(MatmulOp matmul) {
   auto layout = layOutGemm(layoutOf(matmul.getA()), layoutOf(matmul.getB()),
                            StridedView::dense(shapeOf(matmul.getResult())),
                            matmul.getTa(), matmul.getTb());
-  // A call has at most two batch dimensions.
+  // One GEMM call has at most two batch dimensions.
   constexpr size_t kMostBatches = 2;
   bool isOne =
       layout && !layout->isEmpty() && layout->batches.size() <= kMostBatches;
@@ -315,7 +312,8 @@ static bool fitsOneCall(const GemmLayout &layout, const FusedEpilogue &fused) {
          (epilogue != "gelu_grad" || isAlignedMatrix(layoutOf(fused.aux)));
 }
 
-/// True if `matmul` runs once per micro-batch and writes its own buffer.
+/// True if `matmul` runs once per micro-batch, writes a dense result to a
+/// separate buffer and is not f64.
 static bool mayFuse(MatmulOp matmul) {
   return isInLoop(phaseOf(matmul)) && !matmul->hasAttr(attr::kOutPerm) &&
          !matmul->hasAttr(attr::kAgain) && !sumInPlace(matmul) &&
@@ -351,8 +349,8 @@ std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
   return std::nullopt;
 }
 
-/// If a result is only accumulated, perhaps in a wider type, the matmul adds it
-/// to the buffer of the sum.
+/// If the result is only accumulated over micro-batches, perhaps in a wider
+/// type, makes the matmul add to the accumulation buffer and returns true.
 static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   auto onlyUser = [&](Value value) {
     Operation *user = value.hasOneUse() ? *value.getUsers().begin() : nullptr;
@@ -382,7 +380,7 @@ static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   return true;
 }
 
-/// Adds the sums of a matmul operand whose rows are the contracted dimension.
+/// Adds the sums over the rows of an operand whose rows the matmul contracts.
 static bool sumFactor(MatmulOp matmul, const GemmLayout &layout,
                       FusedEpilogue &fused) {
   for (auto [factor, epilogue, isOuter] :

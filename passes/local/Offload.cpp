@@ -1,11 +1,11 @@
 //===- Offload.cpp - dpc-offload ------------------------------------------===//
 //
-// In one phase and chunk, the ops that read offloaded arguments form *units*:
-// sequences of ops whose arguments together are no larger than the largest set
-// of arguments that one op needs. The arguments of a unit are fetched when the
-// previous unit begins, so that the arguments of at most two units are on the
-// device: one unit that runs and one that is being fetched. A later reader
-// shares a fetch while its unit is one of the two.
+// Divides the ops that read offloaded arguments in a phase and chunk into
+// *units* of consecutive ops. The arguments of a unit have at most as many
+// bytes as the largest set of arguments that a single op needs. They are
+// fetched when the previous unit begins, so the device has the arguments of at
+// most two units: the one that runs and the one that is being fetched. Readers
+// in both units share a fetch.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -26,33 +26,30 @@ namespace dpc {
 
 namespace {
 
-/// Divides the readers of a phase into units.
 class Units {
 public:
-  /// A copy of an argument to the device, for readers of one or two units.
   struct Fetch {
     Value argument;
-    Operation *place; ///< The copy starts before this op.
+    Operation *place;
     llvm::SmallVector<OpOperand *> readers;
   };
 
   Units(Operation *begin, int64_t limit) : limit(limit), starts{begin} {}
 
-  /// Adds the next op of the phase that reads offloaded arguments.
   void add(Operation *op, ArrayRef<OpOperand *> operands) {
     int64_t missing = missingBytes(operands);
     if (missing > 0 && (unit < 0 || bytes + missing > limit)) {
       ++unit;
       starts.push_back(op);
       bytes = 0;
-      missing = missingBytes(operands); // older copies must be fetched again
+      missing = missingBytes(operands); // copies of old units are released
     }
     bytes += missing;
     for (OpOperand *operand : operands) {
       Value root = withoutViews(operand->get());
       if (!isHere(root)) {
         last[root] = {fetches.size(), unit};
-        // The unit before this one begins at starts[unit].
+        // starts[unit] is the first op of the previous unit.
         fetches.push_back({root, starts[unit], {}});
       }
       last[root].unit = unit;
@@ -81,7 +78,7 @@ private:
 
   int64_t limit;
   int64_t unit = -1, bytes = 0;
-  /// The first op of the phase, then the first ops of the units.
+  /// The first op of the phase, followed by the first op of each unit.
   llvm::SmallVector<Operation *> starts;
   llvm::DenseMap<Value, Last> last;
   llvm::SmallVector<Fetch> fetches;
@@ -89,7 +86,7 @@ private:
 
 } // namespace
 
-/// Clones the view `value` of an argument for `fetched`.
+/// Clones the views between an argument and `value` for `fetched`.
 static Value viewOfFetched(OpBuilder &builder, Value value, Value fetched,
                            Operation *phase) {
   Operation *op = value.getDefiningOp();
@@ -139,8 +136,8 @@ private:
            func.getArgAttr(cast<BlockArgument>(value).getArgNumber(),
                            attr::kAtUse);
   }
-  /// Results that setup derives from parameters would stay on the device for
-  /// the whole step. Each phase that reads them recomputes them instead.
+  /// Makes each phase recompute the values that setup derives from offloaded
+  /// parameters. Otherwise, they would stay on the device for the whole step.
   void sinkSetup() {
     auto isKnown = [&](Value value) {
       return isMadeAtUse(value) || derived.contains(value);
@@ -161,13 +158,11 @@ private:
     });
   }
 
-  /// Recomputes `value` in the phase of `reader`.
   Value remake(Value value, Operation *reader) {
     if (!derived.contains(value))
       return value;
     Operation *op = value.getDefiningOp();
-    // Readers come in order, so the clone is created at the first reader of a
-    // phase.
+    // Readers come in order, so the first one in a phase creates the clone.
     PhaseKey phase = phaseKey(reader);
     if (Value made = remade.lookup({value, phase}))
       return made;
@@ -182,8 +177,8 @@ private:
     return remade[{value, phase}];
   }
 
-  /// Stores the next value of an argument after the last reader of its current
-  /// value.
+  /// Stores the next value of each offloaded argument after the last reader of
+  /// its current value.
   LogicalResult storeResults() {
     llvm::DenseMap<Value, Operation *> lastReader;
     for (Operation &op : block.without_terminator())
@@ -204,8 +199,8 @@ private:
       if (!after)
         return func.emitError("result ")
                << result.getOperandNumber()
-               << " is the next value of an offloaded argument and an argument "
-                  "itself; expected a computed value";
+               << " is an argument, but also the next value of an offloaded "
+                  "argument; expected a computed value";
       if (Operation *reader = lastReader.lookup(target);
           reader && after->isBeforeInBlock(reader))
         after = reader;
@@ -218,7 +213,6 @@ private:
     return success();
   }
 
-  /// The operands of `op` that need a fetch.
   SmallVector<OpOperand *> offloadedOperands(Operation *op) {
     SmallVector<OpOperand *> operands;
     if (isMovedView(op) || isa<FetchOp>(op))
@@ -231,7 +225,6 @@ private:
     return operands;
   }
 
-  /// `ops`: all ops of one phase and chunk.
   void fetchPhase(ArrayRef<Operation *> ops) {
     llvm::MapVector<Operation *, SmallVector<OpOperand *>> readers;
     int64_t limit = 0;
@@ -272,9 +265,8 @@ private:
   func::FuncOp func;
   Block &block;
   OpBuilder builder;
-  /// Values of setup that depend only on offloaded parameters.
+  /// Results of setup that depend only on offloaded parameters.
   llvm::SetVector<Value> derived;
-  /// Clones of `remake` by value, phase and chunk.
   llvm::DenseMap<std::pair<Value, std::pair<Attribute, Attribute>>, Value>
       remade;
 };

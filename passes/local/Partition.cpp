@@ -13,9 +13,8 @@ namespace dpc {
 
 namespace {
 
-/// Gives a new op without a phase the phase of its original op, and a new op
-/// without a stage the stage of its original op. All readers of a masked value
-/// share the mask, so a mask has no stage.
+/// Gives new ops the phase and stage of their original op, unless they have
+/// one. A mask has no stage, because readers in several stages may share it.
 class PhaseListener : public OpBuilder::Listener {
 public:
   Attribute phase, atUse, stage;
@@ -47,7 +46,6 @@ RankedTensorType Partitioner::localTypeOf(Type type) {
   return local;
 }
 
-/// Adds `dpc.global` to the attributes of arguments or results.
 static SmallVector<Attribute> withGlobals(Builder &builder, ArrayAttr old,
                                           TypeRange types) {
   SmallVector<Attribute> result;

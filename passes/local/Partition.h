@@ -1,14 +1,14 @@
 //===- Partition.h - Parts of dpc-partition ---------------------*- C++ -*-===//
 //
 // Private to passes/local. The Partitioner walks the sharded function and
-// clones its ops one by one. The files are
+// clones its ops one by one:
 //
-//   Partition.cpp          the pass, signature, walk
-//   PartitionOps.cpp       ops whose clone needs more than local types
-//   PartitionMasks.cpp     operands whose padding would be read
-//   PartitionReshard.cpp   a planned reshard as local ops
-//   PartitionPhases.cpp    setup, forward, backward, update
-//   ExpandGlobalNorm.cpp   the only op that adds its own collectives
+//   Partition.cpp          the pass, the signature, the walk
+//   PartitionOps.cpp       ops that need more changes than local types
+//   PartitionMasks.cpp     masks for operands whose padding an op reads
+//   PartitionReshard.cpp   local ops and collectives for a planned reshard
+//   PartitionPhases.cpp    the phases setup, forward, backward, update
+//   ExpandGlobalNorm.cpp   global_norm, which needs an all_reduce
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_PARTITION_H
@@ -20,10 +20,10 @@
 
 namespace dpc {
 
-/// Names of mesh axes in mesh order, as collectives need them.
+/// Returns the names of mesh axes in mesh order, for collectives.
 mlir::ArrayAttr axisNames(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 
-/// The number of ranks along the axes with the names `axes`.
+/// Returns the number of ranks along the mesh axes named `axes`.
 inline int64_t ranksOver(MeshAttr mesh, mlir::ArrayAttr axes) {
   int64_t ranks = 1;
   for (auto axis : axes.getAsValueRange<mlir::StringAttr>())
@@ -43,22 +43,20 @@ private:
   mlir::LogicalResult partitionReshard(ReshardOp op);
   mlir::LogicalResult partitionConstant(ConstantOp op);
   mlir::LogicalResult partitionGlobalNorm(GlobalNormOp op);
-  /// Returns `localType`, which is computed once per type.
   mlir::RankedTensorType localTypeOf(mlir::Type type);
   void setGlobalType(mlir::Operation *op, mlir::Operation *local);
   void makeBoxLocal(mlir::Operation *op, mlir::Operation *local);
 
   bool hasPadding(mlir::Type type);
-  /// True if the local sizes of `op` allow fp8. Without fp8, padding matters
-  /// only in the operands of sums.
+  /// True if the local sizes of `op` allow fp8.
   bool isFp8OnRank(mlir::Operation *op);
   void maskOperands(mlir::Operation *op, mlir::IRMapping &operands);
-  /// `sharded` with its padding overwritten by `fill`. One mask per value and
-  /// fill is built.
+  /// Returns `sharded` with its padding overwritten by `fill`. Each mask is
+  /// built only once.
   mlir::Value mask(mlir::Value sharded, double fill);
-  /// Emits planned steps that convert `local` to a local value of `shape`. An
-  /// accumulation is placed directly after the producer. Collectives get the
-  /// compression of `reshard`.
+  /// Emits the steps of a reshard plan, which convert `local` to a local value
+  /// of `shape`. An accumulation is placed directly after the producer of
+  /// `local`. Collectives get the compression of `reshard`.
   mlir::Value emitSteps(llvm::ArrayRef<ReshardStep> steps, mlir::Value local,
                         mlir::Location loc, llvm::ArrayRef<int64_t> shape,
                         mlir::Operation *reshard = nullptr);
@@ -68,7 +66,6 @@ private:
   MeshAttr mesh;
   mlir::OpBuilder builder;
   mlir::IRMapping mapping;
-  /// Reshard plans by source and target type.
   llvm::DenseMap<std::pair<mlir::Type, mlir::Type>,
                  std::optional<std::vector<ReshardStep>>>
       plans;
@@ -78,14 +75,14 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
 };
 
-/// The source of `value` when reshapes are skipped.
+/// Follows reshapes from `value` up to their source.
 inline mlir::Value withoutReshapes(mlir::Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getX();
   return value;
 }
 
-/// The source of `value` when views that move no data are skipped.
+/// Follows views that move no data from `value` up to their source.
 inline mlir::Value withoutViews(mlir::Value value) {
   while (mlir::Operation *op = value.getDefiningOp()) {
     if (!isMovedView(op))
@@ -98,18 +95,17 @@ inline mlir::Value withoutViews(mlir::Value value) {
 /// Erases pure ops without readers. Returns true if any op was erased.
 bool eraseDeadOps(mlir::Block &block);
 
-/// Converts the `dpc.phase` marks of graph passes to phases of execution and
-/// sorts the ops by phase (see the table in the .cpp file). Fails with a
-/// diagnostic at an op that reads both one micro-batch and a sum over all
-/// micro-batches.
+/// Replaces the `dpc.phase` marks of graph passes by execution phases and sorts
+/// the ops by phase (see PartitionPhases.cpp). Fails with a diagnostic at an op
+/// that reads both a value of one micro-batch and a sum over all micro-batches.
 mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
 
-/// The position of a phase and chunk in the order in which a rank runs ops: by
-/// phase, then by chunk. Backward and weight start with the last chunk.
+/// Returns the position of a phase and chunk in the order in which a rank runs
+/// ops: by phase, then by chunk. Backward and weight start with the last chunk.
 int64_t runOrder(Phase phase, int64_t chunk);
 
-/// `runOrder` for many ops of one context. Results are cached, since ops have
-/// few different phases. An op without a phase is forward.
+/// Caches `runOrder`, because ops have few different phases. An op without a
+/// phase is forward.
 class RunOrders {
 public:
   explicit RunOrders(mlir::MLIRContext *context)

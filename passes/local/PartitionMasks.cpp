@@ -1,11 +1,11 @@
 //===- PartitionMasks.cpp - Operands whose padding is read ----------------===//
 //
-// Padding may contain any value, including NaN. It is harmless if an op maps
-// padding to padding. It matters where an op reduces a dimension that is split
-// unevenly: a result without that iteration dimension sums over it. Then every
-// float operand with the dimension is masked; masking one of them is not
-// enough, because 0 * NaN is NaN. An fp8 GEMM also reads its whole operands to
-// find the largest element.
+// Masks operands whose padding an op would read. Padding may contain any value,
+// including NaN. It is harmless where an op maps padding to padding, but not
+// where the op reduces an unevenly split dimension, that is, an iteration
+// dimension that a result lacks. Then all float operands with this dimension
+// are masked, because 0 * NaN is NaN. An fp8 GEMM also reads the padding of its
+// operands, to find the largest element.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -20,7 +20,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The value with which padding does not change the sums of `op`.
+/// Returns the fill value that leaves the reductions of `op` unchanged.
 static double fillFor(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return neutralOf(reduce.getKind());
@@ -29,7 +29,7 @@ static double fillFor(Operation *op) {
   return 0;
 }
 
-/// Iteration dimensions that some result of `rule` lacks.
+/// Returns the iteration dimensions that at least one result of `rule` lacks.
 static llvm::SmallDenseSet<int64_t> reducedDims(const ShardingRule &rule) {
   llvm::SmallDenseSet<int64_t> reduced;
   for (const TensorMap &map : rule.results)
@@ -41,8 +41,8 @@ static llvm::SmallDenseSet<int64_t> reducedDims(const ShardingRule &rule) {
   return reduced;
 }
 
-/// True if a tensor with `spec`, mapped by `map`, has padding along an
-/// iteration dimension in `reduced`.
+/// True if an operand with the sharding `spec` and the map `map` has padding
+/// along an iteration dimension in `reduced`.
 static bool readsPadding(const ShardingRule &rule, const TensorMap &map,
                          const ShardingSpec &spec,
                          const llvm::SmallDenseSet<int64_t> &reduced) {
@@ -52,7 +52,7 @@ static bool readsPadding(const ShardingRule &rule, const TensorMap &map,
       sizes.push_back(rule.dims[dim].size);
     auto parts = splitFactors(spec.mesh, factors, sizes);
     if (!parts)
-      continue; // the verifier of the op has excluded a split
+      continue; // the op's verifier allows no split of this dimension
     for (auto [dim, part] : llvm::zip(dims, *parts))
       if (reduced.contains(dim) && llvm::any_of(part, [&](const Factor &f) {
             return isUneven(spec.mesh, f);
@@ -83,7 +83,6 @@ bool Partitioner::hasPadding(Type type) {
   return it->second;
 }
 
-/// Whether `op` keeps its fp8 mark. Ops that lose it read padding only in sums.
 bool Partitioner::isFp8OnRank(Operation *op) {
   auto matmul = dyn_cast<MatmulOp>(op);
   auto local = [&](Value operand) {
@@ -99,7 +98,6 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled || isa<EmbeddingOp, GlobalNormOp>(op))
     return;
-  // Most operands have no padding. Cutting factors adds none.
   if (llvm::none_of(op->getOperandTypes(),
                     [&](Type type) { return hasPadding(type); }))
     return;
@@ -111,8 +109,8 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
     return;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     auto type = tensorType(operand);
-    // Padded labels and ids are combined with masked gradients, but a sum of
-    // integers reads them.
+    // Labels and ids may keep their padding, because it only selects masked
+    // gradients. A reduction of integers would read the padding.
     if (!isa<FloatType>(type.getElementType()) && !isa<ReduceOp>(op))
       continue;
     if (readsPadding(rule, rule.operands[i], *ShardingSpec::get(type), reduced))

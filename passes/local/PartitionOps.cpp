@@ -16,8 +16,8 @@ static bool isDimSplit(Type type, int64_t dim) {
                       [](const Factor &f) { return !f.axes.empty(); });
 }
 
-/// The tensor whose position on the mesh `op` needs, and the dimension of this
-/// position; null if the op is the same on every rank.
+/// If the local `op` needs to know where its shard begins, returns the sharded
+/// tensor and its dimension; otherwise, returns a null tensor.
 static std::pair<Value, int64_t> positionOf(Operation *op) {
   if (auto iota = dyn_cast<IotaOp>(op))
     return {iota.getResult(), iota.getDim()};
@@ -32,9 +32,8 @@ static std::pair<Value, int64_t> positionOf(Operation *op) {
   return {{}, 0};
 }
 
-/// Sets `global` if the counted dimension is split.
 void Partitioner::setGlobalType(Operation *op, Operation *local) {
-  // In a ring, the position of a rank decides which keys it holds.
+  // Ring attention depends on the positions of the keys on the rank.
   if (op->hasAttr(attr::kRing) && isDimSplit(op->getOperand(0).getType(), 2))
     local->setAttr(attr::kGlobal, TypeAttr::get(op->getOperand(0).getType()));
   auto [value, dim] = positionOf(op);
@@ -42,9 +41,9 @@ void Partitioner::setGlobalType(Operation *op, Operation *local) {
     local->setAttr("global", TypeAttr::get(value.getType()));
 }
 
-/// Converts offsets in units of the parts that a sharding may split (see
-/// ir/rules/Movement). The slice k of [q | k | v], 192 = 3 x 64 with 64 split
-/// over 4 ranks, starts at 16 instead of 64.
+/// Converts global offsets to local offsets. For example, if q, k and v have 64
+/// columns each and are split over 4 ranks, k starts at column 16 of the local
+/// [q | k | v] instead of 64 (see ir/rules/Movement).
 static SmallVector<int64_t> localOffsets(RankedTensorType large,
                                          RankedTensorType localLarge,
                                          RankedTensorType small,

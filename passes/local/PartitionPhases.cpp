@@ -1,25 +1,27 @@
 //===- PartitionPhases.cpp - The phase of each op -------------------------===//
 //
-//   phase      runs                        holds
-//   setup      once, first                 ops that no micro-batch changes
-//   forward    per micro-batch             forward ops
-//   backward   per micro-batch             gradients; ends in accumulate
-//   update     once, last                  readers of accumulated values
+// Assigns each op to a phase of execution and sorts the ops by phase:
 //
-// An op varies with the micro-batch if an operand does. Arguments that `mb`
-// splits and slices by `mb` vary, accumulated values do not.
+//   phase      runs                        ops
+//   setup      once, first                 that no micro-batch changes
+//   forward    per micro-batch             of the forward pass
+//   backward   per micro-batch             of the backward pass, accumulations
+//   update     once, last                  that read accumulated values
 //
-//   mesh has mb   varies                    graph phase, forward or backward
-//                 reads accumulated values  update
-//                 else                      setup
-//   no mb         forward, reads no input   setup
-//                 else                      graph phase
+// An op varies with the micro-batch if one of its operands does. Arguments that
+// `mb` splits and slices along `mb` vary. Accumulated values do not vary.
 //
-// Ops with dpc.at_use (a parameter gathered for one phase), and their readers,
-// stay in their graph phase and do not move to setup.
+//   mesh        op                        phase of execution
+//   with mb     varies                    its graph phase, forward or backward
+//               reads accumulated values  update
+//               other                     setup
+//   without mb  forward, reads no input   setup
+//               other                     its graph phase
 //
-// The phase of an op is never before those of its operands. Ops are sorted by
-// phase and otherwise keep their order.
+// Ops with dpc.at_use (which gather a parameter for one phase) and their
+// readers stay in their graph phase instead of moving to setup.
+//
+// No op is in an earlier phase than its operands. Ops of a phase stay in order.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/CopyAttributes.h"
@@ -40,10 +42,9 @@ int64_t runOrder(Phase phase, int64_t chunk) {
 
 namespace {
 
-/// The facts about a value that decide phases.
 struct Facts {
   Phase phase = Phase::setup; ///< Of its producer.
-  bool varies = false;        ///< With the micro-batch.
+  bool varies = false;        ///< Differs between micro-batches.
   bool accumulated = false;   ///< Complete only after the last micro-batch.
   bool fromInput = false;     ///< Depends on the data of the step.
   bool pinned = false; ///< Computed in the phase that uses it (dpc.at_use).
@@ -110,14 +111,15 @@ private:
       return Phase::update;
     if (!facts.varies && !facts.pinned)
       return Phase::setup;
-    // An op of graph phase `update` inside the loop (a clip factor per
-    // micro-batch) must run in the loop.
+    // An op with graph phase `update` that varies (a clip factor per
+    // micro-batch) runs in the loop.
     Phase wanted = std::clamp(graph.value_or(Phase::forward), Phase::forward,
                               Phase::backward);
     return std::max(least, wanted);
   }
 
-  /// The place and the padding of a shard may depend on the micro-batch.
+  /// True if micro-batches split `type`. The offset and padding of a shard then
+  /// depend on the micro-batch.
   bool isSplitByTime(Type type) {
     auto [it, isNew] = isSplit.try_emplace(type, false);
     if (isNew) {
@@ -128,7 +130,6 @@ private:
     return it->second;
   }
 
-  /// Sets and returns the phase of `op`.
   FailureOr<Phase> visit(Operation *op) {
     Facts facts;
     for (Value operand : op->getOperands()) {
@@ -143,7 +144,7 @@ private:
     facts.varies |= slicesMicroBatches(op);
     if (auto global = op->getAttrOfType<TypeAttr>("global"))
       facts.varies |= isSplitByTime(global.getValue());
-    // A value that does not vary is accumulated each time too.
+    // Accumulations run in every micro-batch, whether or not operands vary.
     facts.varies |= isa<AccumulateOp>(op);
     if (facts.varies && facts.accumulated)
       return op->emitError("reads a value of one micro-batch together with a "
@@ -164,7 +165,6 @@ private:
   func::FuncOp step;
   bool hasMicroBatches;
   llvm::DenseMap<Value, Facts> known;
-  /// By type, true if micro-batches split its values.
   llvm::DenseMap<Type, bool> isSplit;
   StringAttr phaseName, atUseName;
   std::array<StringAttr, kPhases> phases;

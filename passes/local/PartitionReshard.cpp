@@ -1,9 +1,10 @@
 //===- PartitionReshard.cpp - A planned reshard as local ops --------------===//
 //
-// Local values are reshaped to [pre, c, post] with the changed factor in the
-// middle. Reshapes move no data, and every copy is a transpose of rank 3.
+// Emits the steps of a planned reshard as local ops. For each step, the value
+// is reshaped to [pre, c, post] with the changed factor in the middle. Reshapes
+// move no data, so every copy is a 3-D transpose.
 //
-//   all_gather, k = 4, factor 1 of [2, 3, 5], joined size 10 (uneven: 4*3 > 10)
+//   all_gather of factor 1 of [2, 3, 5] over 4 ranks to size 10 (4*3 > 10)
 //     [2, 3, 5] -gather-> [4, 2, 15] -transpose-> [2, 4, 15]
 //     -reshape-> [2, 12, 5] -trim-> [2, 10, 5]
 //
@@ -18,7 +19,6 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Local sizes of all factors of all dimensions.
 static SmallVector<int64_t> factorSizes(const ShardingSpec &spec) {
   SmallVector<int64_t> sizes;
   for (const DimFactors &dim : spec.dims)
@@ -42,7 +42,6 @@ ArrayAttr axisNames(MeshAttr mesh, ArrayRef<int64_t> axes) {
 
 namespace {
 
-/// Emits local data movement.
 class LocalEmitter {
 public:
   LocalEmitter(OpBuilder &builder, Location loc, MeshAttr mesh,
@@ -50,13 +49,13 @@ public:
       : builder(builder), loc(loc), g(builder, loc), mesh(mesh),
         reshardOp(reshard) {}
 
-  /// Consecutive reshapes become one.
+  /// Merges consecutive reshapes.
   Value reshape(Value value, ArrayRef<int64_t> shape) {
     return g.reshape(withoutReshapes(value), shape);
   }
 
-  /// Emits one step. `value` has the elements of `step.before` in any shape,
-  /// and the result those of `step.after`.
+  /// Emits one step. `value` has the elements of `step.before`, and the result
+  /// those of `step.after`, in the same order but perhaps another shape.
   Value emit(const ReshardStep &step, Value value) {
     ArrayAttr axes = axisNames(mesh, step.axes);
     SmallVector<int64_t> sizes = factorSizes(step.before);
@@ -126,7 +125,8 @@ private:
                  : g.pad(value, shape, zeros, ones);
   }
 
-  /// [k, ..], whose k pieces are renumbered row-major from `from` to `to`.
+  /// Permutes the k pieces of `value`, [k, ..], from row-major order over the
+  /// axes `from` to row-major order over `to`.
   Value renumber(Value value, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
     if (from == to)
       return value;
@@ -140,8 +140,8 @@ private:
     return reshape(transpose(reshape(value, apart), perm), shape);
   }
 
-  /// [.., c0, ..] -> [k, (.., c, ..)], where c0 is cut into k shards of c.
-  /// Pieces are numbered in mesh order.
+  /// Cuts the factor of size c0 at `position` into k shards of size c: [.., c0,
+  /// ..] -> [k, (.., c, ..)]. The k pieces are in mesh order.
   Value split(Value value, SmallVector<int64_t> &sizes, int64_t position,
               ArrayRef<int64_t> axes) {
     int64_t pre =
@@ -162,7 +162,7 @@ private:
     return renumber(transpose(value, {1, 0, 2}), axes, sorted(axes));
   }
 
-  /// The inverse: [k, (.., c, ..)] -> [.., c0, ..].
+  /// The inverse of `split`: [k, (.., c, ..)] -> [.., c0, ..].
   Value join(Value value, SmallVector<int64_t> &sizes, int64_t position,
              ArrayRef<int64_t> axes, int64_t joined) {
     int64_t pre =
@@ -173,7 +173,8 @@ private:
     value = renumber(value, sorted(axes), axes);
     value = reshape(value, {pieces, pre, sizes[position] * post});
     value = transpose(value, {1, 0, 2});
-    // Sizes before each axis: trim from the innermost split outward.
+    // The size before the split over each axis. Padding is trimmed from the
+    // innermost split outward.
     SmallVector<int64_t> capacities{joined};
     for (int64_t axis : axes)
       capacities.push_back(ceilDiv(capacities.back(), mesh.getSizes()[axis]));
@@ -187,8 +188,6 @@ private:
     return value;
   }
 
-  /// Marks a collective with the compression. The padding of its operand is
-  /// masked.
   template <typename Op> Op marked(Op op) {
     for (StringRef name : {attr::kCompress, attr::kOf})
       if (Attribute value = reshardOp ? reshardOp->getAttr(name) : Attribute())
@@ -196,8 +195,8 @@ private:
     return op;
   }
 
-  /// Masks the padding of `value`, which would otherwise affect the scales of
-  /// codes.
+  /// Masks the padding of `value` if it will be compressed, because padding
+  /// would change the scales.
   Value maskForCodes(const ReshardStep &step, Value value) {
     bool isCoded = reshardOp && reshardOp->hasAttr(attr::kCompress);
     if (!isCoded || !step.before.hasPadding())
@@ -228,8 +227,8 @@ Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
       local = emitter.emit(step, local);
       continue;
     }
-    // The sum is directly after the producer: the producer's buffer is released
-    // at once, and all readers share one sum.
+    // The accumulation is directly after the producer, so that the buffer of
+    // the producer is released at once and all readers share the sum.
     Value &sum = accumulated[local];
     if (!sum) {
       OpBuilder::InsertionGuard guard(builder);

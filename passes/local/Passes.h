@@ -15,12 +15,11 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/local/Passes.h.inc"
 
-/// Registers the passes of this folder.
 inline void registerLocalPasses() { registerDpcLocalPasses(); }
 
 /// Calls `work` on several threads for each function of `module` that has a
-/// mesh or is named @step. Stages do not depend on each other. `work` must not
-/// emit errors, because error handlers may listen only to the calling thread.
+/// mesh or is named @step. `work` must not emit errors, because error handlers
+/// may listen only to the calling thread.
 inline void onEachStep(mlir::ModuleOp module,
                        llvm::function_ref<void(mlir::func::FuncOp)> work) {
   llvm::SmallVector<mlir::func::FuncOp> steps;
@@ -28,8 +27,7 @@ inline void onEachStep(mlir::ModuleOp module,
     if ((func->hasAttr(attr::kMesh) || func.getName() == "step") &&
         !func.isDeclaration())
       steps.push_back(func);
-  // If multithreading is disabled, a context creates types and attributes
-  // without locks, so several threads must not use it.
+  // Without multithreading, a context creates types without locks.
   if (!module.getContext()->isMultithreadingEnabled())
     llvm::for_each(steps, work);
   else

@@ -12,15 +12,15 @@ def DpcPartition : Pass<"dpc-partition", "::mlir::ModuleOp"> {
     encodings. The sharded function stays (tests compare with it) unless
     `drop-sharded` is set.
 
-    * Arguments and results keep their `dpc.*` attributes and get `dpc.global`,
-      the sharded type. The runtime packs and unpacks shards by it. The function
-      gets `dpc.mesh`.
+    * Arguments and results keep their `dpc.*` attributes and get `dpc.global`, the
+      sharded type by which the runtime packs and unpacks shards. The function gets
+      `dpc.mesh`.
     * `dpc.reshard` becomes the cheapest sequence of collectives
       (passes/shard/ReshardPlan.h).
     * `dpc.mask` overwrites padding that a reduction would read.
     * `dpc.accumulate` sums a value that is no longer partial over `mb`.
-    * Ops whose result depends on the position in the global tensor get its type
-      as `global`.
+    * An op whose result depends on the position of its shard gets the type of the
+      global tensor as `global`.
     * `dpc.phase` becomes `setup`, `forward`, `backward` or `update`.
 
     Example (a weight gradient summed over two data-parallel ranks):
@@ -49,8 +49,8 @@ def DpcSplitStages : Pass<"dpc-split-stages", "::mlir::ModuleOp"> {
       holds its parameter.
     * A value that another stage reads is sent (`dpc.send`, `dpc.recv`).
     * Arguments and results go to the stages that need them. An argument that
-      several stages hold has `dpc.copy` on all but the first. Results that are
-      not next values of arguments are returned by one stage.
+      several stages hold has `dpc.copy` on all but the first. One stage returns
+      each result that is not the next value of an argument.
     * The schedule of every stage becomes `dpc.schedule`. With zb-h1, ops that
       compute only gradients of parameters go to phase `weight`.
 
@@ -73,7 +73,7 @@ def DpcSplitStages : Pass<"dpc-split-stages", "::mlir::ModuleOp"> {
     Option<"chunks", "chunks", "int64_t", "1",
            "Model chunks per rank stage, for interleaved.">,
     Option<"microBatches", "micro-batches", "int64_t", "0",
-           "Micro-batches of the schedule; 0 = those of the mesh.">,
+           "Number of micro-batches in the schedule; 0 = the size of mesh axis mb.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect", "::mlir::func::FuncDialect"];
 }
@@ -88,15 +88,15 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
                         p, ds = attention_scores_grad(s, lse, dp, delta);
                         dq = ds k; dk = ds^T q; dv = p^T dout
 
-    Query heads with one key head are folded into the rows of the matmuls
-    (`[B, G * R, T, D]` is `[B, G, R * T, D]`), which is free and sums dk and dv
-    over the group.
+    Query heads that share a key head are folded into the rows of the matmuls:
+    `[B, G * R, T, D]` is `[B, G, R * T, D]`. This copies nothing, and the matmuls
+    sum dk and dv over the group.
 
-    With `keep`, an attention stays one op if that library has a kernel for it:
-    `cudnn` (16 bits, no mask, head_dim up to 128 in multiples of 8, causal with
-    as many keys as queries) or `loops`, the reference of the runtime on CPUs (16
-    or 32 bits, no mask). A gradient for cuDNN gets `dpc.workspace`, the bytes of
-    memory that it needs. With `require`, other attentions are an error.
+    `keep` names a library. An attention stays one op if the library has a kernel
+    for it: `cudnn` (16 bits, no mask, head_dim up to 128 in multiples of 8, causal
+    with as many keys as queries) or `loops`, the reference of the runtime on CPUs
+    (16 or 32 bits, no mask). A gradient for cuDNN gets `dpc.workspace`, the bytes
+    of memory that it needs. With `require`, any other attention is an error.
   }];
   let options = [
     Option<"keep", "keep", "std::string", "\"\"",
@@ -111,27 +111,27 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
   let summary = "Recomputes forward values in the backward pass instead of keeping them.";
   let description = [{
     In functions of the local altitude, values of the forward phase that the
-    backward phase reads are computed a second time right before their readers.
-    `mode`, or by default the function's attribute `dpc.recompute`, is
+    backward phase reads are recomputed directly before their readers. `mode`, or
+    by default the function's attribute `dpc.recompute`, is
 
     * `none`: nothing is recomputed;
-    * `selective`: ops other than GEMMs and collectives run again if that saves
-      more bytes than it costs (a minimal cut); with `gather`, so do gathers along
-      tensor axes (sequence parallelism): a rank then keeps its shard of a
-      sequence instead of all of it;
+    * `selective`: ops other than GEMMs and collectives run again if this saves
+      more bytes than it costs (a minimal cut). With `gather`, all_gathers along
+      tensor axes (sequence parallelism) may also run again, so that a rank keeps
+      only its shard of a sequence;
     * `full`: the forward phase is cut into blocks where few bytes are live, so
-      that the values that cross cuts and the largest block together take the
-      least memory. All other values are recomputed, collectives included unless
-      their result is small. Without a pipeline the last block is kept: its
-      backward phase follows at once. With `layers`, for estimates of software
-      that does so, every layer (the longest repetition of equal ops) is a block,
-      and values after the last one are kept. With `whole`, GEMMs and collectives
-      of a layer whose results the backward pass does not read run again too: they
-      get the unit attribute `dpc.again`.
+      that the values that cross cuts and the largest block together take the least
+      memory. All other values are recomputed, except small results of collectives.
+      Without a pipeline, the values of the last block are kept, because its
+      backward phase follows at once. With `layers`, each layer (the longest
+      repetition of equal ops) is a block, as in other frameworks, and values after
+      the last layer are kept. With `whole`, all GEMMs and collectives of a layer
+      run again, even if the backward pass does not read their results; they get
+      the unit attribute `dpc.again`.
 
     Clones have the phase of their first reader, the unit attribute
-    `dpc.recompute`, and the other attributes of the original. Ops that gather a
-    parameter are not repeated if the backward phase gathers it too.
+    `dpc.recompute`, and the other attributes of the original. An all_gather of a
+    parameter is not repeated if the backward phase gathers the same parameter.
 
     Example (`full`; the GEMM is kept, the activation is recomputed):
 
@@ -149,32 +149,34 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
   let options = [Option<"mode", "mode", "std::string", "\"\"",
                         "none, selective or full; by default the attribute of the function.">,
                  Option<"depth", "depth", "double", "1",
-                        "How many times as deep the represented program is.">,
+                        "Depth of the whole model divided by the depth of this program.">,
                  Option<"alive", "alive", "int64_t", "0",
-                        "Micro-batches alive at once; 0 = those of the schedule.">,
+                        "Micro-batches alive at once; 0 = as many as in the schedule.">,
                  Option<"gather", "gather", "double", "0",
-                        "Bytes of memory traffic that cost as much as gathering one byte along tensor axes; 0 = selective repeats no collective.">,
+                        "Bytes of memory traffic that take as long as gathering one byte along tensor axes; 0 = selective repeats no collective.">,
                  Option<"layers", "layers", "bool", "false",
-                        "For full: every layer is a block.">,
+                        "With full: each layer is a block.">,
                  Option<"whole", "whole", "bool", "false",
-                        "For layers: all GEMMs and collectives of a layer run again.">];
+                        "With layers: all GEMMs and collectives of a layer run again.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
   let summary = "Merges small collectives into few large ones and issues them early.";
   let description = [{
-    All_reduces, reduce_scatters and all_gathers of one kind, axis list, element
-    type and phase become one variadic op, unless one needs the result of another.
-    A bucket is closed when it has `bucket-bytes`, or when a contraction waits for
-    it. Every reduction, and in the update phase every gather, moves right after
-    its last producer, and readers of merged ones move after the bucket. The bytes
-    sent do not change.
+    All_reduces, reduce_scatters and all_gathers with the same kind, axes, element
+    type and phase are merged into one variadic op (a bucket), unless one depends
+    on the result of another. A bucket has at most `bucket-bytes`, and no
+    collective is added after a GEMM that waits for the bucket. Every reduction,
+    and in the update phase every all_gather, moves directly after its last
+    producer. Readers of merged collectives move after the bucket. The number of
+    bytes sent does not change.
 
-    In the loop, gathers of values that exist when their phase begins (parameters
-    under ZeRO-3) are merged up to `bucket-bytes` or 1/16 of the bytes that the
-    phase gathers. They are issued ahead, before the first reader of an earlier
-    bucket, so that at most two such limits, or one bucket, are on their way.
+    In the micro-batch loop, all_gathers of values that exist when their phase
+    begins (parameters under ZeRO-3) are merged up to `bucket-bytes` or 1/16 of the
+    bytes that the phase gathers. Each bucket is issued before the first reader of
+    an earlier bucket, so that at most twice this limit, or one bucket, is in
+    flight.
 
     Example (the first matmul hides the second gather):
 
@@ -191,7 +193,7 @@ def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400",
                         "Maximum bytes of a bucket.">,
                  Option<"depth", "depth", "double", "1",
-                        "How many times as deep the represented program is; its phases gather as many times as much.">];
+                        "Depth of the whole model divided by the depth of this program.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
@@ -200,16 +202,17 @@ def DpcCompressCollectives : Pass<"dpc-compress-collectives", "::mlir::ModuleOp"
   let description = [{
     A collective with `dpc.compress = "int8"` sends blocks of 256 elements as int8
     codes with one f32 scale each. An all_reduce becomes an all_to_all of codes, a
-    sum in f32 and an all_gather of codes; a reduce_scatter the first part of
-    that, an all_gather the last. Each coding changes an element by at most 1/254
-    of the largest in its block (the .cpp file says when). The sum of one
-    collective runs after the codes of the next one, so that computation hides its
-    wait. A collective that is so small that codes take more bytes is unchanged.
+    sum in f32 and an all_gather of codes. A reduce_scatter becomes an all_to_all
+    and a sum, and an all_gather becomes an all_gather of codes. Each encoding
+    changes an element by at most 1/254 of the largest magnitude in its block. The
+    sum of one collective runs after the codes of the next collective, so that
+    computation hides the first exchange. A collective does not change if its codes
+    would take more bytes.
 
     An all_reduce with `dpc.compress = "topk:SHARE"` and `dpc.of`, a parameter,
-    becomes all_gathers of the largest elements, that share of each block, and of
-    their positions. The others stay in a state "residual" of the parameter, a new
-    argument, and are added in the next step (CompressTopK.h).
+    becomes all_gathers of the largest elements (the fraction SHARE of each block)
+    and of their positions. A new argument, the state "residual" of the parameter,
+    keeps the other elements, which are added in the next step (CompressTopK.h).
 
     Example (two ranks; the sum follows):
 
@@ -227,10 +230,11 @@ def DpcExpandHierarchy : Pass<"dpc-expand-hierarchy", "::mlir::ModuleOp"> {
   let summary = "Splits marked all_reduces into steps inside and across nodes.";
   let description = [{
     An all_reduce whose attribute `dpc.inner` names the axes inside a node becomes
-    a reduce_scatter over these, an all_reduce of the piece over the other axes,
-    and an all_gather, so that a node sends only its piece. The tensors of a
-    bucket are concatenated and padded to equal pieces. The compiler marks the
-    all_reduces for which the cost model predicts that this is fastest.
+    a reduce_scatter over these axes, an all_reduce of the piece over the other
+    axes, and an all_gather over these axes. So each rank sends only one piece to
+    other nodes. The tensors of a bucket are concatenated and padded to equal
+    pieces. The compiler marks the all_reduces for which the cost model predicts
+    that this is fastest.
 
     Example (two ranks per node):
 
@@ -260,7 +264,8 @@ def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
       neither phases nor chunks decrease;
     * (C4) no op reads a value of a later phase; results of `accumulate` are read
       only in the update phase;
-    * (C5) arguments and results carry `dpc.global`, whose local type is theirs;
+    * (C5) arguments and results have a `dpc.global`, whose local type equals their
+      type;
     * (C6) arguments with `dpc.space` are only fetched, stored to and returned.
   }];
 }
@@ -272,9 +277,10 @@ def DpcOffload : Pass<"dpc-offload", "::mlir::ModuleOp"> {
     memory or on disk. Their readers read a `dpc.fetch` instead, and their next
     values go through a `dpc.store`. Runs last, on formed kernels.
 
-    * Every phase fetches what it reads. Double buffering limits what is on the
-      device: the arguments of one sequence of ops and of the next, each no larger
-      than the largest set that one op needs.
+    * Every phase fetches the arguments that it reads. Its ops are divided into
+      sequences whose arguments are no larger than the largest set that one op
+      needs. The device has the arguments of at most two sequences (double
+      buffering).
     * A store comes after the last reader of the old value.
     * Results that setup derives only from arguments with `dpc.at_use` (copies in
       another type, gathers) are recomputed in each phase that reads them.
@@ -302,9 +308,10 @@ def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
 
     * elementwise ops over one shape share a kernel, which has several results if
       other ops read values inside; small constants are copied into their readers;
-    * softmax, norms and their gradients take elementwise neighbours with the
-      same rows; a reduction takes producers that no other op reads; the sums of a
-      cross entropy take the maxima of their rows;
+    * softmax, norms and their gradients are fused with adjacent elementwise ops of
+      the same shape; a reduction is fused with elementwise producers that no other
+      op reads; the sums of a cross entropy are fused with the maxima of their
+      rows;
     * a fusion crosses no phase, never makes a kernel wait for itself, and never
       delays another reader of its values.
 
@@ -333,20 +340,21 @@ def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
 def DpcFuseEpilogues : Pass<"dpc-fuse-epilogues", "::mlir::ModuleOp"> {
   let summary = "Fuses GEMMs with their epilogues, for GPUs.";
   let description = [{
-    In functions of the local altitude, a matmul of the loop and the kernels that
-    cuBLASLt computes as its epilogue become one `dpc.kernel` with `dpc.epilogue`,
-    at the place of the matmul: a bias, gelu or relu, the stored argument of gelu,
-    the gradient of gelu, sums of the rows of the result or of a factor (bias
-    gradients), conversion to f32. One call must be able to compute it with the
-    layouts of the operands (one GEMM, a bias that is the same in all rows, rows
-    of a stored matrix at multiples of 8 elements).
+    In functions of the local altitude, a matmul of the micro-batch loop and the
+    kernels that cuBLASLt computes as its epilogue become one `dpc.kernel` with
+    `dpc.epilogue`, at the place of the matmul. Epilogues are a bias, gelu or relu,
+    the stored argument of gelu, the gradient of gelu, sums over the rows of the
+    result or of an operand (bias gradients), and a conversion to f32. One call
+    must support the layouts of the operands (one GEMM, the same bias in all rows,
+    rows of a stored matrix at multiples of 8 elements).
 
-    * Readers of sums of rows move after the matmul: views, conversions and sums
-      over micro-batches.
-    * A `dpc.accumulate` that is the only reader of the result becomes a view
-      (`dpc.view`): the matmul adds to its buffer.
-    * A kernel that writes a value and its copy in f32 for sums of rows writes
-      only the value; the sums convert it.
+    * Views, conversions and accumulations that read sums of rows move after the
+      matmul.
+    * If a `dpc.accumulate` is the only reader of the result, the matmul adds to
+      the accumulation buffer, and the `dpc.accumulate` becomes a view
+      (`dpc.view`).
+    * If a kernel writes a value and, for sums of rows, its f32 copy, the copy is
+      removed, and the sums convert the value.
 
     Runs last, on formed kernels and fetched arguments.
 

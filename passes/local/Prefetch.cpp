@@ -39,13 +39,13 @@ Operation *mergeCollectives(ArrayRef<Operation *> members) {
   return merged;
 }
 
-/// True for data movement, which goes where a gather of its result goes.
+/// True for data movement that may move together with a gather of its result.
 static bool onlyMoves(Operation *op) {
   return isa<ReshapeOp, TransposeOp, SliceOp, PadOp, ConvertOp>(op);
 }
 
-/// The ops in the phase of `user` that compute `value` from values that exist
-/// when the phase begins; nullopt if some do more than move data.
+/// Returns the ops in the phase of `user` that compute `value` from values that
+/// exist when the phase begins; nullopt if one of them does not only move data.
 static std::optional<SmallVector<Operation *>> feedersOf(Value value,
                                                          Operation *user) {
   SmallVector<Operation *> feeders;
@@ -69,7 +69,7 @@ bool isGatheredAhead(Operation *op) {
 
 namespace {
 
-/// The gathers of one phase and chunk over one list of axes.
+/// The gathers of one phase and chunk over the same axes.
 class GatherPhase {
 public:
   void add(Operation *gather) { gathers.push_back(gather); }
@@ -89,7 +89,7 @@ public:
     for (Operation *gather : gathers) {
       int64_t more = bucketedBytes(gather);
       int64_t sum = bytes + more, most = std::max(largest, more);
-      constexpr int64_t kSmall = 8; // an eighth of the largest is small
+      constexpr int64_t kSmall = 8; // small: at most 1/8 of the largest
       if (sum > limit && kSmall * (sum - most) > most)
         close();
       members.push_back(gather);
@@ -99,11 +99,10 @@ public:
     close();
   }
 
-  /// Sets anchors, after `merge` of all phases. `first` is the first op of the
-  /// phase.
+  /// Sets the anchors. Requires that `merge` has run on all GatherPhases.
+  /// `first` is the first op of the phase.
   void place(Operation *first, Anchors &anchors) const {
-    // Bucket i can be issued before starts[i], where bucket i - 1 is first
-    // read.
+    // starts[0] is the first op; starts[i] is the first reader of bucket i - 1.
     SmallVector<Operation *> starts{first};
     for (Operation *bucket : buckets) {
       Operation *reader = nullptr;
@@ -113,7 +112,7 @@ public:
       bool isHere = reader && phaseKey(reader) == phaseKey(bucket);
       starts.push_back(isHere ? reader : starts.back());
     }
-    size_t begin = 0; // the first of the buckets on their way
+    size_t begin = 0; // the first bucket in flight
     int64_t bytes = 0;
     for (size_t i = 0; i < buckets.size(); ++i) {
       bytes += bucketedBytes(buckets[i]);
@@ -124,8 +123,7 @@ public:
   }
 
 private:
-  /// Anchors a bucket and the ops that feed it at `before`. An op that already
-  /// has an anchor keeps it.
+  /// An op that already has an anchor keeps it.
   void anchor(size_t bucket, Operation *before, Anchors &anchors) const {
     Operation *op = buckets[bucket];
     anchors.try_emplace(op, before);

@@ -1,14 +1,13 @@
 //===- Recompute.cpp - dpc-recompute --------------------------------------===//
 //
 // Values that the forward phase computes and the backward phase reads take most
-// of the memory of a step. A plan says which of these values are *kept*
-// (RecomputeBlocks.cpp, RecomputeSelective.cpp). The others are recomputed:
-// directly before each reader in the backward phase, the forward ops that lead
-// from kept values to the operands of the reader are cloned. Each op is cloned
-// at most once.
+// of the memory of a step. RecomputeBlocks.cpp and RecomputeSelective.cpp
+// choose the values to *keep*. The others are recomputed: before each reader in
+// the backward phase, the forward ops between kept values and the operands of
+// the reader are cloned. Each op is cloned at most once.
 //
-// Ops that read only parameters (gathered at use) may always be repeated. They
-// share the gathers that the backward phase needs in any case.
+// Ops that read only parameters are always recomputed, but reuse the
+// all_gathers of parameters that the backward phase has anyway.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Recompute.h"
@@ -59,7 +58,6 @@ private:
     return !forward.isFree(op) && kept.contains(withoutReshapes(value));
   }
 
-  /// Adds the ops that have to be cloned for `value`.
   void need(Value value, SmallVectorImpl<Operation *> &ops) {
     SmallVector<Value> values = {value};
     while (!values.empty()) {
@@ -84,9 +82,10 @@ private:
     runWith(clone, reader);
   }
 
-  /// For an op that reads only parameters, reuses the equal op of the backward
-  /// phase. If that op is later, it moves here; if it has no readers from here
-  /// on, it is not reused.
+  /// Tries to reuse an equal op of the backward phase for an op that reads only
+  /// parameters. If the equal op is later, it moves before `reader`. If it is
+  /// earlier and has no more readers, it is not reused, because its result
+  /// would stay in memory longer.
   bool share(Operation *op, ValueRange operands, Operation *reader) {
     Operation *twin = forward.isFree(op) ? twinOf(op, operands) : nullptr;
     if (!twin || twin == reader)
@@ -103,23 +102,21 @@ private:
 
   const ForwardPhase &forward;
   DenseSet<Value> kept;
-  /// Maps forward values to their clones in the backward phase.
   IRMapping again;
   DenseSet<Operation *> queued;
-  /// Places in the block, because inserting invalidates the numbers of the
-  /// block. An op that is inserted before a reader has the place before it.
+  /// The order of the ops, which stays valid when ops are inserted. Original
+  /// ops have even numbers, and an op inserted before a reader has the odd
+  /// number before it.
   DenseMap<Operation *, int64_t> place;
 
   bool isBehind(Operation *op, Operation *reader) const {
     return place.lookup(op) > place.lookup(reader);
   }
-  /// Makes `op`, which is right before `reader`, run with it.
   void runWith(Operation *op, Operation *reader) {
     moveToPhase(op, reader);
     place[op] = place.lookup(reader) - 1;
   }
-  /// True if `reader` or an op after it reads `op`, perhaps through data
-  /// movement.
+  /// True if `reader` or a later op reads `op`, perhaps through data movement.
   bool isReadLater(Operation *op, Operation *reader) const {
     return llvm::any_of(op->getUsers(), [&](Operation *user) {
       if (user == reader || isBehind(user, reader))

@@ -1,8 +1,7 @@
 //===- Recompute.h - The parts of dpc-recompute -----------------*- C++ -*-===//
 //
-// The parts of dpc-recompute: the ops and values of the forward phase, and ways
-// to choose the values that stay in memory. A *root* is a value that has a
-// buffer; reshapes of it share the buffer.
+// Describes the forward phase and chooses the values that stay in memory. A
+// *root* is a value with a buffer; reshapes of a root share its buffer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_RECOMPUTE_H
@@ -12,8 +11,7 @@
 
 namespace dpc {
 
-/// True for ops of the forward phase; for ops of gradients, which follow in the
-/// micro-batch loop.
+/// isForward: phase forward. isBackward: phase backward or weight.
 bool isForward(mlir::Operation *op);
 bool isBackward(mlir::Operation *op);
 
@@ -25,17 +23,16 @@ struct Made {
   mlir::Value value;
   int64_t bytes = 0;
   size_t at = 0;        ///< Position of its op in the run.
-  size_t last = 0;      ///< Last position in the run that reads it.
+  size_t last = 0;      ///< Position of its last reader in the run.
   bool crosses = false; ///< The backward phase reads it.
 };
 
-/// Forward ops of one stage and chunk, without those that read only parameters.
+/// Forward ops of one stage and chunk, except ops that read only parameters.
 struct Run {
   llvm::SmallVector<mlir::Operation *> ops;
   std::vector<Made> values;
 };
 
-/// The forward phase of a function.
 class ForwardPhase {
 public:
   explicit ForwardPhase(mlir::func::FuncOp func);
@@ -58,11 +55,11 @@ private:
   llvm::DenseMap<mlir::Operation *, std::pair<size_t, size_t>> placeInRun;
 };
 
-/// An op of the backward phase that equals `op` with these operands, or null.
+/// Returns a backward op that equals `op` with `operands`, or null.
 mlir::Operation *twinOf(mlir::Operation *op, mlir::ValueRange operands);
 
-/// The roots to keep besides `forward.fixed`, for `full`, for `full` with a
-/// block for every layer, and for `selective`. The other parameters are options
+/// Return the roots to keep besides `forward.fixed` for the mode `full`, for
+/// `full` with `layers`, and for `selective`. The other parameters are options
 /// of dpc-recompute.
 llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
                                         mlir::func::FuncOp func, double depth,

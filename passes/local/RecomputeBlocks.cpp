@@ -1,18 +1,17 @@
 //===- RecomputeBlocks.cpp - Blocks of full recomputation -----------------===//
 //
-// The forward ops are cut, in order, into blocks. Values that cross a cut are
-// kept. If w micro-batches are alive at once (from their forward phase to the
-// last reader of kept values), the cuts minimize
+// Full recomputation cuts the forward ops, in order, into blocks. It keeps the
+// values that cross a cut. If w micro-batches are alive at once (from their
+// forward phase to the last reader of kept values), the cuts minimize
 //
 //   w * (bytes that cross cuts)
 //     + max over blocks (bytes inside that the backward phase reads)
 //
 // Dynamic programming over the positions where few bytes are live solves this
-// exactly for several limits on the second term. If the backward phase of the
-// last block follows at once (no pipeline), the block is not recomputed,
-// because that would release nothing.
+// exactly for several limits on the second term. Without a pipeline, the
+// backward phase of the last block follows at once, so its values are kept.
 //
-// With `layers`, the blocks are layers, as in other frameworks.
+// With `layers`, each layer is a block, as in other frameworks.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Passes.h"
@@ -22,7 +21,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The longest sequence of ops in which ops at distance `period` are equal.
+/// `length` ops from `begin` on equal the ops `period` positions later.
 struct Repetition {
   size_t begin = 0, length = 0, period = 0;
 };
@@ -51,12 +50,11 @@ namespace {
 
 class BlockCuts {
 public:
-  /// Values that cross cuts are in memory `alive` times.
+  /// `alive` copies of each kept value are in memory at once.
   BlockCuts(const Run &run, double alive)
       : run(run), size(run.ops.size()), alive(alive) {}
 
-  /// The positions of cuts, ascending, without the begin and the end of the
-  /// run.
+  /// Returns the cuts in order, without the begin and the end of the run.
   SmallVector<size_t> find() {
     findPositions();
     if (positions.size() < 2)
@@ -81,9 +79,9 @@ public:
     return found ? found->cuts : SmallVector<size_t>();
   }
 
-  /// find() with a cut before every layer and a cut after the last layer.
-  /// Layers end where the fewest bytes are live, the last layer as late as
-  /// possible. A run with only one layer has no repeats and is one block.
+  /// Returns cuts before every layer and after the last layer. Layers end where
+  /// the fewest bytes are live, on ties as late as possible. A run without
+  /// repeated layers is one block.
   SmallVector<size_t> findLayers() const {
     Repetition layers = longestRepetition(run.ops);
     if (layers.period == 0 || layers.length < layers.period)
@@ -106,7 +104,7 @@ private:
     SmallVector<size_t> cuts;
     int64_t crossing = 0, largest = 0;
   };
-  /// Bytes that are live before each op of the run, and after the last.
+  /// Returns the live bytes before each op of the run and after the last op.
   std::vector<int64_t> liveBytes() const {
     std::vector<int64_t> live(size + 2);
     for (const Made &made : run.values) {
@@ -118,8 +116,8 @@ private:
     return live;
   }
 
-  /// Finds the local minima of live bytes. Of adjacent equal minima, takes the
-  /// last: it is after a collective, so that the collective is not repeated.
+  /// Finds the local minima of live bytes. If adjacent minima are equal, takes
+  /// the last, which is after a collective, to avoid repeating the collective.
   void findPositions() {
     std::vector<int64_t> live = liveBytes();
     positions = {0};
@@ -133,8 +131,8 @@ private:
       positions.push_back(size);
   }
 
-  /// For each of the descending `limits`, the fewest crossing bytes with no
-  /// block over the limit.
+  /// Returns, for each of the descending `limits`, the layout with the fewest
+  /// crossing bytes in which no block exceeds the limit.
   std::vector<std::optional<Layout>> best(ArrayRef<int64_t> limits) const {
     struct State {
       int64_t crossing = -1, largest = 0;
@@ -150,7 +148,7 @@ private:
       int64_t inside = 0, crossing = 0;
       while (next < numValues && run.values[next].at < end)
         ++next;
-      size_t v = next; // values are sorted by their ops
+      size_t v = next; // values are sorted by `at`
       for (size_t i = j; i-- > 0 && inside <= limits.front();) {
         for (; v > 0 && run.values[v - 1].at >= positions[i]; --v) {
           const Made &made = run.values[v - 1];
@@ -183,29 +181,29 @@ private:
   const Run &run;
   size_t size;
   double alive;
-  /// Possible cuts, with the begin and the end of the run.
+  /// Possible cuts, including the begin and end of the run.
   SmallVector<size_t> positions;
 };
 
 } // namespace
 
-/// Micro-batches of the chunk of the run that are alive at once under `table`;
-/// 1 without a table.
+/// Returns the micro-batches alive at once in the run's chunk, at least 1.
 static int64_t aliveIn(const Run &run,
                        const std::vector<cost::ScheduleStep> &table) {
   return std::max<int64_t>(1, cost::mostAlive(table, chunkOf(run.ops.front())));
 }
 
-/// Marks the matmuls and collectives of recomputed layers. If the results are
-/// read, the op is cloned, and the mark is removed.
+/// Marks the matmuls and collectives before position `end`, so that they run
+/// again even if the backward phase does not read their results. Cloning
+/// removes the mark.
 static void markRepeated(const Run &run, size_t end) {
   for (Operation *op : ArrayRef(run.ops).take_front(end))
     if (isa<MatmulOp, AttentionOp, CollectiveOpInterface>(op))
       op->setAttr(attr::kAgain, UnitAttr::get(op->getContext()));
 }
 
-/// Keeps values that cross a cut, and those after position `last` that the
-/// backward phase reads.
+/// Keeps the values that cross a cut, and the values from position `last` on
+/// that the backward phase reads.
 static void keepAtCuts(const Run &run, ArrayRef<size_t> cuts,
                        std::optional<size_t> last, DenseSet<Value> &kept) {
   for (const Made &made : run.values) {
@@ -236,8 +234,8 @@ DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward, bool whole) {
   for (const Run &run : forward.runs) {
     SmallVector<size_t> cuts = BlockCuts(run, 1).findLayers();
     std::optional<size_t> last;
-    // If the run ends in a send, the layers continue on another stage, and
-    // there is no head.
+    // If the run ends in a send, its layers continue on another stage, so no
+    // head follows the last cut.
     if (!cuts.empty() && !isa<SendOp>(run.ops.back()))
       last = cuts.back();
     if (whole)

@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The result of a collective is kept if the largest value of its run has this
-/// many times its size.
+/// A collective's result is kept if it is at least this many times smaller than
+/// the largest value of its run.
 static constexpr int64_t kSmallShare = 64;
 
 bool dpc::isForward(Operation *op) {
@@ -67,7 +67,7 @@ void ForwardPhase::describe(Run &run, size_t at, Value result) {
       if (isBackward(user))
         continue;
       auto place = placeInRun.find(user);
-      // Outputs, other phases and other runs need the value.
+      // A reader outside the run needs the original value.
       if (place == placeInRun.end() || &runs[place->second.first] != &run) {
         fixed.insert(result);
         continue;

@@ -1,21 +1,21 @@
 //===- RecomputeSelective.cpp - Values that are cheap to recompute --------===//
 //
-// Finds a minimal cut of the graph of forward ops:
+// Chooses the values to keep by a minimal cut of the graph of forward ops:
 //
 //   source -> op      cost of running the op again; infinite for GEMMs and
-//                     collectives except gathers along tensor axes
-//   op -> result      bytes of keeping the value
+//                     collectives except all_gathers along tensor axes
+//   op -> result      bytes of the value
 //   result -> reader  infinite, for readers in the forward phase
 //   result -> sink    infinite, if the backward phase reads the value
 //
-// An op on the side of the sink runs again. A value is kept if its own edge is
-// cut. Costs are bytes: an op costs 1/32 of the bytes that it moves (or of its
-// operations, at ten per byte), so that a chain of about ten elementwise ops is
-// recomputed to save one value of their size. Gathered bytes are multiplied by
-// the ratio of the speeds of memory and link. Megatron-LM also keeps only the
-// shard of values that sequence parallelism gathers (Korthikanti et al.,
-// "Reducing Activation Recomputation in Large Transformer Models", section
-// 4.2.2).
+// Ops on the sink side are recomputed. A value is kept if the cut contains the
+// edge from its op. Costs are in bytes: an op that moves b bytes and computes f
+// floating-point operations costs max(b, f / 10) / 32. So a chain of about ten
+// elementwise ops is recomputed to save one value of their size. The bytes
+// of an all_gather are multiplied by the ratio of memory bandwidth to link
+// bandwidth. As in Megatron-LM, a value that sequence parallelism gathers can
+// be kept as a shard (Korthikanti et al., "Reducing Activation Recomputation in
+// Large Transformer Models", section 4.2.2).
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/solve/MinCut.h"
@@ -26,7 +26,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Moved bytes (or a tenth of operations) that are worth one kept byte.
+/// Bytes of memory traffic that are worth one byte of memory.
 static constexpr int64_t kTrafficPerByte = 32;
 static constexpr double kOperationsPerByte = 10;
 
@@ -75,7 +75,7 @@ private:
     return static_cast<int64_t>(bytes / kTrafficPerByte);
   }
 
-  /// True if `op` is a gather along tensor axes that may be repeated.
+  /// True if `op` is an all_gather along tensor axes that may be repeated.
   bool isGatherAgain(Operation *op) const {
     auto gathers = dyn_cast<AllGatherOp>(op);
     return gathers && gather > 0 &&
@@ -83,8 +83,8 @@ private:
                         isTensorAxis);
   }
 
-  /// True if a value derived from parameters needs a collective that the
-  /// backward phase does not have.
+  /// True if `value` is derived from parameters through a collective that has
+  /// no equal op in the backward phase.
   bool needsGather(Value value) const {
     Operation *op = value.getDefiningOp();
     SmallVector<Operation *> chain;
@@ -115,7 +115,7 @@ private:
         network.addEdge(it->second, node, Network::kUnlimited);
     for (Value result : op->getResults()) {
       int32_t value = nodeOf[result] = network.addNode();
-      // Keeping the operand of a reshape keeps its result.
+      // Only the operand of a reshape can be kept; both share one buffer.
       int64_t bytes = isa<ReshapeOp>(op)               ? Network::kUnlimited
                       : forward.fixed.contains(result) ? 0
                                                        : sizeInBytes(result);

@@ -8,8 +8,8 @@
 
 namespace dpc {
 
-/// The steps of the rank stage of `step`, in order, from its `dpc.schedule`;
-/// empty without pipeline stages.
+/// Returns the schedule steps of a stage function, in order, from its
+/// `dpc.schedule`; empty without pipeline stages.
 std::vector<cost::ScheduleStep> tableOf(mlir::func::FuncOp step);
 
 } // namespace dpc

@@ -1,16 +1,19 @@
 //===- SplitStages.cpp - dpc-split-stages ---------------------------------===//
 //
-// Works by demand. A *place* is where an instance of an op runs: a virtual
-// stage for phases of the micro-batch loop, a rank stage for setup and update.
-// An op with `dpc.stage` has one place, the home. An op without `dpc.stage` has
-// one place for each place that reads it, so that cheap ops are repeated
-// instead of sending their results. If such an op is in the loop and an op
-// outside the loop reads it, it runs with the last stage that produces its
-// operands. Demand starts at the homes, then at the results of the function:
-// the next value of an argument is needed on every rank stage that holds the
-// argument (reads it in some op); any other result is needed on one rank stage.
+// Clones each op to the pipeline stages that need it. A *place* is where an
+// instance of an op runs: a virtual stage in the micro-batch loop, or a rank
+// stage in setup and update.
+//   * An op with `dpc.stage` has one place, the *home*.
+//   * An op without `dpc.stage` has a place wherever it is read, so that cheap
+//     ops are repeated instead of sending their results. If the op is in the
+//     loop and its reader is not, the op runs with the last stage that produces
+//     an operand.
 //
-// If another rank stage reads a value with a home, the value is sent there,
+// Demand starts at the homes and continues at the results of the function. The
+// next value of an argument is needed on every rank stage where an op reads the
+// argument. Every other result is needed on one rank stage.
+//
+// If a rank stage other than the home reads a value, the value is sent there
 // once per run of the phase that produces it:
 //
 //   produced in      sent                      received
@@ -42,7 +45,7 @@ namespace {
 
 using Place = StageDemand::Place;
 
-/// A value that one rank stage sends to another. Its index is its tag.
+/// A value that one rank stage sends to another. Its tag is its index.
 struct Message {
   Value value;
   int64_t from = 0, to = 0;
@@ -54,8 +57,8 @@ struct When {
   int64_t chunk = 0;
 };
 
-/// An op instance of a stage. `key`, when it runs and its index in the program,
-/// gives its position.
+/// An instance of an op. Instances run in the order of `key`: the run order of
+/// phase and chunk, then the index of the op in the program.
 struct Instance {
   std::pair<int64_t, int64_t> key;
   Operation *op = nullptr;
@@ -144,7 +147,6 @@ private:
     func::ReturnOp::create(builder, step.getLoc(), values);
   }
 
-  /// Creates the function with the arguments and results of this stage.
   void makeSignature() {
     SmallVector<Type> inputs, outputs;
     SmallVector<Attribute> inputAttrs, outputAttrs;
@@ -212,8 +214,8 @@ private:
       send(op, when);
   }
 
-  /// Emits the communication between phases: messages of setup arrive at its
-  /// end, and sums over micro-batches are sent when they are complete.
+  /// Emits the communication at the start of phase `next`: receives results of
+  /// setup, or sends sums over micro-batches.
   void enter(Phase next) {
     if (phase == Phase::setup && next > Phase::setup)
       for (size_t message : afterSetup[rank])
@@ -225,7 +227,8 @@ private:
     phase = next;
   }
 
-  /// `value` for a reader at `reader` that runs at `when`.
+  /// Returns `value` for a reader at `reader`. Inserts a recv that runs at
+  /// `when` if another stage sends the value.
   Value valueFor(Value value, Place reader, const When &when) {
     Operation *producer = value.getDefiningOp();
     if (!producer)
@@ -263,7 +266,7 @@ private:
     }
   }
 
-  /// Also removes the stage, because the function has only one.
+  /// Also removes the stage of `op`, because the function has only one stage.
   void setWhen(Operation *op, const When &when) {
     Attribute chunk =
         when.chunk > 0 ? builder.getI64IntegerAttr(when.chunk) : Attribute();
@@ -280,36 +283,34 @@ private:
   int64_t ranks;
   StageDemand demand;
   std::vector<Message> messages;
-  /// Tags of the messages of a value, by the receiving rank stage.
+  /// For each value, the tags of its messages by receiving rank stage.
   DenseMap<Value, std::map<int64_t, size_t>> messagesOf;
-  /// Tags of the messages of setup, by the receiving rank stage.
+  /// The tags of messages from setup, by receiving rank stage.
   std::vector<SmallVector<size_t>> afterSetup;
   SmallVector<AccumulateOp> sums;
 
-  // The function under construction.
+  // State of the function under construction.
   int64_t rank = 0;
   func::FuncOp func;
   OpBuilder builder;
   Phase phase = Phase::setup;
-  /// Indices of the arguments and results of `step` that it has.
+  /// Indices in `step` of the arguments and results of `func`.
   SmallVector<unsigned> keptArguments, keptResults;
   DenseMap<Value, Value> arguments;
-  /// By virtual stage.
+  /// Clones by original value and virtual stage.
   DenseMap<std::pair<Value, int64_t>, Value> made;
   DenseMap<Value, Value> received;
   AttributeEdits whens;
 
-  /// By rank stage, in the order in which they run.
   std::vector<std::vector<Instance>> instances;
 };
 
 } // namespace
 
-/// Moves backward ops to the weight phase if all their results are used only in
-/// sums over micro-batches, or in ops after these sums, within the gradient of
-/// one forward op (`dpc.group`). No other stage waits for such ops (ZB-H1), but
-/// earlier stages wait for ops that other groups read. Conversion to the type
-/// of the parameter is allowed.
+/// Moves a backward op to the weight phase (ZB-H1) if each reader runs after
+/// the backward phase or moves as well. A reader that moves must be part of the
+/// gradient of the same forward op (`dpc.group`) or convert the type, because
+/// earlier stages may wait for values that other groups read.
 static void markWeightPhase(func::FuncOp step) {
   Block &body = step.getBody().front();
   DenseSet<Operation *> weight;
@@ -378,7 +379,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
     step.erase();
   }
 
-  /// The schedule of every rank stage, or nullopt after a diagnostic.
+  /// Returns the schedule of every rank stage, or nullopt after a diagnostic.
   std::optional<std::vector<std::vector<cost::ScheduleStep>>>
   makeTables(func::FuncOp step, int64_t ranks, int64_t microBatches) {
     auto kind = symbolize<cost::ScheduleKind>(schedule);

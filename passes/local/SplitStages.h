@@ -9,37 +9,37 @@
 
 namespace dpc {
 
-/// The stage of the op that produces `value`. If the op has none, the first
-/// stage among the ops it reads through ops without one; nullopt if there is
-/// none.
+/// Returns the stage of the op that produces `value`. For an op without a
+/// stage, returns the lowest stage on which it depends through other ops
+/// without a stage, or nullopt if there is none.
 std::optional<int64_t> homeOf(mlir::Value value);
 
-/// The places where the ops of a program with stages run.
+/// Decides where the ops of a pipeline run (see SplitStages.cpp).
 class StageDemand {
 public:
   static constexpr int64_t kNoStage = -1;
 
-  /// Where an instance of an op runs.
   struct Place {
-    int64_t stage = kNoStage; ///< Virtual; kNoStage in setup and update.
+    int64_t stage = kNoStage; ///< Virtual stage; kNoStage in setup and update.
     int64_t rank = 0;         ///< Rank stage.
     auto operator<=>(const Place &) const = default;
   };
 
-  /// `step` is the function of all `ranks` rank stages. Its ops must keep their
-  /// phases and stages while this is used.
+  /// `step` is the program of all `ranks` rank stages. Its phases and stages
+  /// must not change while this object is used.
   StageDemand(mlir::func::FuncOp step, int64_t ranks);
 
-  /// The places of `op`, sorted; empty if no op needs it.
+  /// Returns the places of `op`, sorted; empty if no op needs its results.
   llvm::ArrayRef<Place> placesOf(mlir::Operation *op) const {
     return of(op).places;
   }
-  /// The instance of `op` whose results a reader at `reader` reads.
+  /// Returns the place of the instance of `op` that a reader at `reader` reads.
   Place placeFor(mlir::Operation *op, Place reader) const {
     return placeFor(of(op), reader);
   }
   Phase phaseOf(mlir::Operation *op) const { return of(op).phase; }
-  /// The rank stages that have the argument; those that return the result.
+  /// holdersOf: the rank stages that have the argument. ranksOfResult: the rank
+  /// stages that return the result.
   const std::set<int64_t> &holdersOf(unsigned argument) const {
     return holders[argument];
   }
@@ -48,7 +48,6 @@ public:
   }
 
 private:
-  /// Properties of an op, computed once.
   struct Info {
     mlir::Operation *op = nullptr;
     std::optional<int64_t> home;
@@ -67,7 +66,7 @@ private:
   std::vector<Info> infos; ///< In program order.
   llvm::DenseMap<mlir::Operation *, int32_t> indices;
   std::vector<std::set<int64_t>> holders, results;
-  bool isHeldMore = false; ///< `holders` has grown.
+  bool isHeldMore = false;
 };
 
 } // namespace dpc

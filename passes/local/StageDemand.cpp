@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The first and the last stage among the marked ops that `value` reads through
-/// unmarked ops; for the result of a marked op, its stage.
+/// Returns the lowest and the highest stage on which `value` depends through
+/// ops without a stage. If its own op has a stage, both are this stage.
 static std::optional<std::pair<int64_t, int64_t>> stagesBehind(Value value) {
   std::optional<std::pair<int64_t, int64_t>> found;
   SmallVector<Value> stack = {value};
@@ -39,7 +39,8 @@ StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
     return {kNoStage, reader.rank};
   if (reader.stage != kNoStage)
     return reader;
-  // Stages run forward in ascending order and backward in descending order.
+  // The op runs with its last producer: stages run in ascending order in the
+  // forward phase and in descending order in the backward phase.
   auto stages = stagesBehind(info.op->getResult(0));
   if (!stages)
     return {reader.rank, reader.rank};
@@ -56,7 +57,6 @@ void StageDemand::want(Value value, Place reader) {
   wantOp(info, placeFor(info, reader));
 }
 
-/// True if all stages take part in `op`.
 static bool isOverStages(Operation *op) {
   return isa<AllReduceOp>(op) &&
          cast<CollectiveOpInterface>(op).isOver(kPipelineAxis);
@@ -78,8 +78,8 @@ void StageDemand::wantOp(Info &info, Place place) {
     want(operand, place);
 }
 
-/// Demands the results of the function. True if another rank stage now holds an
-/// argument.
+/// Demands the results of the function. Returns true if one more rank stage now
+/// holds an argument.
 bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
   isHeldMore = false;
   Operation *end = step.getBody().front().getTerminator();
@@ -91,8 +91,7 @@ bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
         isHeldMore |= owners.insert(0).second;
       results[i] = owners;
     } else {
-      // The last stage returns values that all stages have (a norm), like the
-      // loss.
+      // If all stages have the value (a norm), the last stage returns it.
       Operation *op = value.getDefiningOp();
       auto stage = op ? of(op).home : std::nullopt;
       results[i] = {stage ? *stage % ranks : ranks - 1};
@@ -116,7 +115,8 @@ StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
   for (Info &info : infos)
     if (info.home)
       wantOp(info, placeFor(info, {}));
-  // Updates read states, whose next values are results too.
+  // A demanded result may need an argument on one more stage, which then also
+  // has to return the next value of the argument.
   for (bool alsoUnread : {false, true})
     while (wantResults(step, alsoUnread)) {
     }

@@ -13,7 +13,7 @@ namespace dpc {
 
 namespace {
 
-/// Checks one function. Passes.td numbers the constraints.
+/// Checks the constraints C1 to C6 of Passes.td in one function.
 class LocalVerifier {
 public:
   explicit LocalVerifier(func::FuncOp func)
@@ -131,7 +131,7 @@ private:
       Operation *producer = operand.getDefiningOp();
       if (!producer)
         continue;
-      // Accumulated values are complete after the last micro-batch.
+      // Accumulated values are complete only after the last micro-batch.
       if (isa<AccumulateOp>(producer) && phase != Phase::update)
         return op->emitError(
             "(C4) reads an accumulated value before the update "
@@ -148,7 +148,7 @@ private:
     return success();
   }
 
-  /// Arguments outside device memory may only be copied or returned.
+  /// Arguments outside device memory may only be fetched, stored or returned.
   LogicalResult checkSpaces() {
     for (BlockArgument arg : func.getArguments()) {
       auto space =

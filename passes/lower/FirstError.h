@@ -9,9 +9,8 @@
 
 namespace dpc {
 
-/// Captures the diagnostics of the current thread during its lifetime. The
-/// report lists a strategy that cannot be compiled with its first error; this
-/// error does not end the compilation.
+/// Captures the diagnostics of the current thread during its lifetime, so that
+/// a strategy that cannot be compiled does not end the compilation.
 class FirstError {
 public:
   explicit FirstError(mlir::MLIRContext &context)
@@ -24,7 +23,6 @@ public:
           return mlir::success();
         }) {}
 
-  /// The first error, or "cannot be compiled".
   std::string text() const {
     return line.empty() ? "cannot be compiled" : line;
   }

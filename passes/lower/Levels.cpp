@@ -8,7 +8,6 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The number of levels on which the group has more than one rank.
 static int64_t levelsOf(const cost::GroupPlacement &group) {
   return llvm::count_if(group.ranksPerLevel,
                         [](int64_t ranks) { return ranks > 1; });
@@ -37,7 +36,7 @@ int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
 double dpc::gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec) {
   if (spec.tp == 1)
     return 0;
-  constexpr double kLarge = 256 << 20; // Latency is negligible.
+  constexpr double kLarge = 256 << 20; // Makes latency negligible.
   cost::RankOrder order = rankOrder(spec);
   std::vector<std::string> axes;
   for (const cost::RankAxis &axis : order)
@@ -58,7 +57,7 @@ void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
     if (op->hasAttr(attr::kCompress) || axes.size() < 2 ||
         pricing.collective(op).algorithm != cost::Algorithm::Hierarchical)
       return;
-    // As many axes as fit on one machine, in mesh order.
+    // Drop the outermost axes until the ranks along the others share one level.
     SmallVector<Attribute> inner(axes);
     for (const cost::RankAxis &outer : llvm::reverse(pricing.rankOrder())) {
       llvm::erase_if(inner, [&](Attribute axis) {

@@ -9,19 +9,18 @@
 
 namespace dpc {
 
-/// The number of adjacent data-parallel ranks on one node. Hierarchical
-/// reductions need a separate mesh axis for these ranks. Returns 1 if all
+/// Returns the number of adjacent data-parallel ranks on one node, which need a
+/// separate mesh axis for hierarchical reductions. Returns 1 if all
 /// data-parallel ranks are on one node, if each is on a different node, or if
-/// nodes have different numbers of them.
+/// their number differs between nodes.
 int64_t dataRanksInside(const cost::Cluster &cluster, const LoweringSpec &spec);
 
-/// How many bytes of memory traffic take as long as gathering one byte along
-/// the tensor axes; 0 without tensor axes.
+/// Returns how many bytes of memory traffic take as long as gathering one byte
+/// along the tensor axes; 0 without tensor axes.
 double gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec);
 
-/// Marks uncompressed all_reduces of a local function that are faster
-/// hierarchically (cost::Algorithm::Hierarchical) with `dpc.inner`, for
-/// dpc-expand-hierarchy.
+/// Sets `dpc.inner`, which dpc-expand-hierarchy reads, on uncompressed
+/// all_reduces for which cost::Algorithm::Hierarchical is fastest.
 void markHierarchies(mlir::func::FuncOp step, const cost::Cluster &cluster);
 
 } // namespace dpc

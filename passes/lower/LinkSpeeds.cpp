@@ -21,16 +21,16 @@ cost::Cluster dpc::withLinkSpeed(const cost::Cluster &cluster,
     return result;
   double first = cluster.levels.front().bytesPerSecond;
   for (cost::Level &level : result.levels) {
-    // Exactly the same if all levels are faster by one factor.
+    // Rounded, so that one factor on all levels does not change the ratio.
     auto ratio = static_cast<float>(level.bytesPerSecond / first);
     level.bytesPerSecond = bytesPerSecond * static_cast<double>(ratio);
   }
   return result;
 }
 
-/// Three speeds: far slower than any link, as slow as links between nodes, and
-/// faster than the memory. In 22 random cases, 21 speeds between these three
-/// found nothing better.
+/// Returns S of LinkSpeeds.h: a speed far below any link, a speed like links
+/// between nodes, and a speed above the memory bandwidth. In 22 random cases,
+/// 21 speeds between these found nothing better.
 static std::vector<double> allSpeeds(const cost::Cluster &cluster) {
   double memory = cluster.slowestDevice(cost::DType::F32).memoryBytesPerSecond;
   std::vector<double> speeds;
@@ -41,7 +41,8 @@ static std::vector<double> allSpeeds(const cost::Cluster &cluster) {
 
 namespace {
 
-/// The decisions at one speed, as numbers that are equal for equal programs.
+/// Encodes the solver's decisions at a link speed as numbers. If two speeds
+/// have equal numbers, their programs differ at most in recomputation.
 class Decisions {
 public:
   Decisions(func::FuncOp func, const cost::Cluster &cluster,
@@ -64,7 +65,7 @@ void Decisions::addShards(const cost::Cluster &links,
                           std::vector<double> &result) const {
   auto choices = chooseShards(facts, links, spec);
   if (!choices)
-    return; // Lowering reports the failure.
+    return; // lowering reports the error
   Block &block = facts.func->getRegion(0).front();
   for (BlockArgument arg : block.getArguments())
     if (auto it = choices->arguments.find(arg); it != choices->arguments.end())
@@ -97,26 +98,25 @@ std::vector<double> dpc::linkSpeedsToTry(ModuleOp program,
                                          const LoweringSpec &asked) {
   if (cluster.levels.empty() ||
       (asked.tp == 1 && asked.cp == 1 && asked.stages() == 1))
-    return {0}; // There is nothing to decide.
+    return {0};
   LoweringSpec spec = asked;
   spec.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> clone(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*clone);
-  FirstError quiet(*program.getContext()); // Lowering reports errors again.
+  FirstError quiet(*program.getContext()); // lowering reports the errors
   if (failed(prepareToShard(func, spec)))
     return {0};
   Decisions decisions(func, cluster, spec);
   std::vector<double> speeds = allSpeeds(cluster);
-  // Axes are solved one after the other, and collectives change algorithms. So
-  // even if two speeds give the same program, a speed between them may give
-  // another one.
+  // Try all speeds: even if two speeds give the same program, a speed between
+  // them may give a different one.
   std::map<std::vector<double>, std::pair<size_t, size_t>> ranges;
   for (size_t i = 0; i < speeds.size(); ++i)
     ranges.try_emplace(decisions.at(speeds[i]), i, i).first->second.second = i;
   std::set<size_t> needed;
   for (const auto &[made, range] : ranges) {
     needed.insert(range.first);
-    // Selective recomputation repeats fast gathers and keeps slow ones.
+    // Selective recomputation depends on the speed: it repeats fast gathers.
     if (spec.recompute == cost::Recompute::Selective && spec.tp > 1)
       needed.insert(range.second);
   }

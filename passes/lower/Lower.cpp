@@ -74,13 +74,11 @@ static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
 }
 
 void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
-  // Types still hold the shardings: each reshard becomes collectives, and each
-  // padded shard gets its mask.
+  // First, because collectives and masks follow from the shardings in types.
   DpcPartitionOptions partition;
   partition.dropSharded = true;
   pm.addPass(createDpcPartition(partition));
-  // Stages are split on local types: a message between stages is one rank's
-  // shard.
+  // After the partition, so that messages between stages are shards.
   if (spec.pp > 1) {
     DpcSplitStagesOptions split;
     auto shares = sharesOf(spec);
@@ -90,23 +88,23 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
         shares && !shares->empty() ? *llvm::max_element(*shares) : 0;
     pm.addPass(createDpcSplitStages(split));
   }
-  // A fused attention kernel accepts or refuses shapes of one rank, which are
-  // known only after partitioning.
+  // After the partition, because a fused attention kernel accepts or refuses
+  // the shapes of one rank.
   if (std::unique_ptr<Pass> attention = attentionPass(spec))
     pm.addPass(std::move(attention));
-  // Partitioning and expansion leave constants and slices that fold. Functions
-  // of one block have no regions to simplify.
+  // Folds the constants and slices that the passes above leave. A function of
+  // one block has no regions to simplify.
   GreedyRewriteConfig config;
-  config.setUseTopDownTraversal(true); // the pass's own default
+  config.setUseTopDownTraversal(true); // the default of the pass
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   pm.addPass(createCanonicalizerPass(config));
-  // Several uses of a value slice and gather it in the same way.
+  // Several readers of a value may slice and gather it in the same way.
   pm.addPass(createCSEPass());
 }
 
 void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
                             const LoweringSpec &spec) {
-  // Recomputation decides about each collective, so it precedes buckets.
+  // Before the buckets, because recomputation decides about each collective.
   DpcRecomputeOptions recompute;
   recompute.mode = std::string(stringify(spec.recompute));
   recompute.depth = spec.depth;
@@ -115,8 +113,8 @@ void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
   recompute.layers = spec.checkpoints != cost::Checkpoints::Planned;
   recompute.whole = spec.checkpoints == cost::Checkpoints::WholeLayers;
   pm.addPass(createDpcRecompute(recompute));
-  // Buckets also hold recomputed gathers, and they fix the order in which
-  // collectives are issued.
+  // After recomputation, because buckets contain recomputed gathers and fix the
+  // order of collectives.
   DpcBucketCollectivesOptions buckets;
   buckets.bucketBytes = spec.bucketBytes;
   buckets.depth = spec.depth;
@@ -124,21 +122,21 @@ void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
 }
 
 void dpc::addKernelPhase(OpPassManager &pm, const LoweringSpec &spec) {
-  // A compressed bucket is encoded once, so buckets come first.
+  // After the buckets, so that a bucket is encoded only once.
   pm.addPass(createDpcCompressCollectives());
-  // Placement has marked all_reduces that become hierarchical.
+  // After placeRanks, which marks the hierarchical all_reduces.
   pm.addPass(createDpcExpandHierarchy());
-  // No later pass adds elementwise ops that a kernel could fuse.
+  // After all passes that add elementwise ops.
   pm.addPass(createDpcFormKernels());
-  // Copies between memory spaces surround the kernels that use them.
+  // After the kernels are formed, because copies surround kernels.
   pm.addPass(createDpcOffload());
-  // An epilogue replaces the kernel that follows a GEMM.
+  // Last, because an epilogue replaces a kernel.
   if (spec.fusesEpilogues)
     pm.addPass(createDpcFuseEpilogues());
 }
 
 //===----------------------------------------------------------------------===//
-// All of them
+// The whole lowering
 //===----------------------------------------------------------------------===//
 
 static LogicalResult run(ModuleOp module, PassManager &pm, bool verifies) {
@@ -229,15 +227,16 @@ namespace {
 struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<std::string> strategy{
       *this, "strategy",
-      llvm::cl::desc("in the form of --strategy; other keys are neutral"),
+      llvm::cl::desc(
+          "keys and values as in --strategy; missing keys are neutral"),
       llvm::cl::init("")};
   Option<int64_t> microBatches{*this, "micro-batches",
                                llvm::cl::desc("micro-batches per step"),
                                llvm::cl::init(1)};
   Option<std::string> cluster{
       *this, "cluster",
-      llvm::cl::desc("cluster.json or local:N; local:N for the strategy's "
-                     "ranks when empty"),
+      llvm::cl::desc("cluster.json or local:N; empty = local:N with the ranks "
+                     "of the strategy"),
       llvm::cl::init("")};
   Option<bool> gpu{*this, "gpu",
                    llvm::cl::desc("for GPUs: fused attention and epilogues"),
@@ -246,7 +245,7 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 
 } // namespace
 
-/// Adds all phases for `spec` on `cluster`, which the passes read from `name`.
+/// Adds all phases for `spec`. The passes read `cluster` from the file `name`.
 static void addLowering(OpPassManager &pm, const LoweringSpec &spec,
                         const cost::Cluster &cluster, const std::string &name) {
   DpcShardOptions shard;
@@ -270,7 +269,8 @@ static void addLowering(OpPassManager &pm, const LoweringSpec &spec,
   pm.addPass(createDpcVerifyLocal());
 }
 
-/// Adds all phases for the options. dpc-shard reports errors in them.
+/// Adds all phases for the options. If an option is invalid, adds only
+/// dpc-shard, which reports the error.
 static void addLowering(OpPassManager &pm, const LowerOptions &options) {
   Expected<SpecOnCluster> read =
       readSpec(options.strategy.getValue(), options.microBatches,
@@ -300,8 +300,8 @@ void dpc::registerLoweringPasses() {
   registerDpcLowerPasses();
   PassPipelineRegistration<LowerOptions>(
       "dpc-lower",
-      "Lowers a program for one strategy: all phases from "
-      "dpc-shard to kernels, verified at each altitude's end.",
+      "Lowers a program for one strategy: runs all phases from "
+      "dpc-shard to kernels and verifies each altitude.",
       [](OpPassManager &pm, const LowerOptions &options) {
         addLowering(pm, options);
       });

@@ -14,13 +14,13 @@ namespace dpc {
 /// Called with the module at the end of the altitudes "sharded" and "local".
 using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 
-/// `common` with the keys of `strategy`. The number of micro-batches is a
-/// data-parallel rank's share of the batch divided by `strategy.microBatch`,
-/// rounded up; if `strategy.microBatch` is 0, there is one micro-batch.
+/// Returns `common` with the keys of `strategy`. The number of micro-batches is
+/// a data-parallel rank's share of the batch divided by `strategy.microBatch`,
+/// rounded up, or 1 if `strategy.microBatch` is 0.
 LoweringSpec specOf(const cost::Strategy &strategy, int64_t globalBatch,
                     const LoweringSpec &common);
 
-/// The same for an evaluated strategy, with the decisions of its evaluation.
+/// Returns the spec of a strategy with the decisions of its evaluation.
 LoweringSpec specOf(const cost::Strategy &strategy,
                     const cost::Decisions &decisions, int64_t globalBatch,
                     const LoweringSpec &common);
@@ -30,22 +30,21 @@ LoweringSpec specOf(const cost::Strategy &strategy,
 mlir::LogicalResult prepareToShard(mlir::func::FuncOp func,
                                    const LoweringSpec &spec);
 
-/// Another program, whose sizes decide the shardings over tensor and sequence
-/// axes. A shrunk program takes the shardings of the original program in this
-/// way.
+/// A program whose sizes decide the shardings over tensor and sequence axes,
+/// instead of the sizes of the lowered program. A shrunk program gets the
+/// shardings of the original program in this way.
 struct LayoutModel {
   /// Has the ops of the lowered program in the same order.
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
   LoweringSpec spec; ///< Has the mesh axes of the lowered program.
-  /// Set by lowerForStrategy. False if the programs or their axes differ; then
-  /// the sizes of the lowered program decide.
+  /// Set by lowerForStrategy. False if the programs or their axes differ, so
+  /// that the sizes of the lowered program decide.
   bool isUsed = false;
 };
 
 //===----------------------------------------------------------------------===//
-// The phases in execution order. The registered pipeline dpc-lower has the same
-// order.
+// The phases, in the order of execution and of the pipeline dpc-lower.
 //===----------------------------------------------------------------------===//
 
 /// Graph altitude -> sharded altitude: assigns a sharding to every value of
@@ -56,10 +55,10 @@ mlir::LogicalResult shardProgram(mlir::ModuleOp module,
                                  LayoutModel *layouts = nullptr);
 
 /// Sharded altitude -> local altitude: creates one step function per pipeline
-/// stage. The result does not depend on `spec.recompute`, `depth` and `alive`.
+/// stage. `spec.recompute`, `spec.depth` and `spec.alive` have no effect.
 void addPartitionPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
 
-/// Adds recomputation in the backward pass, then buckets of collectives.
+/// Adds the passes that recompute values and merge collectives into buckets.
 void addRecomputePhase(mlir::OpPassManager &pm, const cost::Cluster &cluster,
                        const LoweringSpec &spec);
 
@@ -69,22 +68,21 @@ mlir::LogicalResult placeRanks(mlir::ModuleOp module,
                                const cost::Cluster &cluster,
                                const LoweringSpec &spec);
 
-/// Adds the passes for executable collectives, kernels, offloading and
-/// epilogues.
+/// Adds the passes for compression, kernels, offloading and epilogues.
 void addKernelPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
 
 /// Clones `program` (a module with @train_step or @forward without encodings)
-/// and runs all phases. The result holds @step, or @step.0, @step.1, ... of a
-/// pipeline. With `verifies` and an observer, the IR verifier runs after every
-/// pass, and the verifier of the altitude runs after every altitude. Fails with
-/// one diagnostic.
+/// and runs all phases. The result contains @step, or @step.0, @step.1, ... of
+/// a pipeline. With `verifies` and an observer, the IR verifier runs after
+/// every pass, and the verifier of the altitude runs after every altitude.
+/// Fails with one diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
                  const LoweringSpec &spec, PhaseObserver observer = nullptr,
                  LayoutModel *layouts = nullptr, bool verifies = true);
 
-/// Two halves of lowerForStrategy: the first clones the program and runs the
-/// phases up to the partition; the second runs the other phases in place.
+/// The halves of lowerForStrategy. lowerToShared clones the program and runs
+/// the phases up to the partition. lowerRest runs the later phases in place.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerToShared(mlir::ModuleOp program, const cost::Cluster &cluster,
               const LoweringSpec &spec, PhaseObserver observer = nullptr,
@@ -93,16 +91,16 @@ mlir::LogicalResult lowerRest(mlir::ModuleOp module,
                               const cost::Cluster &cluster,
                               const LoweringSpec &spec, bool verifies);
 
-/// The pipeline for `spec` in the syntax of --pass-pipeline. The passes of this
-/// pipeline read the cluster from the file `name`.
+/// Returns the pipeline for `spec` in the syntax of --pass-pipeline. Its passes
+/// read the cluster from the file `name`.
 std::string pipelineText(const LoweringSpec &spec, const cost::Cluster &cluster,
                          const std::string &name);
 
-/// `@step` of a lowered module without pipeline stages.
+/// Returns `@step` of a lowered module without pipeline stages.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);
 
-/// The step functions of a lowered module by rank stage: `@step`, or `@step.0`,
-/// `@step.1`, ... of a pipeline; empty if there are none.
+/// Returns the step functions of a lowered module by rank stage: `@step`, or
+/// `@step.0`, `@step.1`, ... of a pipeline; empty if there are none.
 llvm::SmallVector<mlir::func::FuncOp> findSteps(mlir::ModuleOp module);
 
 } // namespace dpc

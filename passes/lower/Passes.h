@@ -15,7 +15,6 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/lower/Passes.h.inc"
 
-/// Registers the passes and the pipeline `dpc-lower`.
 void registerLoweringPasses();
 
 } // namespace dpc

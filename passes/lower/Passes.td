@@ -7,13 +7,12 @@ include "mlir/Pass/PassBase.td"
 def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
   let summary = "Gives every tensor a sharding for one strategy.";
   let description = [{
-    Takes `@train_step` (or `@forward`) without encodings. Rewrites batch norms
-    for the shards of the batch, marks rings of attention, offloaded arguments
-    and, with `pp`, the virtual stage of every op (passes/shard/Stages.h).
-    Chooses what the tensor and sequence axes do in every op
-    (passes/shard/StrategyGraph.h), writes the shardings into the types and
-    inserts `dpc.reshard` where a value's sharding is not the one that its
-    reader takes.
+    Takes `@train_step` (or `@forward`) without encodings. Rewrites batch norms for
+    the shards of the batch, marks ring attention, offloaded arguments and, with
+    `pp`, the virtual stage of every op (passes/shard/Stages.h). Chooses for every
+    op how tensor and sequence axes split it (passes/shard/StrategyGraph.h), writes
+    the shardings into the types and inserts `dpc.reshard` where a reader needs
+    another sharding of a value.
 
     Example (`strategy=dp=2`):
 
@@ -25,35 +24,36 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"\"",
-           "In the form of --strategy; other keys are neutral.">,
+           "Keys and values as in --strategy; missing keys are neutral.">,
     Option<"microBatches", "micro-batches", "int64_t", "1",
            "Micro-batches per step.">,
     Option<"compressGradients", "compress-gradients", "std::string", "\"\"",
-           "int8 or topk:SHARE: mark reductions of gradients.">,
+           "Compression of gradient reductions: int8 or topk:SHARE.">,
     Option<"compressWeights", "compress-weights", "std::string", "\"\"",
-           "int8: mark gathers of ZeRO-3's parameters.">,
+           "Compression of ZeRO-3 parameter all_gathers: int8.">,
     Option<"linkSpeed", "link-speed", "double", "0",
-           "Bytes per second of the innermost links for which layouts are chosen; 0 = the cluster's.">,
+           "Speed of the innermost links, in bytes per second, for which layouts are chosen; 0 = the speed in the cluster.">,
     ListOption<"stageRoom", "stage-room", "double",
-               "By stage, the most of the work, of 1, that it has memory for.">,
+               "For each stage, the largest fraction of the work that fits its memory; empty = no limit.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "cluster.json or local:N; empty: local:N for the strategy's ranks.">,
+           "cluster.json or local:N; empty = local:N with the ranks of the strategy.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcPlaceRanks : Pass<"dpc-place-ranks", "::mlir::ModuleOp"> {
-  let summary = "Marks step functions with what follows from where ranks are.";
+  let summary = "Marks step functions with the placement of ranks and its effects.";
   let description = [{
-    Takes the step functions of the local altitude, behind dpc-recompute. Sets
-    on each of them
+    Takes the step functions of the local altitude after dpc-recompute. Sets on
+    each function
 
-    * `dpc.placement`, where ranks are not on the devices in mesh order;
-    * `dpc.batch_shares`, the micro-batches of each data-parallel rank, where
-      these differ; an error names the first op that forbids it;
+    * `dpc.placement`, if ranks are not on the devices in mesh order;
+    * `dpc.batch_shares`, the number of micro-batches of each data-parallel rank,
+      if these numbers differ; an error names the first op that forbids uneven
+      shares.
 
-    and `dpc.inner` on all_reduces that are faster by nodes, for
-    dpc-expand-hierarchy.
+    Sets `dpc.inner`, for dpc-expand-hierarchy, on all_reduces that are faster as
+    hierarchical all_reduces.
 
     Example (`strategy=dp=2,tp=2,placement=dp.tp`):
 
@@ -65,11 +65,11 @@ def DpcPlaceRanks : Pass<"dpc-place-ranks", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"\"",
-           "In the form of --strategy; other keys are neutral.">,
+           "Keys and values as in --strategy; missing keys are neutral.">,
     Option<"microBatches", "micro-batches", "int64_t", "1",
            "Micro-batches per step.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "cluster.json or local:N; empty: local:N for the strategy's ranks.">,
+           "cluster.json or local:N; empty = local:N with the ranks of the strategy.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }

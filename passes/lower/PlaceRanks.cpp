@@ -15,7 +15,6 @@ namespace dpc {
 #include "passes/lower/Passes.h.inc"
 } // namespace dpc
 
-/// Marks the order of mesh axes on the devices, unless it is mesh order.
 static void markPlacement(func::FuncOp step, const LoweringSpec &spec) {
   if (spec.placement.axes.empty())
     return;
@@ -40,7 +39,6 @@ static void markKeys(func::FuncOp step, const LoweringSpec &spec) {
   });
 }
 
-/// Marks uneven shares of the batch on all stages.
 static LogicalResult setShares(ModuleOp module, const LoweringSpec &spec) {
   std::vector<int64_t> shares = *sharesOf(spec);
   if (shares.empty())

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// At least as many layers as folding usually needs.
+/// Enough layers for most folded evaluations.
 static constexpr int64_t kFewLayers = 24;
 
 ProgramFamily::ProgramFamily(ModuleOp forward, PassList passes)
@@ -43,8 +43,9 @@ FailureOr<OwningOpRef<ModuleOp>> ProgramFamily::make(int64_t layers) {
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(base->clone()));
   int64_t present = base == forward ? count : kFewLayers;
   if (layers < present && !cutLayers(findProgram(*module), layers))
-    return findProgram(*module).emitError("layers cannot be cut");
-  // Programs that are used only for estimates skip the verifier.
+    return findProgram(*module).emitError(
+        "the repeated layers of the model cannot be cut");
+  // Shortened programs are used only for evaluations and skip the verifier.
   if (failed(runPasses(*module, passes, /*verifies=*/layers == count)))
     return failure();
   return std::move(module);

@@ -15,27 +15,26 @@
 namespace dpc {
 
 /// A model with N repeats of a layer, and the same model with fewer repeats.
-/// Each program is built on demand and kept. Thread-safe.
+/// Each program is built on first use and kept. Thread-safe.
 class ProgramFamily {
 public:
-  /// `forward` is a module with @forward after dpc-fuse; it must outlive this
-  /// object and not change. `passes` turn the module, or a copy of it with
-  /// fewer layers, into the input of ProgramEvaluator.
+  /// `forward` is a module with @forward after dpc-fuse. It must outlive this
+  /// object and not change. `passes` turn it, or a copy with fewer layers, into
+  /// the input of ProgramEvaluator.
   ProgramFamily(mlir::ModuleOp forward, PassList passes);
 
   mlir::MLIRContext *context() { return forward.getContext(); }
 
-  /// N; 0 if no layer repeats.
+  /// Returns N, or 0 if no layer repeats.
   int64_t layers() const { return count; }
 
-  /// Whether the model has enough layers to be folded.
+  /// True if the model has enough layers for a folded evaluation.
   bool isDeep() const { return count >= kDeep; }
 
-  /// The program with `layers` layers, 1 to N. Fails with a diagnostic if the
-  /// passes fail.
+  /// Returns the program with `layers` layers, 1 to N. Fails with a diagnostic
+  /// if the passes fail.
   mlir::FailureOr<mlir::ModuleOp> program(int64_t layers);
 
-  /// The program with all layers.
   mlir::FailureOr<mlir::ModuleOp> whole();
 
 private:
@@ -44,8 +43,8 @@ private:
   mlir::ModuleOp forward;
   PassList passes;
   int64_t count = 0;
-  /// The mutex of an entry lets threads build programs of different depths at
-  /// the same time.
+  /// Each entry has a mutex, so that threads can build programs of different
+  /// depths at the same time.
   struct Entry {
     std::mutex mutex;
     mlir::OwningOpRef<mlir::ModuleOp> program;
@@ -54,8 +53,7 @@ private:
   std::map<int64_t, Entry> programs;
 
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> make(int64_t layers);
-  /// A clone with few layers; shortening this clone is cheaper than shortening
-  /// the whole program.
+  /// A clone of `forward` with few layers, which is cheaper to shorten.
   mlir::OwningOpRef<mlir::ModuleOp> few;
 };
 

@@ -28,8 +28,7 @@ LogicalResult dpc::prepareToShard(func::FuncOp func, const LoweringSpec &spec) {
 }
 
 /// Transfers `choices` from the ops and arguments of `from` to those at the
-/// same positions in `to`. Returns nothing if `from` and `to` differ in ops,
-/// dimensions or factors.
+/// same positions in `to`. Returns nullopt if axes, ops or factors differ.
 static std::optional<ShardChoices> transfer(const ShardChoices &choices,
                                             const ProgramFacts &from,
                                             const ProgramFacts &to,
@@ -66,7 +65,8 @@ static std::optional<ShardChoices> transfer(const ShardChoices &choices,
   return result;
 }
 
-/// The choices for the sizes of `layouts`.
+/// Chooses shardings for the program and sizes of `layouts` and transfers them
+/// to `facts`. Returns nullopt if the programs differ.
 static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
                                               const ProgramFacts &facts,
                                               const LoweringSpec &spec) {
@@ -96,17 +96,17 @@ static Expected<ShardChoices> choose(const ProgramFacts &facts,
   return std::move(*given);
 }
 
-/// Gives every value of `func` a sharding.
 static LogicalResult shard(func::FuncOp func, const cost::Cluster &cluster,
                            const LoweringSpec &asked, LayoutModel *layouts) {
   cost::Cluster links = withLinkSpeed(cluster, asked.linkSpeed);
   LoweringSpec spec = asked;
   spec.dataInside = dataRanksInside(cluster, asked);
   if (spec.numMicroBatches > 1 && hasBatchNorms(func))
-    emitRemark(func.getLoc(), "batch norm takes its statistics over each of ")
+    emitRemark(func.getLoc(),
+               "batch norm computes its statistics over each of ")
         << spec.numMicroBatches
-        << " micro-batches instead of the whole batch, as on one device that "
-           "accumulates gradients; it computes something else without them";
+        << " micro-batches instead of the whole batch, like gradient "
+           "accumulation on one device; results differ without micro-batches";
   if (failed(prepareToShard(func, spec)))
     return failure();
   ProgramFacts facts(func);

@@ -6,16 +6,15 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The program that several strategies share.
 struct SharedLowering::Entry {
   ModuleOp program;
-  LoweringSpec spec; ///< The result of `sharedPart`.
-  std::mutex mutex;  ///< Protects the other members; locked during a build.
+  LoweringSpec spec;
+  std::mutex mutex; ///< Protects `sharded`; locked while it is built.
   OwningOpRef<ModuleOp> sharded;
   std::atomic<int64_t> ops = 0;
 };
 
-/// `spec` without the fields that only lowerRest reads.
+/// Returns `spec` with neutral values for the fields that only lowerRest reads.
 static LoweringSpec sharedPart(LoweringSpec spec) {
   const LoweringSpec none;
   spec.recompute = none.recompute;
@@ -51,8 +50,8 @@ SharedLowering::find(ModuleOp program, const LoweringSpec &spec) {
   return recent.front();
 }
 
-/// Only recent programs are kept, because strategies that share a program
-/// follow each other closely. A kept op takes about 1 KiB.
+/// Keeps only recent programs, because strategies that share a program are
+/// lowered soon after each other. A kept op takes about 1 KiB.
 void SharedLowering::forgetOld() {
   constexpr int64_t kMostOps = 100000;
   constexpr size_t kMostEntries = 32;

@@ -2,7 +2,7 @@
 //
 // Strategies that differ only in recomputation have the same program before
 // dpc-recompute. This program is built once, and each strategy continues with a
-// clone. Invariant: the result equals that of lowerForStrategy (tested).
+// clone. Invariant: the result equals the result of lowerForStrategy.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOWER_SHAREDLOWERING_H
@@ -25,7 +25,8 @@ public:
 
   const cost::Cluster &cluster;
 
-  /// Like lowerForStrategy. `program` must outlive this object and not change.
+  /// Returns the result of lowerForStrategy. `program` must outlive this object
+  /// and not change.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
   lower(mlir::ModuleOp program, const LoweringSpec &spec);
 
@@ -33,7 +34,7 @@ private:
   struct Entry;
 
   std::mutex mutex;                         ///< Protects the list.
-  std::list<std::shared_ptr<Entry>> recent; ///< The most recently used first.
+  std::list<std::shared_ptr<Entry>> recent; ///< Most recently used first.
 
   std::shared_ptr<Entry> find(mlir::ModuleOp program, const LoweringSpec &spec);
   void forgetOld();

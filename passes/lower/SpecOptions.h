@@ -12,10 +12,10 @@ struct SpecOnCluster {
   cost::Cluster cluster;
 };
 
-/// Reads the options of a pass: a strategy in the form of --strategy, the
-/// number of micro-batches per step, and a cluster.json or local:N. Keys that
-/// the strategy does not set are neutral. An empty `cluster` means local:N,
-/// where N is the number of ranks of the strategy.
+/// Reads the options of a pass: a strategy (as in --strategy), the number of
+/// micro-batches per step, and a cluster (cluster.json or local:N). Missing
+/// keys of the strategy are neutral. An empty `cluster` means local:N with the
+/// number of ranks of the strategy.
 Expected<SpecOnCluster> readSpec(llvm::StringRef strategy, int64_t microBatches,
                                  llvm::StringRef cluster);
 

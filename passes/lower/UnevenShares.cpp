@@ -28,7 +28,7 @@ static bool isDataAxis(StringRef name) {
   return name == "dp" || name == "dpi" || name == "ep";
 }
 
-/// Whether axes that split one dimension satisfy (B2).
+/// True if `axes`, which split one dimension, satisfy (B2).
 static bool splitsCells(MeshAttr mesh, ArrayRef<int64_t> axes) {
   auto isAmong = [&](StringRef name) {
     std::optional<int64_t> axis = mesh.findAxis(name);
@@ -49,7 +49,7 @@ static bool splitsCells(TypeAttr global) {
   });
 }
 
-/// Whether all axes of `op` satisfy (B2).
+/// True if all splits of `op` satisfy (B2).
 static bool splitsCells(Operation *op, MeshAttr mesh) {
   if (auto slice = dyn_cast<RankSliceOp>(op)) {
     SmallVector<int64_t> axes;
@@ -73,7 +73,7 @@ static bool reducesOverData(Operation *op) {
 std::string dpc::whyEvenShares(func::FuncOp step) {
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   std::string cells =
-      " cuts micro-batches apart from the ranks' parts of the batch";
+      " is split over micro-batches but not over all data-parallel axes";
   for (BlockArgument argument : step.getArguments())
     if (!splitsCells(step.getArgAttrOfType<TypeAttr>(argument.getArgNumber(),
                                                      attr::kGlobal)))
@@ -82,7 +82,7 @@ std::string dpc::whyEvenShares(func::FuncOp step) {
     std::string name = op.getName().getStringRef().str();
     if (isInLoop(phaseOf(&op)) && reducesOverData(&op))
       return "data-parallel ranks synchronize in every micro-batch (" + name +
-             "), but would have different numbers of them";
+             "), but would have different numbers of micro-batches";
     if (!splitsCells(&op, mesh))
       return name + cells;
   }

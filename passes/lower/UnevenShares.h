@@ -1,14 +1,14 @@
 //===- UnevenShares.h - Uneven shares of the batch --------------*- C++ -*-===//
 //
-// All data-parallel ranks run one program. Ranks with a larger share of the
-// batch run its loop more often (cost-model/strategy/BatchShares.h). Types and
-// offsets are those of even shares: the size of the mesh axis `mb` is the
-// number of micro-batches with even shares. `dp` and `mb` divide the batch into
-// D * M cells. In its micro-batch m, rank d works on cell s(0) + .. + s(d-1) +
-// m, where s(i) is the number of micro-batches of rank i. This is correct if
+// All data-parallel ranks run one program. A rank with a larger share of the
+// batch runs the micro-batch loop more often (BatchShares.h). Types and offsets
+// are those of even shares: the size of the mesh axis `mb` is the number of
+// micro-batches with even shares. `dp` and `mb` divide the batch into D * M
+// cells. In micro-batch m, rank d works on cell s(0) + .. + s(d-1) + m, where
+// s(i) is the number of micro-batches of rank i. This is correct if
 //   (B1) no collective of data-parallel ranks runs inside the loop, and
-//   (B2) the data axes split every dimension that `mb` splits, and the two
-//        splits are adjacent.
+//   (B2) every dimension that `mb` splits is also split by the data axes, and
+//        the two splits are adjacent.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOWER_UNEVENSHARES_H
@@ -20,16 +20,16 @@
 
 namespace dpc {
 
-/// The number of micro-batches of each data-parallel rank; empty if all ranks
-/// have the number of the mesh.
+/// Returns the number of micro-batches of each data-parallel rank; empty if the
+/// shares are even.
 Expected<std::vector<int64_t>> sharesOf(const LoweringSpec &spec);
 std::vector<int64_t> sharesOf(mlir::func::FuncOp step);
 
 /// Sets the attribute that sharesOf(step) reads.
 void markShares(mlir::func::FuncOp step, llvm::ArrayRef<int64_t> shares);
 
-/// Describes the first op that breaks (B1) or (B2) in one line, so that ranks
-/// must have even shares; empty if no op does.
+/// Returns why shares must be even: the first op that breaks (B1) or (B2), in
+/// one line. Empty if there is none.
 std::string whyEvenShares(mlir::func::FuncOp step);
 
 } // namespace dpc

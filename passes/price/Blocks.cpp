@@ -14,7 +14,6 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The samples of a micro-batch on one rank.
 static int64_t samplesOf(int64_t dp, int64_t microBatches,
                          int64_t globalBatch) {
   return ceilDiv(ceilDiv(globalBatch, dp), microBatches);
@@ -22,18 +21,18 @@ static int64_t samplesOf(int64_t dp, int64_t microBatches,
 
 namespace {
 
-/// The data-parallel ranks of the measured pipeline.
 struct DataRanks {
-  int64_t few; ///< The smallest number with all mesh axes.
-  /// True if segments depend on the number of ranks: the loop of micro-batches
-  /// has collectives over these ranks (ZeRO-2 and 3, or a single micro-batch),
-  /// or their number determines the placement of experts on tensor ranks.
+  /// With fewer data-parallel ranks, the mesh would lack one of its axes.
+  int64_t few;
+  /// Whether segments depend on the number of data-parallel ranks: the loop of
+  /// micro-batches has collectives over them (ZeRO-2, ZeRO-3, or a single
+  /// micro-batch), or their number determines where experts are placed.
   bool matters;
 };
 
 } // namespace
 
-/// Whether the schedule has separate phases for gradients of weights.
+/// Returns true if the schedule has separate phases for gradients of weights.
 static bool splitsWeight(const LoweringSpec &spec) {
   return spec.pp > 1 && splitsBackward(spec.schedule);
 }
@@ -46,7 +45,6 @@ static DataRanks dataRanksOf(const LoweringSpec &spec, int64_t globalBatch) {
                    ceilDiv(globalBatch, few * samples) < 2};
 }
 
-/// Appends the bytes of a key's value.
 template <typename T>
 static void appendBytes(std::string &text, const T &value) {
   if constexpr (std::is_same_v<T, cost::TensorDegree>) {
@@ -70,13 +68,13 @@ std::string dpc::blockKeyOf(const LoweringSpec &spec, int64_t globalBatch) {
   appendBytes(text, isHybrid(spec) ? spec.hybridShard : 0);
   appendBytes(text, samplesOf(spec.dp, spec.numMicroBatches, globalBatch));
   appendBytes(text, dataRanksOf(spec, globalBatch).matters ? spec.dp : 0);
-  // A single data-parallel rank has no reductions.
+  // With a single data-parallel rank there are no reductions.
   for (bool is : {splitsWeight(spec), spec.numMicroBatches > 1, spec.dp > 1})
     appendBytes(text, is);
   return text;
 }
 
-/// The strategy that is measured for all strategies with the key of `like`.
+/// Returns the strategy to measure for strategies that have the key of `like`.
 static LoweringSpec degreesToMeasure(const LoweringSpec &like,
                                      int64_t globalBatch, int64_t layers,
                                      int64_t segments) {
@@ -91,15 +89,16 @@ static LoweringSpec degreesToMeasure(const LoweringSpec &like,
     spec.dp = ranks.few;
     spec.numMicroBatches = ceilDiv(globalBatch, spec.dp * samples);
   }
-  // Full recompute compares a layer with all layers that a rank keeps: its
-  // live micro-batches times its layers, about the layers of the model.
+  // Full recompute compares one layer with all layers whose activations a rank
+  // keeps: its live micro-batches times its layers. This product is about the
+  // number of layers of the model.
   spec.alive = 1;
   spec.depth = static_cast<double>(layers) / 2;
   return spec;
 }
 
-/// The position in a layer at which the fewest bytes cross, counted in ops from
-/// the begin of the layer.
+/// Returns the position at which the fewest bytes cross, as a number of ops
+/// after the begin of a layer.
 static int64_t cheapestPlace(const HomeRun &homes) {
   const LayerRun &run = homes.run;
   int64_t best = run.before > 0 ? 0 : 1;
@@ -112,7 +111,7 @@ static int64_t cheapestPlace(const HomeRun &homes) {
   return best;
 }
 
-/// The fraction of a collective's bytes that messages send to other stages.
+/// Returns which fraction of the collective's results is sent to other stages.
 static double sentShare(Operation *op) {
   double sent = 0, all = 0;
   for (Value result : op->getResults()) {
@@ -146,7 +145,6 @@ static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
   return once;
 }
 
-/// The bytes of the arguments that data-parallel ranks shard.
 static cost::MemoryBreakdown shardsOf(func::FuncOp step) {
   cost::MemoryBreakdown shards;
   for (BlockArgument arg : step.getArguments()) {
@@ -169,8 +167,7 @@ static cost::MemoryBreakdown shardsOf(func::FuncOp step) {
   return shards;
 }
 
-/// The bytes of parameters that other stages hold as well, and of their
-/// gradients, which are summed in f32.
+/// Counts parameters that other stages also store, with their f32 gradients.
 static cost::MemoryBreakdown copiesIn(func::FuncOp step) {
   constexpr double kGradientBytes = 4;
   cost::MemoryBreakdown copies;

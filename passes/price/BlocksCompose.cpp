@@ -13,7 +13,7 @@ using namespace dpc;
 
 namespace {
 
-/// The seconds of a phase that runs once per step, by queue.
+/// The seconds of a phase that runs once per step.
 struct Queues {
   double computation = 0, communication = 0;
 
@@ -21,7 +21,6 @@ struct Queues {
   double least() const { return std::min(computation, communication); }
 };
 
-/// The phases that run once per step.
 struct Once {
   Queues setup, update;
   std::vector<double> bytesPerLevel;
@@ -29,8 +28,8 @@ struct Once {
 
 } // namespace
 
-/// Prices the collectives of `once` on the ranks of `spec`. `share` scales
-/// computation; `skipsSent` leaves out the bytes for other stages.
+/// Prices the collectives of `once` on the ranks of `spec`. `share` scales the
+/// computation. If `skipsSent`, Traffic::sentBytes is not counted.
 static Once onceOf(const OncePerStep &once, const LoweringSpec &spec,
                    double share, const cost::Cluster &cluster,
                    bool skipsSent = false) {
@@ -58,7 +57,7 @@ static Once onceOf(const OncePerStep &once, const LoweringSpec &spec,
   return result;
 }
 
-/// The size of a rank's ZeRO shards relative to the measured shards.
+/// Returns the bytes of a rank's ZeRO shard relative to the measured shard.
 static double shareOf(const LoweringSpec &measured, const LoweringSpec &spec) {
   auto zeroRanks = [](const LoweringSpec &spec) -> double {
     return isHybrid(spec) ? spec.hybridShard : spec.dp;
@@ -66,20 +65,19 @@ static double shareOf(const LoweringSpec &measured, const LoweringSpec &spec) {
   return spec.zero > 0 ? zeroRanks(measured) / zeroRanks(spec) : 1;
 }
 
-/// The queues of a phase that took `seconds` change from `was` to `now`.
-/// Returns the new seconds if the same fraction of the shorter queue is hidden.
+/// Returns how long a phase takes with the queues `now`, if it takes `seconds`
+/// with the queues `was`. The same fraction of the shorter queue is hidden.
 static double repriced(double seconds, const Queues &was, const Queues &now) {
   double hidden = was.least() > 0 ? (was.sum() - seconds) / was.least() : 0;
   return now.sum() - std::clamp(hidden, 0.0, 1.0) * now.least();
 }
 
-/// The costs of a segment with the data-parallel ranks and micro-batches of
-/// `spec`.
 StageParts Blocks::price(const Segment &segment,
                          const LoweringSpec &spec) const {
   double share = shareOf(measured, spec);
   Once was = onceOf(segment.once, measured, 1, *cluster);
-  // The measured data-parallel ranks have one axis, more ranks may have two.
+  // The measured mesh has one axis for data-parallel ranks; a mesh with more
+  // ranks may have two.
   LoweringSpec placed = spec;
   if (measured.dataInside > 1)
     placed.dataInside = dataRanksInside(*cluster, spec);
@@ -102,7 +100,7 @@ StageParts Blocks::price(const Segment &segment,
   return parts;
 }
 
-/// The prices of all segments. They do not depend on chunks and schedules.
+/// The prices do not depend on chunks and schedules.
 const std::vector<StageParts> &
 Blocks::pricesFor(const LoweringSpec &spec) const {
   std::lock_guard<std::mutex> lock(*mutex);
@@ -122,8 +120,7 @@ static void addPhases(cost::PhaseSeconds &sum, const StageParts &parts) {
   }
 }
 
-/// The costs of all ranks. Every segment has the fixed costs of a step, but a
-/// rank pays them once.
+/// Every segment includes the fixed costs of a step. Each rank pays them once.
 PipelineParts Blocks::partsOf(const Plan &plan) const {
   const LoweringSpec &spec = plan.spec;
   PipelineParts result;
@@ -161,7 +158,6 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
   return result;
 }
 
-/// Adds the messages between neighbours, and between the first and last stage.
 void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
   const LoweringSpec &spec = plan.spec;
   auto place = [&](int64_t v, const MessageEnd &end, bool isSent) {
@@ -200,14 +196,14 @@ void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
   }
 }
 
-/// A lower bound of the seconds of the loop. The slowest stage runs all its
-/// micro-batches. It also waits until the first micro-batch has passed the
-/// stages before it and the last micro-batch has returned through them. The n
-/// stages after it delay it less, because it runs n of its phases in the
-/// meantime.
+/// Returns a lower bound of the seconds that the loop takes. The slowest stage
+/// runs all its micro-batches. In addition, it waits while the first
+/// micro-batch passes the stages before it, and while the last micro-batch
+/// returns through them. The n stages after it delay it by less than their
+/// time, because it runs n of its own phases meanwhile.
 double Blocks::leastSeconds(const Plan &plan) const {
   int64_t pp = plan.spec.pp;
-  // Seconds of all chunks, and of the first chunk.
+  // Seconds of all chunks, and of the first chunk, by rank.
   std::vector<double> ranks(pp, 0), turns(pp, 0);
   for (int64_t v = 0; v < plan.stages(); ++v) {
     cost::PhaseSeconds all;
@@ -232,7 +228,6 @@ double Blocks::leastSeconds(const Plan &plan) const {
   return plan.spec.numMicroBatches * *slowest + fill;
 }
 
-/// The time of a plan with one stage.
 StepTime Blocks::timeOfOne(const Plan &plan) const {
   PipelineParts parts = partsOf(plan);
   const StageParts &rank = parts.stages.front();
@@ -250,8 +245,7 @@ StepTime Blocks::timeOfOne(const Plan &plan) const {
   return time;
 }
 
-/// Raises the memory in `result` to the memory that `rank` keeps on its device,
-/// on the host and on disk.
+/// Includes the memory of `rank` in the maxima of `result`.
 void Blocks::addMemory(const Plan &plan, int64_t rank,
                        cost::Evaluation &result) const {
   const LoweringSpec &spec = plan.spec;
@@ -262,8 +256,8 @@ void Blocks::addMemory(const Plan &plan, int64_t rank,
   auto add = [&](const StageLine &line, int64_t chunk, int64_t count,
                  const cost::MemoryBreakdown &sharded) {
     chunks.push_back(line.bytes(count, /*framed=*/true));
-    // A single stage runs one micro-batch after the other, and each segment
-    // keeps its activations until that micro-batch ends.
+    // A single stage runs one micro-batch at a time, and each segment keeps its
+    // activations until the micro-batch ends.
     slots.push_back(spec.pp == 1 ? 1
                                  : countSlots(plan.tables[rank], chunk,
                                               chunks.back().framePhases));
@@ -329,7 +323,7 @@ std::optional<cost::Composition> Blocks::compose(const LoweringSpec &spec,
   } else {
     setTime(result.evaluation, timeOfOne(plan));
   }
-  // The first ranks keep the most micro-batches; the last one has the head.
+  // The first ranks keep the most micro-batches. The last rank stores the head.
   for (int64_t rank : {int64_t(0), int64_t(1), spec.pp - 1})
     if (rank < spec.pp)
       addMemory(plan, rank, result.evaluation);

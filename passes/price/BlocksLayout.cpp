@@ -1,7 +1,5 @@
 //===- BlocksLayout.cpp - Layers of the stages of a composed pipeline -----===//
-//
-// Stages are chosen as in Stages.h, but without the seconds of messages.
-//
+// The layers of stages are chosen as in Stages.h, but messages are not counted.
 //===----------------------------------------------------------------------===//
 #include "passes/price/Blocks.h"
 
@@ -11,8 +9,8 @@
 
 using namespace dpc;
 
-/// The largest number of layers, each of `seconds`, that fit into a stage of at
-/// most `most` seconds if other ops take `fixed` seconds.
+/// Returns how many layers, each of `seconds`, fit into a stage that takes at
+/// most `most` seconds and spends `fixed` seconds on other ops.
 static int64_t layersWithin(double most, double fixed, double seconds) {
   constexpr double kRounding = 1e-9;
   return most < fixed
@@ -21,8 +19,8 @@ static int64_t layersWithin(double most, double fixed, double seconds) {
                                     kRounding);
 }
 
-/// The whole layers of each stage that minimize the time of the slowest stage;
-/// on ties the first stages have fewer layers.
+/// Returns the number of layers of each stage that minimizes the time of the
+/// slowest stage. On ties the first stages get fewer layers.
 std::vector<int64_t> Blocks::wholeLayers(int64_t stages) const {
   double first = weights.first, layer = weights.layer, last = weights.last;
   auto within = [&](double most) {
@@ -51,9 +49,10 @@ std::vector<int64_t> Blocks::wholeLayers(int64_t stages) const {
   return counts;
 }
 
-/// The seconds of each stage that minimize the time of the slowest stage; the
-/// last stages are as long as the slowest. `cuts` has the seconds before each
-/// position at which stages may be cut. Empty if there are too few positions.
+/// Returns the seconds of each stage such that the slowest stage takes the
+/// least time. Stages are filled from the last to the first. Stages may be cut
+/// at the positions of `cuts`, which contains the seconds before each position.
+/// Returns an empty vector if there are too few positions.
 static std::vector<double> cutEvenly(const std::vector<double> &cuts,
                                      int64_t stages) {
   constexpr double kRounding = 1e-9;
@@ -86,8 +85,8 @@ static std::vector<double> cutEvenly(const std::vector<double> &cuts,
   return seconds;
 }
 
-/// The work in layers of stages of `seconds`. If the ops before or after the
-/// layers take longer than their stage, the next stage has less work.
+/// Converts the seconds of stages to work in layers. If the ops before or after
+/// the layers take longer than their stage, the adjacent stage gets less work.
 std::vector<double> Blocks::workOf(std::vector<double> seconds) const {
   seconds.front() -= weights.first;
   seconds.back() -= weights.last;
@@ -105,7 +104,7 @@ std::vector<double> Blocks::workOf(std::vector<double> seconds) const {
   return seconds;
 }
 
-/// The work of the rank with the most work in all its chunks.
+/// Returns the largest work of a rank over all its chunks, in layers.
 double Blocks::mostOfRanks(const std::vector<double> &work, int64_t pp) const {
   std::vector<double> ranks(pp, 0);
   for (size_t v = 0; v < work.size(); ++v)
@@ -138,7 +137,7 @@ const Blocks::Layout *Blocks::layoutOf(int64_t pp, int64_t vpp) const {
   }
   layout.layersOf = wholeLayers(stages);
   std::vector<double> whole(layout.layersOf.begin(), layout.layersOf.end());
-  // With chunks, whole layers may balance the ranks better.
+  // With several chunks, cuts between layers may balance the ranks better.
   bool isBetter =
       layout.work.empty() ||
       (vpp > 1 && mostOfRanks(whole, pp) < mostOfRanks(layout.work, pp));

@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The parameter that `value` is a view, conversion or reshard of, or null.
+/// Returns the parameter from which `value` is computed by views, conversions
+/// and reshards, or null.
 static BlockArgument parameterOf(Value value, func::FuncOp func) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<ConvertOp, TransposeOp, ReshapeOp, ReshardOp, SliceOp,
@@ -37,7 +38,7 @@ std::string dpc::patternOf(StringRef name) {
   return result;
 }
 
-/// The mesh axes that shard a dimension, outermost first.
+/// Returns the mesh axes that shard a dimension, outermost first.
 static SmallVector<std::string> shardingAxes(const ShardingSpec &spec,
                                              int64_t dim) {
   SmallVector<std::string> names;
@@ -71,7 +72,7 @@ static std::string shapeText(Value value) {
       " x ");
 }
 
-/// The tensor axes that shard `dim`: "tp0+tp1".
+/// Returns the tensor axes that shard `dim`, such as "tp0+tp1".
 static std::string tensorAxes(const ShardingSpec &spec, int64_t dim) {
   SmallVector<std::string> axes = shardingAxes(spec, dim);
   llvm::erase_if(axes, [](const std::string &a) { return !isTensorAxis(a); });
@@ -82,7 +83,8 @@ static std::string kindOf(MatmulOp op, bool isLeft,
                           const ShardingSpec &weight) {
   int64_t last = static_cast<int64_t>(weight.dims.size()) - 1;
   bool transposed = isLeft ? op.getTa() : op.getTb();
-  // The weight is [.., k, n] on the right, [.., m, k] on the left.
+  // The weight has shape [.., k, n] on the right and [.., m, k] on the left,
+  // where k is the contracted dimension.
   bool contractsLast = isLeft != transposed;
   std::string in = tensorAxes(weight, contractsLast ? last : last - 1);
   std::string out = tensorAxes(weight, contractsLast ? last - 1 : last);
@@ -110,7 +112,6 @@ static std::string kindOf(AttentionOp op) {
   return kind.empty() ? "all heads on each rank" : kind;
 }
 
-/// The kind of parallelism of an op whose operand `number` is a weight.
 static std::string kindOf(Operation *op, int64_t number) {
   auto spec = ShardingSpec::get(tensorType(op->getOperand(number)));
   if (!spec)
@@ -135,7 +136,8 @@ static std::string kindOf(Operation *op, int64_t number) {
   return "whole on each rank";
 }
 
-/// The row of a forward op; nothing for ops without a weight or attention.
+/// Returns the row of a forward op in the report's table of operators. Returns
+/// nothing for an op that is not attention and has no weight.
 static std::optional<cost::OperatorSharding> rowOf(Operation *op,
                                                    func::FuncOp func) {
   cost::OperatorSharding row;

@@ -19,7 +19,7 @@ static std::string nameOf(const RecordedPhase &phase) {
              : name;
 }
 
-/// "all_reduce over tp", "send over pp", "fetch"
+/// Returns a text such as "all_reduce over tp", "send over pp" or "fetch".
 static std::string labelOf(Operation *op) {
   std::string text = op->getName().stripDialect().str();
   if (isTransfer(op))
@@ -32,7 +32,6 @@ static std::string labelOf(Operation *op) {
 
 namespace {
 
-/// Converts a StepRecord to a cost::StepDetail.
 class Describer {
 public:
   explicit Describer(const cost::Cluster &cluster) : cluster(cluster) {}
@@ -92,8 +91,7 @@ void Describer::addTraffic(int64_t number, const StageRecord &stage) {
     detail.traffic.push_back(std::move(sum));
 }
 
-/// The share of FLOPs in fp8. The sizes on a rank decide which GEMMs are in
-/// fp8.
+/// Returns the fraction of FLOPs in fp8. Local sizes decide if a GEMM uses fp8.
 static double fp8ShareOf(const StepRecord &record) {
   double all = 0, inFp8 = 0;
   for (const StageRecord &stage : record.stages) {
@@ -132,7 +130,7 @@ cost::StepDetail dpc::detailOf(const StepRecord &record,
   return Describer(cluster).run(record);
 }
 
-/// Memory of a rank that runs `step`, over one run of each phase.
+/// Returns the memory of a rank that runs each phase of `step` once.
 static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
                                                 const cost::Cluster &cluster,
                                                 const MemoryOwner &owner,
@@ -154,14 +152,14 @@ static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
   double now = 0;
   SmallVector<Operation *> ops = opsInOrder(step);
   for (auto [i, counted] : llvm::enumerate(bytes)) {
-    // Memory follows the order of the ops, which queues may run out of order.
+    // Memory follows program order, but queues may run ops in another order.
     if (i < ops.size())
       if (auto it = begins.find(ops[i]); it != begins.end())
         now = std::max(now, it->second);
     if (i == ops.size())
       now = std::max(now, phaseBegin);
     cost::MemoryBreakdown held = cost::heldMemory(cluster, counted);
-    // The reserve of an allocator is largest at the peak.
+    // An allocator reserves at most as much memory as at the peak.
     double share = held.total() > most ? most / held.total() : 1;
     for (double &part : held.bytes)
       part *= share;
@@ -170,7 +168,7 @@ static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
   return moments;
 }
 
-/// The stage whose ranks use most of their memory.
+/// Returns the stage whose ranks use the largest part of their memory.
 static int64_t fullestOf(ArrayRef<func::FuncOp> steps,
                          const cost::Cluster &cluster,
                          const LoweringSpec &spec) {

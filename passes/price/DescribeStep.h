@@ -10,39 +10,38 @@
 
 namespace dpc {
 
-/// Collects the description of a step during its compilation and simulation.
 struct StepDescription {
   StepRecord record; ///< Filled by estimateTime.
   std::vector<cost::OperatorSharding> operators;
 
-  /// A PhaseObserver of lowerForStrategy.
+  /// A PhaseObserver for lowerForStrategy.
   void observe(llvm::StringRef phase, mlir::ModuleOp lowered);
-  /// Describes the lowered stages; `fullest` is the stage that uses the largest
+  /// Describes the lowered stages. `fullest` is the stage that uses the largest
   /// part of its memory. May be called only once.
   cost::StepDetail finish(llvm::ArrayRef<mlir::func::FuncOp> steps,
                           int64_t fullest, const cost::Cluster &cluster,
                           const LoweringSpec &spec);
 };
 
-/// Compiles the whole `program`, simulates its step and describes the step.
-/// `spec` must come from pricedDegrees. Fails with one diagnostic.
+/// Compiles the whole `program`, and simulates and describes its step. `spec`
+/// must come from pricedDegrees. Fails with one diagnostic.
 mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
                                                const LoweringSpec &spec);
 
-/// The description that follows from `record`, without memory and operators.
+/// Describes `record`, without memory and operators.
 cost::StepDetail detailOf(const StepRecord &record,
                           const cost::Cluster &cluster);
 
-/// The sharding of a value as text, such as "[dp, -, tp]" or "[-, -], partial
-/// over tp"; "" without a sharding.
+/// Returns the sharding of a value as text, such as "[dp, -, tp]" or "[-, -],
+/// partial over tp", or "" if the value has no sharding.
 std::string shardingText(mlir::Value value);
 
-/// `name` with "*" in place of layer numbers: "h.*.attn.weight".
+/// Replaces layer numbers in `name` by "*", as in "h.*.attn.weight".
 std::string patternOf(llvm::StringRef name);
 
-/// The shardings of attention and of forward operators that have a weight.
-/// Equal rows of different layers are merged.
+/// Returns the shardings of attention ops, and of forward ops that have a
+/// weight. Equal rows of different layers are merged.
 std::vector<cost::OperatorSharding>
 describeOperators(mlir::func::FuncOp sharded);
 

@@ -47,12 +47,13 @@ ProgramEvaluator::ProgramEvaluator(ProgramFamily &family,
   totalsOfProgram = sumUp(findProgram(program));
 }
 
-/// The bounds are means over the pipeline stages, which the maximum exceeds.
+/// The maximum over the pipeline stages cannot be less than their mean, so the
+/// bounds are means.
 cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   const cost::ModelTotals &sums = totalsOfProgram.sums;
   cost::Bounds bounds;
   // The largest number of shards. ZeRO also shards over context-parallel ranks,
-  // and experts may be on any ranks of a stage.
+  // and experts may be sharded over any ranks of a stage.
   double stage = strategy.dp * strategy.cp * strategy.tp;
   double split = std::min<double>(strategy.tp * strategy.ep, stage);
   double data = strategy.cp *
@@ -72,28 +73,27 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   if (strategy.offload == cost::Offload::None ||
       strategy.offload == cost::Offload::Parameters)
     bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);
-  // The fullest rank holds ceil(batch / dp) samples.
+  // The rank with the most samples has ceil(batch / dp) of them.
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
   double peak =
       *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
   double samples = ceilDiv(sums.globalBatch, strategy.dp);
-  // On a heterogeneous cluster the shares of the batch may be uneven.
+  // On a heterogeneous cluster, batch shares may be uneven.
   if (cost::isHeterogeneous(cluster)) {
     peak = cost::meanPeak(cluster, strategy.ranks());
     samples = static_cast<double>(sums.globalBatch) / strategy.dp;
   }
   double share =
       samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
-  // Causal attention over sequence shards may skip the masked half.
+  // With causal attention, sequence shards may skip the masked half.
   double flops = sums.flopsPerStep -
                  (strategy.cp > 1 ? totalsOfProgram.attentionFlops / 2 : 0);
   bounds.stepSeconds = flops * share / peak;
   return bounds;
 }
 
-/// Fused kernels exist for 16 bits only, and ring attention is several ops.
-/// Only plans of this compiler have epilogues, and their ops say what they
-/// fuse.
+/// In other frameworks, fused attention requires a 16-bit type and does not run
+/// as a ring, and GEMMs have no epilogues.
 LoweringSpec dpc::pricedDegrees(LoweringSpec spec,
                                 const cost::Software &software,
                                 cost::DType type) {
@@ -128,9 +128,9 @@ ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
       cluster.software, totalsOfProgram.sums.computeType);
 }
 
-/// Evaluates the order of the axes in `spec`, or the default order. If `spec`
-/// sets no order and the traffic takes less time in another order, evaluates
-/// that order too and returns the faster evaluation.
+/// Evaluates the order of mesh axes in `spec`. If `spec` sets no order,
+/// evaluates the default order and the order with the fastest traffic, and
+/// returns the faster evaluation.
 cost::Evaluation ProgramEvaluator::placed(
     LoweringSpec spec,
     llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne) {
@@ -157,16 +157,16 @@ cost::Evaluation ProgramEvaluator::placed(
   other.decisions.isReordered = true;
   other.decisions.linkSpeed = spec.linkSpeed;
   other.traffic.clear();
-  // Computation may hide the traffic, so the order with faster traffic is
-  // evaluated too.
+  // Computation may hide the traffic, so faster traffic does not always make
+  // the step faster.
   bool isFaster =
       other.rejected.empty() && other.stepSeconds < usual.stepSeconds;
   return isFaster ? other : usual;
 }
 
-/// Whether the program is lowered for links of several speeds, which takes
-/// twice as long. A GPT-2, BERT, DiT and ResNet with few layers gained nothing
-/// by it, a MoE 4 %.
+/// Returns true if the program is lowered for several link speeds, which takes
+/// twice as long. In tests with few layers, GPT-2, BERT, DiT and ResNet became
+/// no faster, and a MoE model became 4 % faster.
 bool ProgramEvaluator::isSmall() const {
   constexpr size_t kFewOps = 128;
   return !folder && cluster.numDevices() <= cost::kFewDevices &&
@@ -174,12 +174,12 @@ bool ProgramEvaluator::isSmall() const {
              kFewOps;
 }
 
-/// The best evaluation over the link speeds of LinkSpeeds.h.
+/// Returns the best evaluation over the link speeds of LinkSpeeds.h.
 cost::Evaluation
 ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
   cost::Feasibility feasibility(cluster);
-  // An evaluation that fits is better than one that does not, then the faster
-  // one is better.
+  // Evaluations that fit the memory come before others, and faster evaluations
+  // before slower ones.
   auto rank = [&](const cost::Evaluation &evaluation) {
     return std::tuple(!evaluation.rejected.empty(),
                       !feasibility.fits(evaluation), evaluation.stepSeconds);
@@ -207,7 +207,7 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
 
 cost::Evaluation ProgramEvaluator::evaluateOne(const LoweringSpec &requested) {
   return placed(requested, [&](const LoweringSpec &spec) {
-    // Stages with the same ops take different times on heterogeneous devices.
+    // On heterogeneous devices, stages with the same ops take different times.
     bool hasDifferentStages =
         spec.stages() > 1 &&
         (cost::isHeterogeneous(cluster) || !spec.batchShares.ratios.empty());
@@ -235,8 +235,7 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
 }
 
 /// Returns "" for strategies with another axis order or uneven batch shares,
-/// because segments are measured only for the default axis order and even batch
-/// shares.
+/// because segments are measured for the default axis order and even shares.
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isHeterogeneous(cluster))
     return "";
@@ -289,8 +288,8 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
   return evaluation;
 }
 
-/// On a heterogeneous cluster, cuts the stages again with less work for stages
-/// that need too much memory.
+/// On a heterogeneous cluster, stages that need too much memory get less work,
+/// and the program is evaluated again.
 cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &requested,
                                                  bool describes) {
   cost::Evaluation evaluation = evaluateCut(requested, describes);
@@ -310,7 +309,6 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &requested,
   return evaluation;
 }
 
-/// The memory of a rank of each stage.
 static std::vector<cost::MemoryBreakdown>
 memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
                const LoweringSpec &spec) {
@@ -323,7 +321,6 @@ memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
   return memory;
 }
 
-/// Adds the memory of stage `i` and the memory of its devices.
 static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
                            func::FuncOp step,
                            const cost::MemoryBreakdown &memory,
@@ -339,7 +336,8 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
       evaluation.stages[i].memoryLimitBytes = limit;
     }
   }
-  // On heterogeneous devices the fullest stage has the largest fraction.
+  // On heterogeneous devices, the stages are compared by the fraction of their
+  // memory that they use.
   double full = memory.total(), most = evaluation.memory.total();
   if (limit > 0 && i > 0) {
     full /= limit;

@@ -14,19 +14,18 @@ namespace dpc {
 LoweringSpec pricedDegrees(LoweringSpec spec, const cost::Software &software,
                            cost::DType type);
 
-/// Evaluates a strategy: lowers the program, or a version of a deep model with
-/// few layers (Fold.h), to the local altitude, and estimates its costs
-/// (StepEstimate.h). A small program on few devices is lowered for links of
-/// several speeds (LinkSpeeds.h), and the best result is returned.
+/// Evaluates a strategy: lowers the program to the local altitude and estimates
+/// its costs (StepEstimate.h). In place of a deep model, versions with few
+/// layers are lowered (Fold.h). A small program on few devices is lowered for
+/// several link speeds (LinkSpeeds.h), and the best evaluation is returned.
 class ProgramEvaluator : public cost::Evaluator {
 public:
-  /// Always lowers the whole program. `program` holds @train_step or @forward
-  /// and must outlive the evaluator. `common` has the keys that no strategy
-  /// sets.
+  /// Always lowers the whole program. `program` contains @train_step or
+  /// @forward and must outlive the evaluator. All strategies share `common`.
   ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster,
                    const LoweringSpec &common = {});
   /// Folds layers if the model has enough of them. `family` must be able to
-  /// build the whole program, and must outlive the evaluator.
+  /// build the whole program and must outlive the evaluator.
   ProgramEvaluator(ProgramFamily &family, const cost::Cluster &cluster,
                    const LoweringSpec &common = {});
 
@@ -42,7 +41,6 @@ public:
   std::vector<std::vector<std::optional<cost::Composition>>>
   compose(const std::vector<std::vector<cost::Strategy>> &blocks,
           double limit) override;
-  /// Evaluates without folding layers.
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override {
     return evaluateWhole(strategy, /*describes=*/false);
   }
@@ -56,7 +54,7 @@ private:
   ProgramFamily *family = nullptr;
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
-  LoweringSpec common; ///< The keys that no strategy sets.
+  LoweringSpec common;
   SharedLowering lowering;
   ProgramTotals totalsOfProgram;
   std::unique_ptr<Folder> folder; ///< Null if layers are not folded.

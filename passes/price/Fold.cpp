@@ -19,16 +19,18 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The layers of a small program without a pipeline, and of a small stage.
+/// The number of layers in a small program without a pipeline, and in a stage
+/// of a small pipeline.
 static constexpr int64_t kFewLayers = 3, kFewOfStage = 2;
-/// The fewest layers at which costs are extrapolated that do not grow evenly
-/// with the layers: blocks of full recompute, buckets of all_gathers, frames of
-/// stages.
+/// From this number of layers on, costs are also extrapolated if they grow
+/// unevenly with the layers: blocks of full recompute, buckets of all_gathers,
+/// frames of stages.
 static constexpr int64_t kManyLayers = 32;
-/// The fewest layers at which folded pipelines are exact enough to compare.
+/// From this number of layers on, folded evaluations of pipelines are exact
+/// enough to be compared.
 static constexpr int64_t kSomeLayers = 12;
 
-/// Whether the folded evaluation is rough if there are fewer than kManyLayers.
+/// Returns true if folding is rough for fewer than kManyLayers layers.
 static bool isRough(const LoweringSpec &spec) {
   return spec.recompute == cost::Recompute::Full || spec.zero == 3 ||
          spec.pp > 1;
@@ -36,11 +38,11 @@ static bool isRough(const LoweringSpec &spec) {
 
 namespace {
 
-/// Both small programs of a strategy.
 struct Pair {
   std::once_flag once;
   SmallProgram fewer, more;
-  std::string failed; ///< Why lowering failed, or empty.
+  /// empty if lowering succeeded
+  std::string failed;
 };
 
 } // namespace
@@ -56,11 +58,11 @@ struct Folder::State {
   std::once_flag homesFound;
   std::optional<HomeRun> homes;
   std::map<std::string, std::unique_ptr<Pair>> kept;
-  /// The number of one-stage programs whose costs were linear in the layers,
-  /// and the number of other programs. While only `others` has grown, composed
-  /// evaluations are as good as two small programs.
+  /// Counts one-stage programs whose costs are linear in the layers, and
+  /// others. If only `others` has grown, folding has always failed, and
+  /// composed evaluations are preferred.
   std::atomic<int64_t> lines = 0, others = 0;
-  bool hasNoLines = false; ///< The state when the round began.
+  bool hasNoLines = false; ///< `lines == 0 && others > 0` when the round began.
 
   const HomeRun *findHomes() {
     std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
@@ -77,7 +79,8 @@ struct Folder::State {
   std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &spec);
 };
 
-/// Measures both programs once, in parallel; only `fewer` if `more` is null.
+/// Measures both programs in parallel, once per `key`. If `more` is null,
+/// measures only `fewer`.
 const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
                                     Measurement more) {
   Pair &pair = [&]() -> Pair & {
@@ -109,21 +112,20 @@ static cost::Evaluation rejection(std::string why) {
   return evaluation;
 }
 
-/// A text of all properties that small programs depend on, except the begins of
-/// their stages: all keys but vpp, which those begins determine.
+/// Returns a text of all properties on which small programs depend, except the
+/// begins of their stages. Omits vpp, which the stages determine.
 static std::string keyOf(const LoweringSpec &spec) {
   std::string text = std::to_string(spec.numMicroBatches);
   cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
     if (key.name != "vpp")
       text += "," + cost::printValue(field(spec));
   });
-  // The blocks of full recompute depend on the product.
+  // Full recompute chooses its blocks by this product.
   if (spec.recompute == cost::Recompute::Full)
     text += "," + std::to_string(spec.depth * spec.alive);
   return text;
 }
 
-/// The bytes at the moment with the most bytes.
 static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
   cost::MemoryBreakdown peak;
   for (const MemoryProfile::Moment &moment : profile.moments)
@@ -132,7 +134,7 @@ static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
   return peak;
 }
 
-/// The peak, extrapolated `times` as far as from `fewer` to `more`.
+/// Extrapolates the peak `times` times as far as from `fewer` to `more`.
 static cost::MemoryBreakdown
 peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
   cost::MemoryBreakdown peak = peakOf(fewer), other = peakOf(more);
@@ -145,8 +147,8 @@ peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
 std::optional<cost::Evaluation>
 Folder::State::evaluateOne(const LoweringSpec &spec) {
   int64_t layers = family.layers();
-  // The blocks of full recompute span several layers. Blocks of 1, 2, 3 and 6
-  // layers divide this number; for other blocks it is an estimate.
+  // A block of full recompute spans several layers. Extrapolation is exact for
+  // blocks whose length divides this number: 1, 2, 3 and 6 layers.
   constexpr int64_t kBlocks = 6;
   bool isFull = spec.recompute == cost::Recompute::Full;
   int64_t least = isFull ? kBlocks : kFewLayers, step = isFull ? kBlocks : 1;
@@ -185,7 +187,7 @@ Folder::State::evaluateOne(const LoweringSpec &spec) {
   addTraffic(time.traffic, b.traffic, times);
   cost::Evaluation result;
   setTime(result, time);
-  // The ops of the blocks differ, but the peaks are comparable.
+  // The blocks contain different ops, but their peaks can be compared.
   cost::MemoryBreakdown peak =
       isFull ? peakAlong(pair.fewer.stages[0].memory.inLine,
                          pair.more.stages[0].memory.inLine, times)
@@ -204,7 +206,7 @@ public:
   Composer(const FoldedPipeline &folded, const Pair &pair,
            const LoweringSpec &spec, const cost::Cluster &cluster)
       : folded(folded), pair(pair), spec(spec), cluster(cluster) {}
-  /// Nothing if there are messages between stages that are not neighbours.
+  /// Returns nothing if the messages cannot be extrapolated.
   std::optional<cost::Evaluation> run(bool trains);
 
 private:
@@ -233,9 +235,10 @@ private:
 
 } // namespace
 
-/// The fixed costs of a step, which a rank pays once: the smallest constant
-/// part of all lines, because the constant part of some shapes includes a part
-/// of a layer. Zero if nothing was extrapolated; the error is small.
+/// Returns the fixed costs of a step, which a rank pays once. They are the
+/// smallest constant part of all shapes, because the constant part of some
+/// shapes includes a part of a layer. If nothing is extrapolated, returns zero,
+/// which causes only a small error.
 StageParts Composer::fixedParts() const {
   if (folded.isExact)
     return {};
@@ -249,8 +252,7 @@ StageParts Composer::fixedParts() const {
   return fixed;
 }
 
-/// Adds up the chunks of each rank. All chunks but the first leave out the
-/// fixed costs.
+/// Sums the chunks of each rank. Only the first chunk includes the fixed costs.
 void Composer::makeStages() {
   parts.stages.resize(spec.pp);
   StageParts fixed = fixedParts();
@@ -270,7 +272,7 @@ void Composer::makeStages() {
     }
 }
 
-/// The numbers of the loop's messages from one small stage to another.
+/// Returns the indices of the loop's messages from one small stage to another.
 std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
   std::vector<int64_t> found;
   for (auto [i, message] : llvm::enumerate(pair.fewer.messages))
@@ -280,8 +282,8 @@ std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
   return found;
 }
 
-/// The message of `pair.more` that corresponds to message `number` of
-/// `pair.fewer`; null if there is none.
+/// Returns the message of `pair.more` that corresponds to message `number` of
+/// `pair.fewer`, or null.
 const StageMessage *Composer::counterpart(int64_t number) const {
   const StageMessage &wanted = pair.fewer.messages[number];
   auto isLike = [&](const StageMessage &other) {
@@ -300,9 +302,9 @@ const StageMessage *Composer::counterpart(int64_t number) const {
   return nullptr;
 }
 
-/// The message between virtual stages `from` and `to` of the large pipeline. It
-/// is sent when message `sent` of the small pipeline is, relative to its stage,
-/// and needed when message `needed` is.
+/// Returns the message between virtual stages `from` and `to` of the large
+/// pipeline. The sender is timed like that of the small message `sent`, and the
+/// receiver like that of the small message `needed`.
 StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
                                  int64_t to) const {
   StageMessage message = pair.fewer.messages[sent];
@@ -319,8 +321,8 @@ StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
   return message;
 }
 
-/// Adds the messages from a virtual stage to its neighbour; false if the shapes
-/// of the two stages have different numbers of messages.
+/// Adds the messages from a virtual stage to an adjacent one. Returns false if
+/// the shapes of the two stages have different numbers of messages.
 bool Composer::addNeighbourMessages(int64_t from, int64_t to) {
   int64_t step = to - from;
   int64_t sender = folded.example[folded.stages[from].shape];
@@ -334,7 +336,7 @@ bool Composer::addNeighbourMessages(int64_t from, int64_t to) {
   return true;
 }
 
-/// False if the pipeline has messages that cannot be extrapolated.
+/// Returns false if the pipeline has messages that cannot be extrapolated.
 bool Composer::makeMessages() {
   int64_t last = folded.small.size() - 1;
   auto isEnd = [&](int64_t stage) { return stage == 0 || stage == last; };
@@ -344,9 +346,8 @@ bool Composer::makeMessages() {
     bool inLoop = isInLoop(message.from.phase) && isInLoop(message.to.phase);
     if (inLoop && std::abs(from - to) == 1)
       continue;
-    // Messages between the first and last stage are of tied parameters. One of
-    // these stages sends results of setup, and scalars of the update, to all
-    // stages.
+    // Messages between the first and the last stage carry tied parameters. In
+    // setup and update, one of these two stages sends results to all stages.
     if (message.from.phase == Phase::update && (!isEnd(from) || !isEnd(to)))
       continue;
     if (!isEnd(from) || (inLoop && !isEnd(to)))
@@ -379,7 +380,7 @@ void Composer::addMemory(cost::Evaluation &result) const {
       away.host += line.away(part.layers).host;
       away.disk += line.away(part.layers).disk;
     }
-    // The same condition as in StepFrames.cpp.
+    // StepFrames.cpp has the same condition.
     bool framed = spec.numMicroBatches > 1 && (frames > 1 || most > 1);
     std::vector<StageBytes> chunks;
     for (int64_t chunk = 0; chunk < spec.vpp; ++chunk) {
@@ -422,8 +423,8 @@ std::optional<cost::Evaluation> Composer::run(bool trains) {
   return result;
 }
 
-/// The largest ratio of the layers of a stage to the layers of its shape in the
-/// small pipeline, which has `extra` more layers per stage.
+/// Returns the largest ratio between the layers of a stage and those of the
+/// small stage of its shape, which has `extra` additional layers.
 static double depthOf(const FoldedPipeline &folded, int64_t extra) {
   double depth = 1;
   for (const FoldedStage &stage : folded.stages) {
@@ -433,20 +434,19 @@ static double depthOf(const FoldedPipeline &folded, int64_t extra) {
   return depth;
 }
 
-/// The most live micro-batches that a stage keeps of a chunk.
+/// Returns the most micro-batches that are live in a stage, per chunk.
 static int64_t mostAliveOf(const LoweringSpec &spec) {
   auto tables = cost::makeSchedule(spec.schedule, spec.pp, spec.vpp,
                                    spec.numMicroBatches);
   return tables ? std::max<int64_t>(1, cost::mostAlive(tables->front(), 0)) : 1;
 }
 
-/// Evaluates a strategy with several stages.
 std::optional<cost::Evaluation>
 Folder::State::evaluatePipeline(const LoweringSpec &spec) {
   const HomeRun *homes = findHomes();
   if (!homes || homes->ops.size() < spec.stages())
     return std::nullopt;
-  // In a very deep model the first layer of a stage differs little from others.
+  // In a deep model, the first layer of a stage costs about as much as others.
   bool isSimple =
       family.layers() >= kManyLayers && spec.recompute != cost::Recompute::Full;
   FoldedPipeline folded = foldStages(
@@ -499,7 +499,7 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &spec) {
   bool rough = isRough(spec) && state->family.layers() < kManyLayers;
   bool hasStages =
       spec.pp > 1 && spec.zero < 3 && state->family.layers() >= kSomeLayers;
-  // The blocks of full recompute depend on the number of all layers.
+  // Full recompute chooses its blocks by the number of all layers.
   bool hasBlocks =
       spec.stages() == 1 && spec.recompute == cost::Recompute::Full;
   if (!canFold() || (rough && !hasStages) || hasBlocks)
@@ -516,13 +516,13 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &spec) {
 
 std::string Folder::blockOf(const LoweringSpec &spec, int64_t globalBatch) {
   const HomeRun *homes = state->findHomes();
-  // Segments need three layers in a row. Programs with fewer layers cannot be
-  // lowered if other ops look like more layers.
+  // Segments need three consecutive layers. A program with fewer layers cannot
+  // be lowered if other ops look like layers.
   constexpr int64_t kFewest = 4, kLayers = 3;
   bool isDeep =
       homes && homes->run.layers >= kFewest && homes->moreLayers < kLayers;
-  // The blocks of full recompute and their all_gathers span several layers, so
-  // that segments do not show them, but evaluateOne does.
+  // evaluateOne includes blocks of full recompute and their all_gathers, which
+  // span several layers. Segments do not include them.
   bool hasSegments = spec.pp > 1 || spec.zero < 3 ||
                      spec.recompute != cost::Recompute::Full ||
                      state->family.layers() >= kManyLayers;
@@ -533,8 +533,8 @@ std::vector<std::optional<cost::Composition>>
 Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
                 double limit) {
   std::vector<std::optional<cost::Composition>> result(block.size());
-  // A single strategy is folded instead, which is as fast and more exact unless
-  // folding has failed so far.
+  // For a single strategy, folding is as fast and more exact, so it is used
+  // unless it has always failed so far.
   bool hasBlocks = block.front().recompute == cost::Recompute::Full;
   bool isAlone = block.size() == 1 && block.front().stages() == 1;
   if (isAlone && (hasBlocks || !state->hasNoLines)) {

@@ -6,10 +6,11 @@
 // the stages of the whole model are chosen from the seconds of its ops. A small
 // pipeline that has a stage of every shape (FoldStages.h) is lowered twice, the
 // second time with one more layer in each stage. The costs of the large stages
-// are extrapolated from these, and its schedule is simulated.
+// are extrapolated from the costs of the small stages. Then the schedule of the
+// large pipeline is simulated.
 //
-// Measurements are cached: strategies share them if they differ only in the
-// layers of stages, in chunks or in the order of the schedule.
+// Measurements are cached. Strategies share them if they differ only in the
+// number of layers per stage, in chunks, or in the order of the schedule.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_FOLD_H
@@ -28,24 +29,23 @@ public:
   Folder(ProgramFamily &family, SharedLowering &lowering);
   ~Folder();
 
-  /// Whether the model has enough layers.
+  /// Returns true if the model has enough layers.
   bool canFold() const;
 
-  /// Must be called before several threads evaluate. The threads use only
-  /// measurements made before this call, so results do not depend on their
-  /// order.
+  /// Must be called before several threads evaluate. These threads use only
+  /// measurements made before this call, so their order has no effect.
   void beginRound();
 
-  /// The time and memory of the whole model under `spec`, or the reason why the
-  /// model cannot be lowered; the caller sets `flops`. Returns nothing if this
-  /// strategy cannot be folded. Thread-safe.
+  /// Returns the time and memory of the whole model under `spec`, or the reason
+  /// why the model cannot be lowered. Returns nothing if this strategy cannot
+  /// be folded. The caller sets `flops`. Thread-safe.
   std::optional<cost::Evaluation> evaluate(const LoweringSpec &spec);
 
-  /// A key that is equal for strategies composed from the same segments
-  /// (Blocks.h); empty if the model has no segments.
+  /// Returns a text that is equal for strategies composed from the same
+  /// segments (Blocks.h), or "" if the model has no segments.
   std::string blockOf(const LoweringSpec &spec, int64_t globalBatch);
-  /// Composes the evaluations of strategies with equal `blockOf`. Measures
-  /// their segments and does not keep them. Thread-safe.
+  /// Measures the segments of strategies with equal `blockOf` and composes the
+  /// evaluations. Does not cache the segments. Thread-safe.
   std::vector<std::optional<cost::Composition>>
   compose(llvm::ArrayRef<LoweringSpec> block, int64_t globalBatch,
           double limit);

@@ -16,9 +16,8 @@ struct Span {
 
 } // namespace
 
-/// The position of `op`; corresponding ops of all layers have equal positions.
-/// The begin of the first layer, the end of the last layer and the borders
-/// between layers are one position.
+/// Returns the position of `op`. An op in a layer has the position of the
+/// corresponding op in the first layer.
 static int64_t placeOf(const LayerRun &run, int64_t op) {
   int64_t end = run.before + run.layers * run.period;
   if (op <= run.before)
@@ -34,14 +33,14 @@ static int64_t layersIn(const LayerRun &run, const Span &span) {
   return std::max<int64_t>(0, end - begin) / run.period;
 }
 
-/// Whether the stage may have one more layer: it must not begin after the
-/// layers or end before them.
+/// Returns false if the stage begins after the layers or ends before them, so
+/// that it cannot have one more layer.
 static bool touchesLayers(const LayerRun &run, const Span &span) {
   return span.begin <= run.before + run.layers * run.period &&
          span.end >= run.before;
 }
 
-/// Appends stages from..to-1, without those between two stages that begin at
+/// Appends the stages from..to-1. Skips those between two stages that begin at
 /// the same position.
 static void appendPath(const std::vector<std::pair<int64_t, int64_t>> &places,
                        int64_t from, int64_t to, std::vector<int64_t> &kept) {
@@ -56,8 +55,7 @@ static void appendPath(const std::vector<std::pair<int64_t, int64_t>> &places,
   }
 }
 
-/// A stage of every shape in order, and the stages that are needed between
-/// them.
+/// Returns the first stage of every shape and the stages that connect them.
 static std::vector<int64_t>
 chooseStages(const std::vector<FoldedStage> &stages,
              const std::vector<std::pair<int64_t, int64_t>> &places) {
@@ -93,7 +91,7 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
   std::vector<std::pair<int64_t, int64_t>> places;
   std::map<std::pair<int64_t, int64_t>, int64_t> shapes;
   std::vector<int64_t> least, whole; // layers, by shape
-  bool isExact = true; // The stages of each shape have equal layers.
+  bool isExact = true; // whether the stages of each shape have equal layers
   for (const Span &span : spans) {
     places.push_back({placeOf(run, span.begin), placeOf(run, span.end)});
     auto [it, isNew] =
@@ -115,7 +113,7 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
       result.example[shape] = result.small.size();
     result.small.push_back({shape, least[shape]});
   }
-  // Stages have `layers` by shape, and `extra` more.
+  // Cuts a program whose stages have `layers` (by shape) plus `extra` layers.
   auto lay = [&](const std::vector<int64_t> &layers, int64_t extra) {
     FoldedPipeline::Small small;
     int64_t at = 0;

@@ -31,7 +31,7 @@ dpc::roomOfStages(const cost::Evaluation &whole, const cost::Cluster &cluster,
         speedOf(stage.device));
     all += work.back();
   }
-  // Cuts lie between ops, so a stage may get slightly more than its share.
+  // Cuts are between ops, so a stage may get slightly more than its share.
   constexpr double kMargin = 0.97;
   std::vector<double> room;
   for (auto [stage, own] : llvm::zip(whole.stages, work))
@@ -56,15 +56,14 @@ cost::Evaluation ArrangedEvaluator::best(
     cost::Evaluation (cost::Evaluator::*evaluate)(const cost::Strategy &)) {
   cost::Evaluation best = (first().*evaluate)(strategy);
   cost::Feasibility feasibility(arrangements.front()->cluster);
-  // An evaluation that fits memory is best. Among the others, the one that
-  // exceeds the memory least is best; ties go to the fastest.
+  // Evaluations that fit the memory come first, and evaluations that exceed it
+  // the least come next. On ties the fastest comes first.
   auto rank = [&](const cost::Evaluation &evaluation) {
     return std::tuple(!evaluation.rejected.empty(),
                       feasibility.excessBytes(evaluation),
                       evaluation.stepSeconds);
   };
-  // Without stages all ranks do the same work, so that their order is
-  // irrelevant.
+  // Without stages all ranks do the same work, so their order is irrelevant.
   if (strategy.pp == 1 &&
       strategy.ranks() == arrangements.front()->cluster.numDevices())
     return best;

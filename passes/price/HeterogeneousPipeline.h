@@ -1,9 +1,7 @@
 //===- HeterogeneousPipeline.h - Heterogeneous groups -----------*- C++ -*-===//
-//
-// On groups of heterogeneous devices, a pipeline can begin with any group. For
-// each order of the groups, a cluster with this order is built, and the program
-// is lowered and evaluated for it. The best order is used.
-//
+// A pipeline on groups of heterogeneous devices can begin with any group. For
+// each order of the groups, the program is lowered and evaluated on a cluster
+// with this order. The best order is used.
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H
 #define DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H
@@ -12,21 +10,20 @@
 
 namespace dpc {
 
-/// The largest fraction of the work that each stage has memory for
-/// (LoweringSpec::stageRoom); nothing if all stages fit. The estimate assumes
-/// that bytes are proportional to work, so the caller evaluates the new stages
-/// and calls this function again.
+/// Returns the largest fraction of the work for which each stage has memory
+/// (LoweringSpec::stageRoom), or nothing if all stages fit. The result is an
+/// estimate that assumes bytes proportional to work, so the caller evaluates
+/// the new stages and calls this function again.
 std::optional<std::vector<double>> roomOfStages(const cost::Evaluation &whole,
                                                 const cost::Cluster &cluster,
                                                 cost::DType type);
 
-/// Evaluates pipelines in every order of a cluster's groups.
 class ArrangedEvaluator : public cost::Evaluator {
 public:
   using Maker = std::function<std::unique_ptr<ProgramEvaluator>(
       const cost::Cluster &cluster)>;
-  /// `make` creates the evaluator for an order of the groups. The cluster that
-  /// it receives outlives the evaluator.
+  /// `make` creates the evaluator for one order of the groups. The cluster
+  /// passed to `make` outlives this evaluator.
   ArrangedEvaluator(const cost::Cluster &cluster, const Maker &make);
 
   cost::ModelTotals totals() override { return first().totals(); }
@@ -56,14 +53,13 @@ private:
   std::vector<std::unique_ptr<Arrangement>> arrangements;
 
   ProgramEvaluator &first() const { return *arrangements.front()->evaluator; }
-  /// The best result of `evaluate` over all orders.
   cost::Evaluation
   best(const cost::Strategy &strategy,
        cost::Evaluation (Evaluator::*evaluate)(const cost::Strategy &));
 };
 
-/// The evaluator of `family`, or of `program` if `family` is null. It tries
-/// every order of the cluster's groups unless `isArranged`.
+/// Creates an evaluator of `family`, or of `program` if `family` is null.
+/// Unless `isArranged`, it tries every order of the cluster's groups.
 std::unique_ptr<cost::Evaluator> makeEvaluator(ProgramFamily *family,
                                                mlir::ModuleOp program,
                                                const cost::Cluster &cluster,

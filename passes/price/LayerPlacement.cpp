@@ -20,8 +20,8 @@ static std::optional<HomedOps> homedOpsOf(ProgramFamily &family, int64_t layers,
   return findHomedOps(facts, cluster);
 }
 
-/// The longest run of ops that equal the ops one layer later. One layer has
-/// `more.size() - fewer.size()` ops.
+/// Finds the longest run of ops that are equal to the ops one layer later. A
+/// layer has `more.size() - fewer.size()` ops.
 static std::optional<LayerRun> findLayers(const HomedOps &fewer,
                                           const HomedOps &more) {
   LayerRun run;
@@ -47,7 +47,6 @@ static std::optional<LayerRun> findLayers(const HomedOps &fewer,
   return run.layers < 2 ? std::nullopt : std::optional(run);
 }
 
-/// `ops` with `extra` more layers.
 static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
                            int64_t extra) {
   HomedOps result;
@@ -65,7 +64,7 @@ static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
   return result;
 }
 
-/// HomeRun::cuts: the positions at which the fewest bytes cross.
+/// Computes HomeRun::cuts: the positions at which the fewest bytes cross.
 static std::vector<double> findCuts(const HomedOps &ops) {
   std::vector<double> cuts = {0};
   double seconds = 0;

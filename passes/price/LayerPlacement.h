@@ -8,21 +8,21 @@
 
 namespace dpc {
 
-/// Describes the ops of the whole model that belong to stages.
+/// The ops of the whole model that are assigned to stages.
 struct HomeRun {
   LayerRun run;
   HomedOps ops;
-  /// For each position at which stages may be cut, from the begin to the end of
-  /// the program: the seconds of all ops before it.
+  /// By position at which stages may be cut, the seconds of all ops before it.
+  /// Includes the begin and the end of the program.
   std::vector<double> cuts;
   bool trains = false;
-  /// The number of layers in `run` minus the number of layers of the model;
-  /// positive if other ops look like layers.
+  /// The number of layers in `run` minus the layers of the model. Positive if
+  /// other ops look like layers.
   int64_t moreLayers = 0;
 };
 
-/// Finds the layers in programs with few layers. Returns nothing if no layer
-/// repeats.
+/// Finds the layers by comparing programs with few layers. Returns nothing if
+/// no layer repeats.
 std::optional<HomeRun> findHomeRun(ProgramFamily &family,
                                    const cost::Cluster &cluster);
 

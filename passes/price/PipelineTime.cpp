@@ -12,7 +12,6 @@ using cost::SchedulePhase;
 
 namespace {
 
-/// Simulates the phases of all stages, one after the other.
 class Measurement {
 public:
   Measurement(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
@@ -40,7 +39,6 @@ private:
 
 } // namespace
 
-/// Whether `op` waits for other stages.
 static bool meetsOtherStages(Operation *op) {
   if (isa<RecvOp>(op))
     return true;
@@ -61,7 +59,7 @@ double &StageParts::secondsOf(Phase phase, int64_t chunk) {
                                     : seconds.weight;
 }
 
-/// Simulates the ops of one phase of one chunk from time 0.
+/// Simulates one phase of one chunk, starting at time 0.
 void Measurement::runPhase(int64_t index, StepQueues &queues,
                            ArrayRef<Operation *> ops) {
   StageParts &stage = parts.stages[index];
@@ -155,7 +153,6 @@ PipelineParts dpc::measurePipeline(ArrayRef<func::FuncOp> steps,
 
 namespace {
 
-/// Simulates the schedule over measured stages; see StepEstimate.h.
 class Pipeline : PipelineParts {
 public:
   Pipeline(PipelineParts parts, const ScheduleTables &tables,
@@ -186,10 +183,10 @@ private:
   ArrayRef<cost::GroupPlacement> pairsOf(int64_t from, int64_t to);
   double messageSeconds(const StageMessage &message);
   cost::ScheduleCosts scheduleCosts();
-  /// The synchronization of the stages in the update.
+  /// How the stages wait for each other in the update.
   struct Meeting {
-    double at = 0;   ///< The time from which no stage waits.
-    double rest = 0; ///< The longest remainder of an update after `at`.
+    double at = 0;   ///< The time after which no stage waits.
+    double rest = 0; ///< The longest part of an update after the wait.
     double end = 0;  ///< The end of the last update if no stage waited.
     bool waits = false;
   };
@@ -209,8 +206,8 @@ static SchedulePhase schedulePhase(Phase phase) {
                                     : SchedulePhase::Weight;
 }
 
-/// The distinct links between the ranks of stage `from` and their peers in
-/// stage `to`.
+/// Returns the different links that connect ranks of stage `from` to their
+/// peers in stage `to`.
 ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   auto [it, isNew] = pairs.try_emplace({from, to});
   if (!isNew)
@@ -218,11 +215,11 @@ ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   int64_t ranks = 1;
   for (const cost::RankAxis &axis : order)
     ranks *= axis.size;
-  // A stage has runs of `stride` ranks, one run every `period` devices.
+  // Each stage has `stride` adjacent ranks out of every `period` devices.
   int64_t stride = cost::strideOf(order, kPipelineAxis);
   int64_t period = stride * numStages();
-  // If a run fills whole units of all inner levels, only the outermost level
-  // joins the pairs.
+  // If each run fills all inner levels, every pair communicates over the
+  // outermost level, so one pair is enough.
   bool isEven = llvm::all_of(
       llvm::drop_end(cluster.levels),
       [&](const cost::Level &level) { return stride % level.span == 0; });
@@ -238,7 +235,8 @@ ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   return it->second;
 }
 
-/// The seconds of a message, with its all_gather. Adds its bytes to the sender.
+/// Returns the seconds of a message and its all_gather. Counts the bytes of the
+/// message for the sender.
 double Pipeline::messageSeconds(const StageMessage &message) {
   const MessageEnd &from = message.from;
   cost::CollectiveEstimate estimate;
@@ -285,7 +283,7 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
     double wire = messageSeconds(message);
     if (isInLoop(from.phase) && isInLoop(to.phase)) {
       if (!cluster.software.overlap) {
-        // Both ends wait for the transfer.
+        // Without overlap, the sender and the receiver wait for the transfer.
         stages[from.stage].secondsOf(from.phase, from.chunk) += wire;
         stages[to.stage].secondsOf(to.phase, to.chunk) += wire;
       }
@@ -310,9 +308,9 @@ double Pipeline::updateStart(const cost::ScheduleTimeline &timeline,
   return ends.empty() ? stages[i].setup : ends.back();
 }
 
-/// The stages run independently until their first op that waits for other
-/// stages. They run together from the time when the messages between them have
-/// arrived.
+/// Each stage runs its update alone until its first op that waits for other
+/// stages. When all stages have reached this op and the last message has
+/// arrived, they continue together.
 Pipeline::Meeting
 Pipeline::meetingOf(const cost::ScheduleTimeline &timeline) const {
   Meeting meeting;
@@ -337,7 +335,6 @@ static Phase stepPhase(SchedulePhase phase) {
                                             : Phase::weight;
 }
 
-/// Records the times of a stage's phases and messages.
 void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
   StageRecord &stage = record->stages[i];
   std::map<std::pair<Phase, int64_t>, size_t> numbers;
@@ -389,7 +386,7 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
     }
 }
 
-/// The seconds that stage `i` saves because ranks that share its cores wait.
+/// Returns the seconds that stage `i` saves while ranks on its cores are idle.
 double Pipeline::savedSeconds(const cost::ScheduleTimeline &timeline,
                               size_t i) {
   double beside = 0;
@@ -468,7 +465,6 @@ Expected<StepTime> dpc::runPipeline(PipelineParts parts,
   return Pipeline(std::move(parts), tables, cluster, record).run();
 }
 
-/// The replica of each data-parallel rank.
 static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
                                                const cost::Cluster &cluster,
                                                ArrayRef<int64_t> shares) {
@@ -484,7 +480,7 @@ static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
   return all;
 }
 
-/// The time of the slowest replica, for which the others wait.
+/// Returns the time of the slowest replica, for which the other replicas wait.
 static Expected<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
                                            const ScheduleTables &tables,
                                            const cost::Cluster &cluster,

@@ -23,7 +23,6 @@ SharedSeconds dpc::secondsOfShares(ArrayRef<cost::LoopSeconds> onGroups,
   return {loop + rest, loopCompute + restCompute};
 }
 
-/// Joins neighbouring ranks with equal devices and shares.
 static std::vector<cost::ShareOfRanks>
 runsOf(ArrayRef<int64_t> shares, ArrayRef<cost::StageDevices> devices,
        ArrayRef<cost::LoopSeconds> onGroups, const cost::Cluster &cluster) {
@@ -52,7 +51,7 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
       cost::fastestShares(seconds, spec.dp * spec.numMicroBatches);
   SharedSeconds shared =
       secondsOfShares(evaluation.groupSeconds, devices, shares);
-  // Differences below this factor are rounding errors.
+  // A smaller improvement is a rounding error.
   constexpr double kWorth = 0.999;
   if (shared.step >= kWorth * evaluation.stepSeconds)
     return;

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Sets the size of the pipeline axis, which decides the links of messages.
+/// Sets the size of the pipeline axis, which determines the links of messages.
 static void setStages(func::FuncOp step, int64_t stages) {
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   SmallVector<StringAttr> names(mesh.getNames());

@@ -13,17 +13,16 @@
 
 namespace dpc {
 
-/// The costs of a program with few layers.
 struct SmallProgram {
   std::vector<StageProfile> stages;
   std::vector<StageMessage> messages;
   StepTime time; ///< The time of a program without a pipeline.
 };
 
-/// Lowers the program with `layers` for `spec` and measures it. Messages are
-/// priced for a pipeline of `stages`. If `look` is given, to measure segments
-/// (Blocks.h), it is called with the step functions, and memory is profiled
-/// only with a frame per micro-batch. Fails with a diagnostic.
+/// Lowers the program with `layers` layers for `spec` and measures it. Messages
+/// are priced as in a pipeline with `stages` stages. If `look` is set, it is
+/// called with the step functions, and memory is profiled only with frames, as
+/// segments (Blocks.h) need. Fails with a diagnostic.
 mlir::FailureOr<SmallProgram> measureLayers(
     ProgramFamily &family, int64_t layers, SharedLowering &lowering,
     const LoweringSpec &spec, int64_t stages,

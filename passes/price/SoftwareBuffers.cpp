@@ -54,17 +54,16 @@ static bool isDataAxis(StringRef name) {
 
 namespace {
 
-/// The number of elements of a parameter on a rank when data-parallel ranks
-/// shard nothing.
+/// The elements of a parameter that a rank would store without ZeRO, and the
+/// number of ranks over which ZeRO shards the parameter.
 struct Held {
-  double elements = 0,
-         ranks = 1; ///< `ranks`: the number of ranks over which ZeRO shards it.
+  double elements = 0, ranks = 1;
   bool isTrained = false, isSplit = false;
 };
 
 } // namespace
 
-/// The axis ep shards the first dimension of experts.
+/// The axis `ep` shards the first dimension of experts.
 static Held heldOf(func::FuncOp step, BlockArgument arg, double ranks) {
   unsigned number = arg.getArgNumber();
   Held held{1, ranks, step.getArgAttr(number, attr::kCopy) != nullptr, false};
@@ -136,8 +135,8 @@ cost::MemoryBreakdown dpc::splitStates(func::FuncOp step,
   return statesOf(step, owner, /*splitOnly=*/true);
 }
 
-/// Whether a value of backward is used only to compute gradients of parameters.
-/// Frameworks accumulate such gradients in place.
+/// Returns true if backward uses the value only to compute gradients of
+/// parameters. Frameworks accumulate these gradients in place.
 bool SoftwareView::isOfGradients(Value value) {
   auto [entry, isNew] = gradients.try_emplace(value, false);
   if (!isNew)
@@ -180,8 +179,8 @@ double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
   return activationBytes(value, narrow);
 }
 
-/// Scores are live as long as the log-sum-exps, which the plan keeps instead of
-/// the scores.
+/// The plan keeps log-sum-exps instead of scores. Scores have the same live
+/// range as the log-sum-exps.
 void SoftwareView::addScores(Operation *op, int64_t at) {
   if (software.attention != cost::AttentionKernels::Unfused ||
       !isa<AttentionOp, AttentionGradOp>(op))
@@ -191,7 +190,7 @@ void SoftwareView::addScores(Operation *op, int64_t at) {
   ArrayRef<int64_t> shape = type.getShape();
   double scores = static_cast<double>(shape[0] * shape[1] * shape[2]) *
                   static_cast<double>(keys.getShape()[2]);
-  // The result of softmax; with dropout also the mask and its result.
+  // Softmax stores its result. Dropout stores a byte mask and a second result.
   double each = static_cast<double>(elementBytes(op->getOperand(0)));
   double bytes = scores * (software.attentionDropout ? 2 * each + 1 : each);
   auto mode = live.step->getAttrOfType<StringAttr>(attr::kRecompute);

@@ -3,18 +3,19 @@
 // Other frameworks (cost-model/machine/Software.h) execute the ops of a plan in
 // the same order but keep different buffers:
 //
-//   states       SoftwareMemory.h computes the states of each parameter of the
-//                stage, and a copy of the parameter that another stage saves.
-//                They replace the plan's states, parameters that are gathered
-//                or converted before the loop, and gradients before the
-//                optimizer
-//   activations  have 16 bits if GEMMs have (narrowActivations)
-//   scores       of unfused attention have 16 bits; dropout adds a byte mask
-//                and the result. They are live from forward to backward; with
-//                selective recompute, only during these two ops
-//   logits       (f32 results of 16-bit GEMMs) take logitBytes per element;
-//                logitBytes includes their copies in the loss
-//   gathers      of parameters in the loop (ZeRO-3) and of activations remain
+//   states       The states of each parameter of the stage, and of a copy that
+//                another stage stores (SoftwareMemory.h). They replace the
+//                plan's states, the parameters that are gathered or converted
+//                before the loop, and the gradients that the optimizer reads.
+//   activations  16-bit if GEMMs are (narrowActivations).
+//   scores       The scores of unfused attention, with 16 bits per element.
+//                Dropout adds a byte mask and a second result. Scores are live
+//                from forward to backward, or with selective recompute only
+//                during the attention op and its gradient op.
+//   logits       f32 results of 16-bit GEMMs. They take logitBytes per element,
+//                which includes their copies in the loss.
+//   gathers      The results of gathering parameters in the loop (ZeRO-3) and
+//                activations. They stay as in the plan.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
@@ -25,14 +26,14 @@
 
 namespace dpc {
 
-/// The software whose buffers count on `cluster`. If the software profile has
-/// no `memory`, the buffers of the plan count.
+/// Returns the owner whose buffers are counted on `cluster`: the software if
+/// its profile has `memory`, otherwise the plan.
 MemoryOwner memoryOwner(const cost::Cluster &cluster, const LoweringSpec &spec);
 
-/// Replaces the buffers of `live` by the buffers that `owner.software` keeps.
+/// Replaces the plan's buffers in `live` by those that the software keeps.
 void countAsSoftware(Liveness &live, const MemoryOwner &owner);
 
-/// The bytes of one rank's states that ZeRO shards.
+/// Returns the bytes of states that ZeRO shards, on one rank.
 cost::MemoryBreakdown splitStates(mlir::func::FuncOp step,
                                   const MemoryOwner &owner);
 

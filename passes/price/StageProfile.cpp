@@ -45,10 +45,9 @@ static Moments phaseOfProfile(const MemoryProfile &profile, Phase phase) {
 
 namespace {
 
-/// Pairs the ops of a program with equal ops of a program that has more layers.
-/// The ops of `more` without a partner are those of the additional layers.
-/// Where the programs differ, as few ops of `more` as possible are skipped
-/// until both agree over a long run.
+/// Pairs each op of `fewer` with an equal op of `more`. Ops of `more` without a
+/// partner belong to the additional layers. Where the programs differ, skips as
+/// few ops of `more` as possible before a long run of equal ops.
 class Pairing {
 public:
   using Kinds = std::vector<size_t>;
@@ -56,9 +55,9 @@ public:
       : fewer(std::move(kindsOfFewer)), more(std::move(kindsOfMore)) {}
   void run();
 
-  /// The partners in `more`, by op of `fewer`.
+  /// For each op of `fewer`, its partner in `more`.
   std::vector<std::optional<size_t>> partners;
-  /// Ops of `fewer` without an equal op, for example of different buckets.
+  /// The number of ops of `fewer` without an equal op, for example in buckets.
   size_t strangers = 0;
 
 private:
@@ -79,11 +78,12 @@ size_t Pairing::agreement(size_t i, size_t j) const {
   return length;
 }
 
-/// The position from `next` on at which `more` continues like `fewer` at `i`.
+/// Returns the position in `more`, at `next` or later, after which the most ops
+/// agree with those of `fewer` after `i`, or nothing if few agree.
 std::optional<size_t> Pairing::findBehind(size_t i, size_t next) const {
   std::optional<size_t> found;
   size_t best = std::min(kPerhapsAlike, fewer.size() - i) - 1;
-  // At most the additional layers are skipped.
+  // Skips at most the additional layers.
   size_t end = std::min(more.size(), i + more.size() -
                                          std::min(fewer.size(), more.size()) +
                                          kPerhapsAlike + 1);
@@ -103,7 +103,7 @@ void Pairing::run() {
       partner = next;
     } else {
       partner = findBehind(i, next);
-      // The last pairs before a gap may be equal by chance.
+      // The last pairs before a gap may agree by chance.
       if (partner)
         for (size_t k = i - std::min(i, kPerhapsAlike); k < i; ++k)
           partners[k].reset();
@@ -115,7 +115,6 @@ void Pairing::run() {
   }
 }
 
-/// The moment of the loop with the fewest bytes.
 static MemoryBreakdown leastOfLoop(const MemoryProfile &profile) {
   const MemoryBreakdown *found = nullptr;
   for (const MemoryProfile::Moment &moment : profile.moments)
@@ -125,10 +124,10 @@ static MemoryBreakdown leastOfLoop(const MemoryProfile &profile) {
   return found ? *found : MemoryBreakdown();
 }
 
-/// Moments of the loop outside the frame. There a layer only keeps buffers that
-/// are live throughout the loop; its short-lived buffers are in gaps of the
-/// frame. A deeper frame has more gaps, so the moments of `more` are more
-/// exact.
+/// Returns moments of the loop, without the frame. Outside the frame, each
+/// additional layer adds only buffers that are live throughout the loop; its
+/// short-lived buffers are in gaps of the frame. The gaps grow with the frame,
+/// so the moments of `more` are more exact.
 std::vector<StageLine::Moment>
 StageLine::besideFrame(const MemoryProfile &fewer, const MemoryProfile &more) {
   MemoryBreakdown perLayer = difference(leastOfLoop(fewer), leastOfLoop(more));
@@ -140,12 +139,12 @@ StageLine::besideFrame(const MemoryProfile &fewer, const MemoryProfile &more) {
   return moments;
 }
 
-/// At most one op in kMostStrangers may lack an equal op.
+/// At most one op in this many may lack an equal op.
 static constexpr size_t kMostStrangers = 1000;
 
-/// Pairs ops from the front, which skips layers as late as possible, and from
-/// the back, which skips them as early as possible. So the first and the last
-/// layer both have partners.
+/// Pairs ops twice. Pairing from the front skips layers as late as possible,
+/// and pairing from the back skips them as early as possible, so the first and
+/// the last layer both have partners.
 StageLine::Memory StageLine::align(const MemoryProfile &fewer,
                                    const MemoryProfile &more) {
   Memory result;
@@ -194,7 +193,7 @@ StageLine::StageLine(int64_t layers, const StageProfile &fewer,
     : layers(layers), step(step), fewer(fewer), more(more ? *more : fewer),
       inLine(align(fewer.memory.inLine, this->more.memory.inLine)),
       framed(align(fewer.memory.framed, this->more.memory.framed)) {
-  // Layers take time; if they seem to take none, the programs differ otherwise.
+  // More layers take more time, unless the programs also differ otherwise.
   isRegular &=
       !more || more->parts.computeSeconds >= fewer.parts.computeSeconds;
 }
@@ -270,8 +269,9 @@ OffloadedBytes StageLine::away(int64_t wanted) const {
           std::llround(along(fewer.away.disk, more.away.disk, times))};
 }
 
-/// Bytes of a chunk while another chunk runs `phase`: the smallest in the loop;
-/// in setup and update, where the order of chunks is unknown, the largest.
+/// Returns the bytes of a chunk while another chunk runs `phase`. In the loop,
+/// these are the chunk's smallest bytes. In setup and update, where the order
+/// of chunks is unknown, they are its largest.
 static MemoryBreakdown keptIn(const StageBytes &chunk, Phase phase) {
   const MemoryBreakdown *kept = nullptr;
   for (const auto &[other, bytes] : chunk.moments) {
@@ -293,7 +293,7 @@ MemoryBreakdown dpc::peakOfChunks(const std::vector<StageBytes> &chunks,
   MemoryBreakdown frames, peak;
   for (auto [chunk, count] : llvm::zip(chunks, slots))
     add(frames, chunk.slot, count);
-  // keptIn by phase and chunk; computed once because it is expensive.
+  // Caches keptIn by phase and chunk.
   std::map<Phase, std::vector<MemoryBreakdown>> kept;
   for (size_t c = 0; c < chunks.size(); ++c) {
     std::map<Phase, MemoryBreakdown> others;

@@ -1,12 +1,11 @@
 //===- StageProfile.h - The cost of a stage with n layers -------*- C++ -*-===//
 //
-// Private to passes/price. Each quantity of a stage with n layers (seconds of a
-// phase, bytes sent, bytes live at an op) is a linear function of n.
-// Measurements of two stages with different n give its two coefficients. The
-// peak of live bytes is a maximum of many linear functions, so it is not
-// linear. Therefore the bytes at each op are extrapolated instead of the peak.
-// Ops up to the first layer are matched by their distance from the begin of a
-// phase; ops from the last layer on, by their distance from the end.
+// Private to passes/price. The seconds of a phase, the bytes sent, and the live
+// bytes at an op are linear functions of the number of layers of a stage.
+// Measurements of two stages with different numbers of layers determine the
+// coefficients. The peak of live bytes is a maximum of many linear functions
+// and therefore not linear, so the bytes are extrapolated at each op. Equal ops
+// of the two stages are paired, from the begin and from the end of each phase.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_STAGEPROFILE_H
@@ -16,14 +15,12 @@
 
 namespace dpc {
 
-/// The measurements of a stage of one chunk.
 struct StageProfile {
   StageParts parts;
   MemoryProfiles memory;
   OffloadedBytes away;
 };
 
-/// Live bytes of a stage with a given number of layers.
 struct StageBytes {
   std::vector<std::pair<Phase, cost::MemoryBreakdown>> moments;
   cost::MemoryBreakdown slot;
@@ -33,18 +30,17 @@ struct StageBytes {
 class StageLine {
 public:
   /// `fewer` has `layers` layers, and `more` has `layers + step`. Without
-  /// `more`, the cost is that of `fewer` for any number of layers.
+  /// `more`, the costs are those of `fewer` for any number of layers.
   StageLine(int64_t layers, const StageProfile &fewer,
             const StageProfile *more = nullptr, int64_t step = 1);
 
   StageParts parts(int64_t layers) const;
   StageBytes bytes(int64_t layers, bool framed) const;
   OffloadedBytes away(int64_t layers) const;
-  /// Whether `more` differs from `fewer` only in layers. If there are other
-  /// differences, for example buckets with other gradients, extrapolation is
-  /// not valid.
+  /// Returns false if the stages also differ in other ways than in layers, for
+  /// example in buckets, so that they cannot be extrapolated.
   bool isLine() const { return isRegular; }
-  /// The parts of a stage that do not depend on layers.
+  /// Returns the costs that do not depend on layers.
   StageParts fixedParts() const { return parts(0); }
 
 private:
@@ -70,21 +66,21 @@ private:
   Memory align(const MemoryProfile &fewer, const MemoryProfile &more);
 };
 
-/// a + times * (b - a), but at least 0.
+/// Returns a + times * (b - a), or 0 if this is negative.
 inline double along(double a, double b, double times) {
   return std::max(0.0, a + times * (b - a));
 }
-/// `along` for each number, except traffic.
+/// Extrapolates each number except traffic.
 StageParts along(const StageParts &a, const StageParts &b, double times);
-/// The sum of the seconds of all chunks.
+/// Extrapolates the phases, summed over all chunks.
 cost::PhaseSeconds phasesAlong(const StageParts &a, const StageParts &b,
                                double times);
 
-/// Adds the cost of a part of a stage, except the cost of its chunks.
+/// Adds all costs of `part` except its chunks.
 void addTo(StageParts &sum, const StageParts &part);
 
-/// The peak of live bytes of a stage with several chunks. `slots` holds the
-/// number of live micro-batches of each chunk.
+/// Returns the peak of live bytes of a stage with several chunks. `slots` has
+/// the number of live micro-batches of each chunk.
 cost::MemoryBreakdown peakOfChunks(const std::vector<StageBytes> &chunks,
                                    const std::vector<int64_t> &slots);
 

@@ -1,9 +1,6 @@
 //===- StepFrames.cpp - Memory of several micro-batches at once -----------===//
-//
-// See StepEstimate.h. The buffers of a frame are packed first. Then buffers
-// that only one phase uses are placed into gaps of the frame, the largest
-// first.
-//
+// See StepEstimate.h. The buffers of a frame are packed first. Buffers used by
+// only one phase are then placed into gaps of the frame, the largest first.
 //===----------------------------------------------------------------------===//
 #include "ir/Lifetimes.h"
 #include "passes/price/SoftwareBuffers.h"
@@ -22,11 +19,10 @@ using Run = std::pair<Phase, int64_t>;
 /// A chunk's frame.
 struct Frame {
   std::vector<int64_t> buffers;
-  std::set<Run> uses; ///< Phases that access it.
+  std::set<Run> uses;
   int64_t slots = 1;
 };
 
-/// The live bytes of a step function at its ops.
 class StepMemory {
 public:
   StepMemory(func::FuncOp step, const MemoryOwner &owner) : live(step) {
@@ -59,7 +55,7 @@ private:
 
 } // namespace
 
-/// Bytes of a frame's slot by category, in the proportions of its peak.
+/// Divides the bytes of a slot among categories in the proportions of the peak.
 static cost::MemoryBreakdown
 categoriesOf(const std::vector<cost::Buffer> &members, double slotBytes) {
   cost::MemoryBreakdown parts = cost::peakMemory(members).categories;
@@ -75,8 +71,8 @@ static Phase stepPhase(cost::SchedulePhase phase) {
                                                   : Phase::weight;
 }
 
-/// The largest number of micro-batches that are alive between their first and
-/// last entry of the phases that use the frame.
+/// Returns the largest number of micro-batches that are live at once, each from
+/// its first to its last entry in `uses`.
 static int64_t countSlots(const std::vector<cost::ScheduleStep> &table,
                           const std::set<Run> &uses) {
   std::vector<cost::ScheduleStep> entries;
@@ -94,8 +90,8 @@ int64_t dpc::countSlots(const std::vector<cost::ScheduleStep> &table,
   return ::countSlots(table, uses);
 }
 
-/// A buffer is in a frame if several phases access it, all of them in the loop.
-/// The frame belongs to the chunk of the first access.
+/// A buffer is in a frame if it is accessed by several phases, all of them in
+/// the loop. The frame belongs to the chunk of the first access.
 void StepMemory::findFrames() {
   for (size_t id = 0; id < live.buffers.size(); ++id) {
     std::set<Run> runs;
@@ -118,14 +114,14 @@ void StepMemory::countAllSlots() {
   std::vector<cost::ScheduleStep> table = scheduleOf(live.step);
   for (auto &[chunk, frame] : frames)
     frame.slots = ::countSlots(table, frame.uses);
-  // If one micro-batch is alive at a time, its phases run as one.
+  // With one live micro-batch at a time, no frames are needed.
   if (microBatchesOf(live.step) == 1 ||
       (frames.size() == 1 && frames.begin()->second.slots == 1))
     frames.clear();
 }
 
-/// A phase of the loop does not know which phase runs next, so unfinished
-/// communication keeps its buffers until the end of the phase.
+/// The next phase of the loop is unknown, so unfinished communication keeps its
+/// buffers until the end of the current phase.
 int64_t StepMemory::endOfHold(const Liveness::Hold &hold) const {
   if (!isInLoop(live.runOf(hold.from).first))
     return hold.until;
@@ -142,7 +138,7 @@ std::vector<cost::Buffer> StepMemory::lifetimes() const {
         std::max(lives[hold.buffer].last, endOfHold(hold));
   for (auto [id, life] : llvm::enumerate(lives)) {
     extendOverLoop(life, live.loopBegin, live.loopEnd, /*isMixed=*/true);
-    // A message may arrive while other phases run.
+    // A message may arrive while another phase runs.
     if (live.received.contains(id)) {
       life.first = std::min(life.first, live.loopBegin);
       life.last = std::max(life.last, live.loopEnd);
@@ -151,7 +147,8 @@ std::vector<cost::Buffer> StepMemory::lifetimes() const {
   return lives;
 }
 
-/// The phase of the loop that contains all of `life`, if there is one.
+/// Returns the phase of the loop during which the buffer lives, or nothing if
+/// it also lives outside this phase.
 std::optional<Run> StepMemory::onlyRun(int64_t id,
                                        const cost::Buffer &life) const {
   if (life.last >= live.end() || live.received.contains(id) ||
@@ -221,7 +218,6 @@ std::vector<cost::MemoryBreakdown> StepMemory::overStep() {
   return sums();
 }
 
-/// Equal for ops with the same name and types.
 static size_t kindOf(Operation *op) {
   return llvm::hash_combine(op->getName().getAsOpaquePointer(),
                             llvm::hash_combine_range(op->getResultTypes()),
@@ -244,7 +240,7 @@ MemoryProfile StepMemory::profileFramed() {
   placeFrames();
   for (const auto &[phase, chunk] : frames.begin()->second.uses)
     result.framePhases.insert(phase);
-  // The first blocks are those of addFrame, one for each category.
+  // addFrame puts one block per category first.
   for (int i = 0; i < cost::numMemoryCategories; ++i)
     result.slot.bytes[i] = blocks[i].bytes;
   blocks.erase(blocks.begin(), blocks.begin() + cost::numMemoryCategories);
@@ -262,7 +258,7 @@ MemoryProfiles StepMemory::profiles(bool inLine, bool isFramed) {
   return result;
 }
 
-/// The bytes of `blocks` at each op and after the last one.
+/// Returns the bytes of `blocks` at each op and after the last op.
 std::vector<cost::MemoryBreakdown> StepMemory::sums() const {
   std::vector<cost::MemoryBreakdown> changes(live.end() + 2);
   for (const cost::Buffer &block : blocks) {
@@ -278,8 +274,8 @@ std::vector<cost::MemoryBreakdown> StepMemory::sums() const {
 
 void StepMemory::addMoments(MemoryProfile &profile) const {
   std::vector<cost::MemoryBreakdown> bytes = sums();
-  // Deeper models have other buckets. Their buffers are also live at the next
-  // op, so ops that communicate are left out.
+  // Skips ops that communicate, because buckets differ in deeper models. The
+  // buffers of a bucket are also live at the next op.
   for (auto [i, op] : llvm::enumerate(live.ops))
     if (!isa<CommunicationOpInterface>(op))
       profile.moments.push_back({phaseOf(op), kindOf(op), bytes[i]});

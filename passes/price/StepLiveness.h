@@ -1,7 +1,5 @@
 //===- StepLiveness.h - The lifetimes of a step's buffers -------*- C++ -*-===//
-//
-// Private to passes/price: see StepEstimate.h for the rules.
-//
+// Private to passes/price. StepEstimate.h describes the rules.
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_STEPLIVENESS_H
 #define DPC_PASSES_PRICE_STEPLIVENESS_H
@@ -12,10 +10,10 @@
 
 namespace dpc {
 
-/// The `dpc.role` of an argument of `step`; empty without the attribute.
+/// Returns the `dpc.role` of an argument of `step`, or "".
 llvm::StringRef roleOf(mlir::func::FuncOp step, mlir::BlockArgument argument);
 
-/// The buffers of a step function, and their lifetimes as positions in `ops`.
+/// The buffers of a step function. Their lifetimes are positions in `ops`.
 class Liveness : public StepBuffers {
 public:
   explicit Liveness(mlir::func::FuncOp step);
@@ -25,38 +23,38 @@ public:
     int64_t buffer, from, until;
   };
 
-  /// Lifetimes when micro-batches run one after another.
+  /// Returns the lifetimes if micro-batches run one after another.
   std::vector<cost::Buffer> inOneLine() const;
 
   mlir::func::FuncOp step;
-  /// The buffers, with lifetimes that ignore `holds`.
+  /// The lifetimes of buffers ignore `holds`.
   std::vector<cost::Buffer> buffers;
-  std::vector<mlir::Value> values; ///< For each buffer; null for a workspace.
-  /// For each buffer, the ops that access it.
+  std::vector<mlir::Value> values; ///< By buffer; null for a workspace.
+  /// By buffer, the ops that access it.
   std::vector<llvm::SmallVector<int64_t>> touches;
   std::vector<Hold> holds;
-  /// Buffers of messages received in the loop.
+  /// Buffers of messages that are received in the loop.
   llvm::DenseSet<int64_t> received;
   int64_t loopBegin = INT64_MAX, loopEnd = -1;
 
-  /// Adds the buffer of `value`, or a workspace if it is null; returns its id.
+  /// Adds the buffer of `value`, or a workspace if `value` is null. Returns the
+  /// id of the buffer.
   int64_t add(mlir::Value value, int64_t bytes, cost::MemoryCategory category,
               int64_t first, int64_t last);
   int64_t end() const { return ops.size(); }
-  /// The phase and chunk of the op at a position.
   std::pair<Phase, int64_t> runOf(int64_t at) const { return runs[at]; }
 
 private:
   std::vector<std::pair<Phase, int64_t>> runs; ///< For each op.
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;
-  /// By buffer root of a result of the step: the position at which its buffer
-  /// is free. A result that replaces an argument is copied after the last read
-  /// of the old value.
+  /// By buffer root of a result of the step, the position at which the buffer
+  /// is released. A result that replaces an argument is copied after the last
+  /// read of the old value.
   llvm::DenseMap<mlir::Value, int64_t> returned;
   LastAccesses communicated;
-  /// The number of holds with known ends, which come first.
+  /// The number of holds with known ends, which precede the other holds.
   size_t numEnded = 0;
-  /// By op: the results that are copied to arguments after the op.
+  /// By op, the results that are copied to arguments after the op.
   llvm::DenseMap<int64_t,
                  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
       copies;

@@ -30,11 +30,11 @@ void Liveness::addArguments() {
       category = MemoryCategory::Parameters;
     if (role == role::kState)
       category = MemoryCategory::Optimizer;
-    // The argument is not on the device; the result of dpc.fetch has a buffer.
+    // The argument is not in device memory. dpc.fetch copies it there.
     if (step.getArgAttr(arg.getArgNumber(), attr::kSpace))
       continue;
     bool isInput = role.empty() || role == role::kInput;
-    // Inputs are loaded when the phase of the first reader begins.
+    // An input is loaded at the begin of the phase that reads it first.
     int64_t first = isInput ? firstOfPhase(firstReader(arg)) : 0;
     bufferOf[arg] =
         add(arg, sizeInBytes(arg), category, first, isInput ? first : end());
@@ -43,8 +43,8 @@ void Liveness::addArguments() {
   }
 }
 
-/// The first op that reads `argument` on a stage of a pipeline; without a
-/// pipeline, the first op of the loop.
+/// Returns the position of the first op that reads `argument`. Without a
+/// pipeline, returns the first op of the loop.
 int64_t Liveness::firstReader(BlockArgument argument) const {
   for (auto [i, op] : llvm::enumerate(ops)) {
     bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -64,9 +64,9 @@ int64_t Liveness::firstOfPhase(int64_t at) const {
   return at;
 }
 
-/// Finds new parameters in separate buffers. They are copied into the old
-/// buffers in the update phase, after their producer and after the last read of
-/// the old value.
+/// Finds new parameters that are computed in separate buffers. Each is copied
+/// into the old buffer in the update phase, after its producer and after the
+/// last read of the old value.
 void Liveness::findCopies() {
   int64_t updateBegin =
       llvm::find_if(
@@ -98,7 +98,7 @@ void Liveness::copyNewValues(int64_t at) {
   }
 }
 
-/// The value whose buffer `result` reuses, or null.
+/// Returns the value whose buffer `result` reuses, or null.
 Value Liveness::reusedValue(OpResult result) const {
   OpOperand *operand = reusedOperand(result);
   if (!operand)
@@ -117,7 +117,7 @@ void Liveness::place(Operation *op, int64_t at) {
   if (isBufferView(op) || isa<StoreOp>(op))
     return;
   if (auto constant = dyn_cast<ConstantOp>(op)) {
-    // Kernels contain splats; other constants are stored with the parameters.
+    // Splats are inside kernels. Other constants count as parameters.
     if (constant.getValue().isSplat())
       return;
     bufferOf[constant.getResult()] =
@@ -143,8 +143,8 @@ void Liveness::place(Operation *op, int64_t at) {
   }
 }
 
-/// Ends the communications that a computation waits for: the last communication
-/// that conflicts with its accesses, and all earlier ones.
+/// Ends the communications for which a computation waits: the last one that
+/// conflicts with its accesses, and all before it.
 void Liveness::waitFor(ArrayRef<int64_t> reads, ArrayRef<int64_t> writes,
                        int64_t at) {
   int64_t last = communicated.lastConflict(reads, writes);

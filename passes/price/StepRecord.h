@@ -1,9 +1,8 @@
 //===- StepRecord.h - The ops of a simulated step over time -----*- C++ -*-===//
-//
-// A record of the time simulation (StepEstimate.h). It contains the ops of each
-// phase of each stage once, and an entry for each run of a phase. An op begins
-// at entry.begin + op.begin in that run. The predicted seconds of the step are
-// the end of the last entry plus the time of the host (tested).
+// The record of a simulated step (StepEstimate.h). It contains the ops of each
+// phase of each stage once, and an entry for each run of a phase. In such a
+// run, an op begins at entry.begin + op.begin. The predicted seconds of the
+// step are the end of the last entry plus the seconds of the host (tested).
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_STEPRECORD_H
 #define DPC_PASSES_PRICE_STEPRECORD_H
@@ -14,13 +13,13 @@ namespace dpc {
 
 enum class StepQueue { compute, communication, copy };
 
-/// One op of a phase; times are in seconds since the phase began.
+/// Times are in seconds since the begin of the phase.
 struct RecordedOp {
   mlir::Operation *op = nullptr;
   StepQueue queue = StepQueue::compute;
   double begin = 0, end = 0;
-  /// For communication: the size of its buffer, and the bytes that a rank sends
-  /// on each level.
+  /// For communication, the size of the buffer, and the bytes that a rank sends
+  /// by level of the cluster.
   double bytes = 0;
   std::vector<double> bytesPerLevel;
 };
@@ -29,12 +28,12 @@ struct RecordedPhase {
   Phase phase = Phase::forward;
   int64_t chunk = 0;
   double seconds = 0;
-  std::vector<RecordedOp> ops; ///< Sorted by start within each queue.
-  /// When update begins and ends its wait for other stages.
+  std::vector<RecordedOp> ops; ///< Sorted by begin within each queue.
+  /// For update, when the wait for other stages begins and ends.
   double waitBegin = 0, waitEnd = 0;
 };
 
-/// One run of a phase; times are in seconds since the step began.
+/// One run of a phase. `begin` is in seconds since the begin of the step.
 struct RecordedEntry {
   size_t phase = 0; ///< An index of StageRecord::phases.
   int64_t microBatch = 0;
@@ -43,45 +42,44 @@ struct RecordedEntry {
 
 struct StageRecord {
   std::vector<RecordedPhase> phases;
-  std::vector<RecordedEntry> entries; ///< In execution order.
+  std::vector<RecordedEntry> entries;
 
-  /// The number of runs of each phase.
+  /// Returns how often each phase runs.
   std::vector<double> runs() const;
-  /// The time at which the last entry ends.
+  /// Returns the end of the last entry.
   double end() const;
-  /// Gives `entry` a copy of its phase that runs `times` times as fast.
+  /// Assigns `entry` a copy of its phase that is `times` times as fast.
   void makeFaster(RecordedEntry &entry, double times);
-  /// Delays the update of this stage to that of `other`, which is later.
+  /// Replaces the update of this stage by the later update of `other`.
   void updateWith(const StageRecord &other);
 };
 
 struct StepRecord {
   std::vector<StageRecord> stages; ///< Of the slowest data-parallel rank.
-  /// With uneven batch shares: the stages of each kind of data-parallel rank,
+  /// With uneven batch shares, the stages of each kind of data-parallel rank,
   /// and the kind of each rank. All ranks update when the slowest rank updates.
   std::vector<std::vector<StageRecord>> kinds;
   std::vector<size_t> kindOfDataRank;
-  double seconds = 0;     ///< The time of the whole step.
-  double hostSeconds = 0; ///< The part of `seconds` that the host needs.
+  double seconds = 0;
+  double hostSeconds = 0;
 
-  /// Delays the updates of all kinds to the update of `stages`.
+  /// Delays the updates of all kinds to those of `stages`.
   void meet();
 };
 
-/// Divides the log of one run of a step function into phases.
+/// Divides the recorded ops of a step function into phases.
 class PhaseLog {
 public:
   explicit PhaseLog(StageRecord &stage) : stage(stage) {}
-  /// Continues `phase` if it is the current phase, else begins it at `now`.
-  /// Returns the list of its ops.
+  /// Begins `phase` at `now` unless it has begun. Returns the ops of the phase.
   std::vector<RecordedOp> &enter(Phase phase, double now);
-  /// Ends the last phase at `end` and adds the entries. The phases of the loop
-  /// run `microBatches` times, once every `period` seconds.
+  /// Ends the last phase at `end` and adds the entries. Phases of the loop get
+  /// `microBatches` entries, one every `period` seconds.
   void finish(double end, int64_t microBatches, double period);
 
 private:
   StageRecord &stage;
-  std::vector<double> begins; ///< The begin of each phase.
+  std::vector<double> begins;
 };
 
 } // namespace dpc

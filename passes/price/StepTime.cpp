@@ -38,7 +38,6 @@ bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
 // Queues
 //===----------------------------------------------------------------------===//
 
-/// The slowest device that runs `step`.
 static const cost::Device &deviceOf(func::FuncOp step,
                                     const cost::RankOrder &order,
                                     const cost::Cluster &cluster) {
@@ -71,7 +70,7 @@ void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
     total += bytes * times;
 }
 
-/// Whether `collective` and the GEMM next to it overlap in chunks
+/// Returns true if `collective` and the GEMM next to it overlap in chunks
 /// (`tensor_chunks` of Software.h).
 static bool isChunked(Operation *collective, const cost::Software &software) {
   if (software.tensorChunks <= 1 || !software.overlap)
@@ -84,7 +83,6 @@ static bool isChunked(Operation *collective, const cost::Software &software) {
          llvm::all_of(axes.getAsRange<StringAttr>(), isTensorAxis);
 }
 
-/// Seconds in which a collective and a GEMM overlap in `chunks`.
 static double chunkedOverlap(double collective, double gemm, double chunks) {
   return std::min(collective, gemm) * (1 - 1 / chunks);
 }
@@ -95,7 +93,7 @@ void StepQueues::communicate(Operation *op, double times) {
   CollectivePricing::Traffic moved = pricing.trafficOf(op);
   traffic[{moved.kind, namesOf(cast<CollectiveOpInterface>(op).getAxes()),
            moved.bytes}] += times;
-  // Memory for the result of a gather may become free only at computeFree.
+  // Memory for the result of a gather may be released as late as computeFree.
   double ready = isa<AllGatherOp>(op) ? computeFree : 0;
   for (Value value : op->getOperands()) {
     Value root = bufferRoot(value);
@@ -124,7 +122,8 @@ void StepQueues::communicate(Operation *op, double times) {
     written[value] = commFree;
 }
 
-/// Bytes per second between the device and the memory space of an argument.
+/// Returns the bandwidth in bytes per second between the device and the memory
+/// space of an argument.
 double StepQueues::hostLink(Value argument) const {
   auto arg = cast<BlockArgument>(argument);
   auto func = cast<func::FuncOp>(arg.getOwner()->getParentOp());
@@ -166,7 +165,8 @@ void StepQueues::compute(Operation *op, double times) {
     Operation *producer = root.getDefiningOp();
     if (isa_and_present<CollectiveOpInterface>(producer) &&
         isChunked(producer, cluster.software)) {
-      if (isBufferView(op)) // The GEMM that reads the view waits.
+      // The GEMM that reads the view waits instead.
+      if (isBufferView(op))
         continue;
       if (matmulOf(op))
         end -= chunkedOverlap(pricing.collective(producer).seconds, seconds,
@@ -174,7 +174,7 @@ void StepQueues::compute(Operation *op, double times) {
     }
     start = std::max(start, end);
   }
-  // Collectives that run at the same time slow the computation down.
+  // Concurrent collectives slow the computation down.
   double both = std::min(seconds, std::max(0.0, commFree - start));
   seconds += both * cluster.software.overlapSlowdown;
   computeFree = start + seconds;
@@ -186,7 +186,7 @@ void StepQueues::compute(Operation *op, double times) {
 }
 
 void StepQueues::run(Operation *op, double times) {
-  // The schedule decides when messages between stages arrive.
+  // The schedule determines when messages between stages arrive.
   if (isa<SendOp, RecvOp>(op))
     return;
   int runs = op->hasAttr(attr::kAgain) ? 2 : 1;
@@ -219,7 +219,6 @@ void StepQueues::rebase() {
 // One function
 //===----------------------------------------------------------------------===//
 
-/// Simulates `step` on `device` with `microBatches` micro-batches.
 static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
                            const cost::Device &device, double microBatches,
                            cost::LoopSeconds &parts,
@@ -266,7 +265,8 @@ static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
   return result;
 }
 
-/// Records each kind of data-parallel rank, and the slowest one as the stage.
+/// Records the stages of each kind of data-parallel rank in `kinds`, and those
+/// of the slowest rank in `stages`.
 static void recordShares(func::FuncOp step, const cost::Cluster &cluster,
                          ArrayRef<cost::LoopSeconds> groupSeconds,
                          ArrayRef<int64_t> shares, StepRecord &record) {

@@ -28,7 +28,7 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
       sums.parameters += type.getNumElements();
       sums.parameterBytes += bytesOf(arg);
       sums.gradientBytes += bytesOf(arg);
-      // Master weights are sharded with the optimizer states.
+      // Only master weights are converted. ZeRO shards them like states.
       result.hasCopies |=
           llvm::any_of(arg.getUsers(), llvm::IsaPred<ConvertOp>);
     } else if (role.getValue() == role::kState) {
@@ -38,7 +38,7 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
       if (!batch)
         continue;
       sums.globalBatch = type.getDimSize(batch.getInt());
-      // Token ids are the largest input; labels may have one number per sample.
+      // Token ids are the largest integer input. Labels may have fewer numbers.
       if (type.getElementType().isInteger())
         sums.tokensPerSample = std::max(
             sums.tokensPerSample,
@@ -47,11 +47,11 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
   }
 }
 
-/// The number of blocks that can each be a stage. The forward program is cut
-/// where the number of crossing values that depend on a sample is a local
-/// minimum. A block is a part between cuts that contains a GEMM: a layer of a
-/// chain, or a block of a residual network. With attention, only the blocks
-/// before the first attention count.
+/// Returns the number of blocks that can each be a stage. The forward program
+/// is cut at local minima of the number of values that cross and depend on a
+/// sample. A block is a part between cuts that contains a GEMM: a layer of a
+/// chain, or a block of a residual network. In a program with attention, only
+/// blocks before the first attention count.
 static int64_t countBlocks(func::FuncOp func) {
   DenseSet<Value> samples;
   for (BlockArgument arg : func.getArguments())
@@ -80,7 +80,7 @@ static int64_t countBlocks(func::FuncOp func) {
       --crossing[last];
     }
   std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
-  if (!crossing.empty()) // There is no cut after the last op.
+  if (!crossing.empty()) // The program is not cut after the last op.
     crossing.back() = ops.size() + 1;
   int64_t blocks = 0, size = ops.size();
   bool hasGemm = false;
@@ -134,8 +134,8 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
   sums.layers = std::max<int64_t>({1, attentions, countBlocks(func)});
 }
 
-/// A cheap test before findExperts: whether there is a stack of weights, and a
-/// choice between as many experts.
+/// A cheap test before findExperts: returns true if weights are stacked, and an
+/// op chooses among as many options as one of their dimensions has.
 static bool mayHaveExperts(func::FuncOp func) {
   DenseSet<int64_t> stacks;
   for (BlockArgument arg : func.getArguments()) {
@@ -152,7 +152,7 @@ static bool mayHaveExperts(func::FuncOp func) {
          });
 }
 
-/// The bytes of values between the ops of experts and other ops, forward.
+/// Returns the bytes of forward values between ops on experts and other ops.
 static double routedBytes(const ProgramFacts &facts, const Experts &experts) {
   double bytes = 0;
   DenseSet<Value> counted;
@@ -179,7 +179,8 @@ static void sumUpExperts(func::FuncOp original, ProgramTotals &result) {
   OwningOpRef<func::FuncOp> func(original.clone());
   separateConstants(*func);
   ProgramFacts facts(*func);
-  constexpr int64_t kRanks = 2; // Experts are found for any number of ranks.
+  // The experts found do not depend on this number.
+  constexpr int64_t kRanks = 2;
   Experts experts = findExperts(facts, kRanks);
   cost::ModelTotals &sums = result.sums;
   for (const auto &[parameter, factor] : experts.parameters) {

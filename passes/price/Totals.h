@@ -8,19 +8,18 @@
 
 namespace dpc {
 
-/// Sums over an unpartitioned @train_step or @forward.
+/// Sums over the whole @train_step or @forward.
 struct ProgramTotals {
   cost::ModelTotals sums;
-  /// True if parameters are master weights, which have copies in the compute
-  /// type.
+  /// True if parameters are master weights with copies in the compute type.
   bool hasCopies = false;
-  double attentionFlops = 0; ///< The part of sums.flopsPerStep for attention.
+  double attentionFlops = 0; ///< The FLOPs of attention in sums.flopsPerStep.
 };
 
 ProgramTotals sumUp(mlir::func::FuncOp func);
 
-/// Extrapolates the totals of a program with `layers` more layers than `fewer`.
-/// `more` has one layer more than `fewer`.
+/// Extrapolates to a program with `layers` more layers than `fewer`. `more` has
+/// one layer more than `fewer`.
 ProgramTotals alongLayers(const ProgramTotals &fewer, const ProgramTotals &more,
                           int64_t layers);
 

@@ -28,7 +28,7 @@ Assignment::Assignment(const ProgramFacts &facts, const ShardChoices &choices,
     if (shares && !isOuter)
       zeroAxes.push_back(i);
   }
-  // The axis inside a node comes first: only shards leave the node then.
+  // The axis inside a node comes first, so that only shards leave the node.
   std::reverse(zeroAxes.begin(), zeroAxes.end());
   if (!zeroAxes.empty())
     zero = spec.zero;
@@ -61,7 +61,6 @@ int64_t Assignment::localBytes(Type type) {
   return it->second;
 }
 
-/// The axes that split the batch class.
 static Axes batchAxes(const Assignment &state) {
   Axes axes = state.dataAxes;
   if (state.microBatchAxis && !state.separatesMicroBatches())
@@ -92,14 +91,14 @@ Axes FactorAxes::next(int64_t factorClass, bool takesBatch,
   return axes;
 }
 
-/// How one op is split: the shardings that its operands need, and the resulting
-/// shardings of its results.
+/// How one op is split.
 struct OpPlan {
   std::vector<ShardingSpec> operands, results;
   double bytes = 0; ///< Bytes that one rank sends for the reshards.
 };
 
-/// The choice of a gradient op: the factor of the same class as in `forward`.
+/// Returns the choice for a gradient op, which splits the factor of the same
+/// class as the forward op.
 static AxisChoice gradientChoice(const FactorAnalysis &factors, Operation *op,
                                  Operation *forward, const AxisChoice &choice) {
   if (choice.kind == AxisChoice::replicate)
@@ -115,7 +114,8 @@ static AxisChoices everywhere(const Assignment &state, AxisChoice::Kind kind) {
   return AxisChoices(state.solvedAxes.size(), AxisChoice{kind});
 }
 
-/// The choices of the search for `op` or for its forward op.
+/// Returns the search's choices for `op`. For a gradient op, derives them from
+/// the choices for its forward op.
 static std::optional<AxisChoices> decided(const Assignment &state,
                                           Operation *op) {
   const ProgramFacts &facts = state.facts;
@@ -135,11 +135,10 @@ static std::optional<AxisChoices> decided(const Assignment &state,
   return result;
 }
 
-/// The split of each iteration dimension.
 static std::vector<DimFactors>
 iterSplits(const Assignment &state, Operation *op, const AxisChoices &choice) {
   const FactorAnalysis &factors = state.facts.factors;
-  // Parameter, states and gradient have the same sharding, and so does a copy.
+  // A parameter, its states, gradient and copies have the same sharding.
   if (isa<AdamWOp, SgdOp>(op) || makesCopy(state, op)) {
     Value parameter = op->getOperand(0);
     auto update = state.updateSpecs.find(parameter);
@@ -169,7 +168,7 @@ iterSplits(const Assignment &state, Operation *op, const AxisChoices &choice) {
   return splits;
 }
 
-/// The sharding of a tensor whose dimensions `map` maps to `splits`.
+/// Returns the sharding of a tensor whose dimensions `map` maps to `splits`.
 static ShardingSpec specFor(MeshAttr mesh, const TensorMap &map, Value tensor,
                             const std::vector<DimFactors> &splits) {
   ShardingSpec spec = ShardingSpec::replicated(mesh, shapeOf(tensor));
@@ -184,8 +183,8 @@ static ShardingSpec specFor(MeshAttr mesh, const TensorMap &map, Value tensor,
   return spec;
 }
 
-/// True if a gradient op reads a partial sum over the batch. It is then between
-/// the producer of a parameter's gradient and the parameter.
+/// Returns true if a gradient op reads a partial sum over the batch. The op is
+/// then on the path to the gradient of a parameter.
 static bool leadsToParameter(const Assignment &state, Operation *op) {
   if (!state.facts.forwardOf.contains(op))
     return false;
@@ -197,11 +196,11 @@ static bool leadsToParameter(const Assignment &state, Operation *op) {
   });
 }
 
-/// Keeps operands partial if the op is linear in them: one reduction at the end
-/// is cheaper than many earlier reductions. If all ranks of an axis repeat the
-/// op, its operands must be complete over that axis. The gradient of a copy of
-/// a parameter (in half precision, or transposed) is an exception: it is summed
-/// over all axes at once, after the last micro-batch.
+/// Keeps operands partial if the op is linear in them, because one reduction at
+/// the end is cheaper than many earlier ones. If all ranks of an axis repeat
+/// the op, its operands must be complete over this axis. The gradient of a
+/// copied parameter (in half precision, or transposed) is an exception: it is
+/// summed over all axes at once, after the last micro-batch.
 static void keepPartials(const Assignment &state, Operation *op,
                          const AxisChoices &choice,
                          const std::vector<DimFactors> &splits, OpPlan &plan) {
@@ -242,8 +241,8 @@ static void keepPartials(const Assignment &state, Operation *op,
   }
 }
 
-/// The plan for `choice`. If the op cannot be split in this way, returns
-/// nullopt and sets `state.why`.
+/// Returns the plan for `choice`. If the op cannot be split in this way,
+/// returns nullopt and sets `state.why`.
 static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
                                     const AxisChoices &choice) {
   const ShardingRule &rule = state.facts.factors.rule(op);
@@ -254,7 +253,7 @@ static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
       plan.operands.push_back(specFor(state.mesh, map, operand, splits));
       continue;
     }
-    // The op accepts any sharding. A gradient takes the sharding of the update.
+    // The op accepts any sharding. A gradient gets the sharding of the update.
     BlockArgument parameter = state.parameterOf.lookup(operand);
     ShardingSpec spec =
         parameter ? state.updateSpecs.at(parameter) : state.actual(operand);
@@ -277,8 +276,8 @@ static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
     auto bytes =
         reshardBytes(state.actual(operand), wanted, elementBytes(operand));
     if (!bytes) {
-      state.why = "it reads the whole batch, which micro-batches split; give "
-                  "micro_batch= the whole batch of a rank";
+      state.why = "it reads the whole batch, which micro-batches split; set "
+                  "micro_batch= to the whole batch of a rank";
       return std::nullopt;
     }
     plan.bytes += *bytes;
@@ -286,13 +285,13 @@ static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
   return plan;
 }
 
-/// The plan that sends the fewest bytes for an op that the search does not
-/// decide. Axes are chosen one after the other.
+/// Returns the plan that sends the fewest bytes, for an op that the search does
+/// not decide. Axes are chosen one after the other.
 static std::optional<OpPlan> cheapestPlan(Assignment &state, Operation *op) {
   const FactorAnalysis &factors = state.facts.factors;
   AxisChoices best = everywhere(state, AxisChoice::gradPartial);
   std::optional<OpPlan> bestPlan = planOp(state, op, best);
-  // The shardings of these ops do not depend on the choice.
+  // The choice does not affect the shardings of these ops.
   if (isa<AdamWOp, SgdOp>(op) || factors.rule(op).combines)
     return bestPlan;
   for (size_t k = 0; k < state.solvedAxes.size(); ++k) {
@@ -314,9 +313,9 @@ static std::optional<OpPlan> cheapestPlan(Assignment &state, Operation *op) {
                   : planOp(state, op, everywhere(state, AxisChoice::replicate));
 }
 
-/// All properties that determine the plan of an op that does not combine its
-/// operands: the rule, its factors and the meaning of their classes, the
-/// shardings of the operands, and the choice.
+/// For an op that does not combine its operands, returns a key of all
+/// properties that determine its plan: the rule, its factors and the kinds of
+/// their classes, the shardings of the operands, and the choice.
 static std::vector<int64_t> keyOf(const Assignment &state, Operation *op,
                                   const std::optional<AxisChoices> &choice) {
   const ProgramFacts &facts = state.facts;
@@ -392,8 +391,8 @@ Value dpc::reshard(Assignment &state, OpBuilder &builder, Value value,
     op->setAttr(attr::kAtUse, builder.getUnitAttr());
   if (atUse && state.weightCompression)
     op->setAttr(attr::kCompress, state.weightCompression);
-  // A reshard that makes a value smaller runs at the stage of its producer,
-  // before the value is sent. Others run at every stage that reads the result.
+  // A reshard that makes the value smaller runs on the stage of the producer,
+  // before the value is sent. Other reshards run on the stages of the readers.
   Operation *producer = value.getDefiningOp();
   Attribute stage = producer ? producer->getAttr(attr::kStage) : Attribute();
   if (stage && state.localBytes(to) <= state.localBytes(value.getType()))
@@ -408,7 +407,6 @@ Value dpc::reshard(Assignment &state, OpBuilder &builder, Value value,
   return made = op.getResult();
 }
 
-/// Marks the reshard of a gradient with its compression, if any.
 static void compressReduction(Assignment &state, Value gradient, Value reduced,
                               BlockArgument parameter) {
   if (!state.gradientCompression || reduced == gradient)

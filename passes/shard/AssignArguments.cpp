@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The sharding of an argument before ZeRO.
+/// Returns the sharding of an argument before ZeRO shards it.
 static ShardingSpec argumentSpec(const Assignment &state, BlockArgument arg) {
   const FactorAnalysis &factors = state.facts.factors;
   auto type = tensorType(arg);
@@ -33,9 +33,9 @@ static ShardingSpec argumentSpec(const Assignment &state, BlockArgument arg) {
   return spec;
 }
 
-/// Splits `spec` over those ZeRO axes that do not split it yet (`ep` may split
-/// experts). They split the factor that needs the least padding, the first on
-/// ties. Returns `spec` if no shard has two elements.
+/// Splits `spec` over the ZeRO axes that do not split it yet (`ep` may already
+/// split experts). They split the factor that needs the least padding, the
+/// first on ties. Returns `spec` unchanged if every shard has only one element.
 static ShardingSpec splitOverData(const Assignment &state, ShardingSpec spec) {
   auto axes = llvm::filter_to_vector<2>(
       state.zeroAxes, [&](int64_t axis) { return !spec.splitsAxis(axis); });
@@ -75,8 +75,8 @@ bool dpc::makesCopy(const Assignment &state, Operation *op) {
          isHalf(convert.getResult());
 }
 
-/// True if the model reads only a copy of the parameter. ZeRO then shards the
-/// parameter from stage 1 on.
+/// Returns true if the model reads the parameter only through copies in half
+/// precision. ZeRO then shards the parameter from stage 1 on.
 static bool hasCopy(BlockArgument parameter) {
   return llvm::all_of(parameter.getUsers(), [&](Operation *user) {
     return isa<AdamWOp, SgdOp>(user) ||

@@ -1,15 +1,15 @@
 //===- AssignGradients.cpp - Sums of gradients ----------------------------===//
 //
-// Differentiation adds the gradients that the readers of a value produce in
-// pairs. Gradients of equal type are added first here, so that partial sums are
-// reduced once. In a pipeline each stage adds its own gradients. The sums of
-// several stages are added
-//   * for a parameter: once per step, after each is complete over micro-batches
-//     and data axes. Every stage that holds the parameter computes this sum.
-//     The same holds for the copy of a parameter in half precision; its sums
-//     are converted before they are accumulated over micro-batches;
-//   * otherwise on the way back: a stage adds its sum to that of the next
-//   stage.
+// If several ops read a value, differentiation adds their gradients in pairs.
+// Here, gradients of equal type are added first, so that partial sums are
+// reduced once. In a pipeline each stage adds its gradients, and the sums of
+// several stages are then added:
+//   * For a parameter, sums are added once per step, after each is complete
+//     over micro-batches and data axes. Every stage that stores the parameter
+//     computes the total. A copy of a parameter in half precision is handled in
+//     the same way, and its sums are converted before they are accumulated.
+//   * For other values, each stage adds its sum to the sum that it receives
+//     from the next stage.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/shard/Assignment.h"
@@ -53,7 +53,7 @@ static void setStage(Operation *op, int64_t stage) {
   op->setAttr(attr::kStage, Builder(op->getContext()).getI64IntegerAttr(stage));
 }
 
-/// Adds values of one type in order, with the attributes of `like`.
+/// Adds values of one type in order. The sums get the attributes of `like`.
 static Value addInOrder(Assignment &state, OpBuilder &builder,
                         ArrayRef<Value> values, Operation *like) {
   Value sum = values.front();
@@ -68,8 +68,8 @@ static Value addInOrder(Assignment &state, OpBuilder &builder,
   return sum;
 }
 
-/// Among the shardings of `values` without their partial sums, the one to which
-/// resharding all values sends the fewest bytes; the first on ties.
+/// Returns the sharding of one of `values`, without its partial sums, to which
+/// all values can be resharded with the fewest bytes; the first on ties.
 static ShardingSpec cheapestCommon(const Assignment &state,
                                    ArrayRef<Value> values) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -90,7 +90,7 @@ static ShardingSpec cheapestCommon(const Assignment &state,
   return best;
 }
 
-/// Adds the gradients of one stage, with the attributes of `like`.
+/// Adds the gradients of one stage. The sums get the attributes of `like`.
 static Value sumUp(Assignment &state, OpBuilder &builder,
                    ArrayRef<Value> addends, Operation *like) {
   llvm::MapVector<Type, SmallVector<Value>> byType;
@@ -107,7 +107,8 @@ static Value sumUp(Assignment &state, OpBuilder &builder,
   return addInOrder(state, builder, sums, like);
 }
 
-/// The gradient of a parameter that several stages hold. It has no stage.
+/// Returns the gradient of a parameter that several stages store. Each of these
+/// stages computes it, so it is not assigned to a stage.
 static Value sumOverStages(Assignment &state, OpBuilder &builder,
                            const StageSums &sums, BlockArgument parameter,
                            Operation *root) {
@@ -134,8 +135,8 @@ static Value sumBackwards(Assignment &state, OpBuilder &builder,
   return total;
 }
 
-/// The op that converts `root` to the gradient of a parameter, if it is the
-/// only reader of `root`.
+/// If only one op reads `root` and converts it to the gradient of a parameter,
+/// returns this op.
 static ConvertOp conversionOf(const Assignment &state, BinaryOp root) {
   if (!root->hasOneUse())
     return nullptr;
@@ -144,7 +145,7 @@ static ConvertOp conversionOf(const Assignment &state, BinaryOp root) {
                                                                     : nullptr;
 }
 
-/// Converts the sum of each stage in the same way as `like`, on that stage.
+/// Converts the sum of each stage to the type of `like`, on this stage.
 static void convertSums(Assignment &state, OpBuilder &builder, StageSums &sums,
                         ConvertOp like) {
   Type elementType = elementTypeOf(like.getResult());

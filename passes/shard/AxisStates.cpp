@@ -4,11 +4,11 @@
 using namespace mlir;
 using namespace dpc;
 
-/// How one tensor (a value or a gradient) is placed: the index of the factor
-/// that is split, or one of these.
+/// The placement of one tensor (a value or a gradient) is the index of the
+/// factor that is split, or one of these.
 static constexpr int64_t kReplicated = -1, kPartial = -2;
 
-/// The placement of the tensor that is partial in state `partial`.
+/// Returns the placement of the tensor that is partial in state `partial`.
 static int64_t placeOf(AxisState state, AxisState partial) {
   if (state >= axis::firstSplit)
     return state - axis::firstSplit;
@@ -37,8 +37,8 @@ AxisTransition dpc::transition(AxisState from, AxisState to, bool hasGradient) {
   return result;
 }
 
-/// The state of an operand or result under a choice other than `partial`.
-/// If the tensor does not have the split factor, the state is `absent`.
+/// Returns the state of an operand or result under a choice other than
+/// `partial`. If the tensor does not have the split factor, returns `absent`.
 static AxisState stateOf(const FactorAnalysis &factors, Operation *op,
                          const AxisChoice &choice, bool isResult,
                          unsigned index, AxisState absent) {
@@ -59,7 +59,7 @@ AxisState dpc::operandState(const FactorAnalysis &factors, Operation *op,
                     ? index == 0
                     : llvm::is_contained(rule.linear[choice.group],
                                          static_cast<int64_t>(index));
-  // The gradient of the other factor is dy times the partial factor.
+  // The gradient of the other operand is dy times the partial operand.
   return isTerm ? axis::partial : axis::gradPartial;
 }
 

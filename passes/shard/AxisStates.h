@@ -1,8 +1,8 @@
 //===- AxisStates.h - States of a value and its gradient --------*- C++ -*-===//
 //
-// The search decides about an op and its gradient together. So for the axis
-// that is being solved, the state of a value determines the placement of both
-// the value and its gradient:
+// The search decides about an op and its gradient together. For the mesh axis
+// that is being solved, the state of a value therefore determines how both the
+// value and its gradient are placed:
 //
 //   state          value        gradient
 //   replicated     replicated   replicated   every rank does the same work
@@ -10,8 +10,9 @@
 //   partial        partial sum  replicated   output of a row-parallel matmul
 //   split k        both are split on factor k of the value
 //
-// A transition between states costs a collective forward, backward or both. Two
-// cells of this table are Megatron-LM's f and g:
+// A transition between states costs a collective in the forward pass, the
+// backward pass or both. In this table, `replicated` to `gradPartial` is
+// Megatron-LM's f, and `partial` to `replicated` is its g:
 //
 //   from \ to      replicated     gradPartial      partial  split
 //   replicated     -              bwd all_reduce   no       bwd all_gather
@@ -22,7 +23,8 @@
 //                                 bwd reduce_scatter        else all_to_all
 //                                                           both
 //
-// (Replicating a gradPartial value would make its replicated gradient partial.)
+// Transitions marked "no" are impossible. For example, from gradPartial to
+// replicated, the gradient would have to change from replicated to partial.
 // Values without a gradient pay only the forward part.
 //
 //===----------------------------------------------------------------------===//
@@ -33,23 +35,20 @@
 
 namespace dpc {
 
-/// How one axis splits an op and the gradient of the op.
 struct AxisChoice {
   enum Kind { replicate, gradPartial, partial, split };
   Kind kind = replicate;
-  IterFactor factor = {}; ///< The factor to split.
-  int64_t group = -1; ///< For a partial op: an index of ShardingRule::linear.
+  IterFactor factor = {}; ///< For `split`.
+  int64_t group = -1;     ///< For `partial`, an index of ShardingRule::linear.
 };
 
-/// The state of a value: one of the first three states, or firstSplit + the
-/// index of the split factor.
+/// One of the first three states, or firstSplit + the split factor's index.
 using AxisState = int64_t;
 namespace axis {
 inline constexpr AxisState replicated = 0, gradPartial = 1, partial = 2,
                            firstSplit = 3;
 } // namespace axis
 
-/// The collectives that a transition needs.
 struct AxisTransition {
   enum Move { none, allReduce, reduceScatter, allGather, allToAll, impossible };
   static constexpr size_t kNumMoves = impossible + 1;
@@ -60,15 +59,15 @@ struct AxisTransition {
 /// Returns an entry of the table in the file comment.
 AxisTransition transition(AxisState from, AxisState to, bool hasGradient);
 
-/// The state in which an op with `choice` needs operand `index`.
+/// Returns the state of operand `index` that an op with `choice` needs.
 AxisState operandState(const FactorAnalysis &factors, mlir::Operation *op,
                        const AxisChoice &choice, unsigned index);
-/// The state in which an op with `choice` leaves result `index`.
+/// Returns the state of result `index` that an op with `choice` produces.
 AxisState resultState(const FactorAnalysis &factors, mlir::Operation *op,
                       const AxisChoice &choice, unsigned index);
 
-/// All choices of `op`; the first is `replicate`. Without a gradient, choices
-/// that differ only in the gradient are listed once.
+/// Returns all choices of `op`; the first is `replicate`. If the op has no
+/// gradient, choices that differ only in the gradient are listed once.
 llvm::SmallVector<AxisChoice> choicesOf(const FactorAnalysis &factors,
                                         mlir::Operation *op, bool hasGradient);
 

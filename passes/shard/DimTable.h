@@ -28,21 +28,18 @@ inline DimFactors normalize(MeshAttr mesh, const DimFactors &factors) {
   return result;
 }
 
-/// A factor of a dimension that has `inner` elements inside the factor; the
-/// size of the factor times inner = `outer`.
+/// A factor of dimension `dim`: outer / inner elements, with `inner` elements
+/// inside each of them.
 struct FactorRange {
   int64_t dim, outer, inner;
   auto operator<=>(const FactorRange &) const = default;
 };
 
-/// Assigns an id to each distinct list of factors, and stores the properties of
-/// each list.
+/// Assigns an id to each distinct list of factors, and stores its properties.
 class DimTable {
 public:
   using Id = int32_t;
   explicit DimTable(MeshAttr mesh) : mesh(mesh) {}
-
-  /// The id of `factors`; equal lists have equal ids.
 
   Id add(const DimFactors &factors) {
     llvm::SmallVector<int64_t, 8> key;
@@ -67,13 +64,13 @@ public:
   }
 
   const DimFactors &operator[](Id id) const { return entries[id].factors; }
-  /// The number of elements of the whole dimension, and of one rank.
+  /// The number of elements of the whole dimension, and on one rank.
   int64_t size(Id id) const { return entries[id].size; }
   double localSize(Id id) const { return entries[id].localSize; }
-  /// A bit for each axis that splits one of the factors.
+  /// Returns a bit for each axis that splits one of the factors.
   uint64_t axes(Id id) const { return entries[id].axes; }
 
-  /// The canonical form of `id`; a dimension of one element has no factors.
+  /// Returns the canonical form of `id`, without factors of one element.
   Id normalized(Id id) {
     if (entries[id].normalized < 0) {
       Id found = add(normalize(mesh, entries[id].factors));
@@ -82,8 +79,7 @@ public:
     return entries[id].normalized;
   }
 
-  /// A list and the index of a factor in it; the index is -1 if there is no
-  /// such factor.
+  /// A list and the index of one of its factors, or -1.
   struct Cut {
     Id id = -1;
     int64_t index = -1;
@@ -96,15 +92,14 @@ public:
     return it->second;
   }
 
-  /// `cut.id`, where `axes` are appended to the axes of factor `cut.index`.
+  /// Returns `cut.id` with `axes` appended to the axes of factor `cut.index`.
   Id withAxes(Cut cut, llvm::ArrayRef<int64_t> axes) {
     DimFactors factors = entries[cut.id].factors;
     factors[cut.index].axes.append(axes.begin(), axes.end());
     return add(factors);
   }
 
-  /// `cut.id`, where the innermost `count` axes of factor `cut.index` are
-  /// removed.
+  /// Returns `cut.id` without the innermost `count` axes of factor `cut.index`.
   Id withoutAxes(Cut cut, size_t count) {
     DimFactors factors = entries[cut.id].factors;
     factors[cut.index].axes.pop_back_n(count);

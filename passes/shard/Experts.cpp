@@ -9,11 +9,12 @@ using namespace dpc;
 
 namespace {
 
-/// Ops and values that a parameter reaches through values of a class.
+/// The ops and values that depend on a parameter through values with a factor
+/// of one class.
 struct Reach {
   DenseMap<Operation *, IterFactor> ops;
   DenseSet<Value> values;
-  /// An op needs the class whole.
+  /// True if an op needs a whole dimension of the class.
   bool isGate = false;
 };
 
@@ -43,7 +44,7 @@ private:
   int64_t ep;
   Experts experts;
   DenseSet<int64_t> classes;
-  /// Values that depend on a choice, by the number of its options.
+  /// Values that depend on a choice, by the number of options to choose from.
   DenseMap<int64_t, DenseSet<Value>> routed;
 
   /// (E1) of the header.
@@ -106,7 +107,6 @@ private:
     return reach;
   }
 
-  /// Adds the parameters of the classes, biases included.
   void addParameters() {
     for (BlockArgument arg : facts.func->getRegion(0).getArguments())
       for (int64_t cls : classes) {
@@ -123,8 +123,8 @@ private:
       }
   }
 
-  /// Adds ops before those of experts that should split experts too, from the
-  /// last to the first.
+  /// Adds ops that precede the ops on experts if splitting them by expert sends
+  /// no more bytes than splitting the batch.
   void pullProducers() {
     for (Operation &op : llvm::reverse(facts.func->getRegion(0).front())) {
       if (!facts.isForward(&op) || experts.ops.contains(&op) ||
@@ -145,9 +145,9 @@ private:
     }
   }
 
-  /// Bytes per rank, times ep / (ep - 1), for a reshard of `values` between the
-  /// batch and the experts: an all_to_all if they have both, else a gather or a
-  /// reduction of all elements.
+  /// Returns the bytes per rank, times ep / (ep - 1), for a reshard of `values`
+  /// between the batch and the experts. A value with both dimensions needs an
+  /// all_to_all, other values a gather or a reduction of all elements.
   double gatherBytes(ValueRange values, int64_t cls) const {
     double bytes = 0;
     for (Value value : values) {
@@ -178,15 +178,14 @@ Experts dpc::findExperts(const ProgramFacts &facts, int64_t ep) {
   return ExpertFinder(facts, ep).run();
 }
 
-/// The choice of an op that does not work on experts: `ep` splits the batch.
+/// For an op that is not on experts, `ep` splits the batch.
 static AxisChoice batchChoice(const ProgramFacts &facts, Operation *op) {
   auto factor = facts.factors.splittable(op, facts.batchClass);
   return factor ? AxisChoice{AxisChoice::split, *factor}
                 : AxisChoice{AxisChoice::gradPartial};
 }
 
-/// The state of an argument that belongs to no expert: `ep` splits the batch of
-/// inputs.
+/// For an argument that is not a parameter of experts, `ep` splits the batch.
 static AxisState batchState(const ProgramFacts &facts, BlockArgument arg) {
   if (roleOfArgument(facts.func, arg.getArgNumber()) != role::kInput)
     return axis::replicated;

@@ -22,8 +22,8 @@ void dpc::separateConstants(func::FuncOp func) {
   }
 }
 
-// Refinement to a fixed point: it only adds boundaries, and the divisors of a
-// dimension bound their number.
+// Factors are refined until nothing changes. Refinement ends, because it only
+// adds boundaries, and the divisors of a dimension limit their number.
 
 static Sizes initialFactors(int64_t size) {
   return size == 1 ? Sizes{} : Sizes{size};
@@ -59,8 +59,8 @@ static void addOp(FactorTables &tables, Operation &op, ShardingRule made) {
       factors.values.push_back(tables.valueIndex.lookup(value));
 }
 
-/// The coarsest factors with the boundaries of both `a` and `b`; nullopt when
-/// these boundaries do not divide each other.
+/// Returns the coarsest factors that have the boundaries of both `a` and `b`,
+/// or nullopt if these boundaries do not divide each other.
 static std::optional<Sizes> common(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   llvm::SmallVector<int64_t, 8> cuts;
   for (ArrayRef<int64_t> list : {a, b}) {
@@ -81,8 +81,8 @@ static std::optional<Sizes> common(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   return result;
 }
 
-/// True if the dimensions of `map`, one after the other, have the factors
-/// `sizes`, none of which is 0.
+/// Returns true if the factors of the dimensions in `map`, one dimension after
+/// the other, are `sizes`, and no size is 0.
 static bool isAligned(ArrayRef<Sizes> dims, const DimMap &map,
                       ArrayRef<int64_t> sizes) {
   if (llvm::is_contained(sizes, 0))
@@ -99,12 +99,12 @@ static bool isBlocked(const OpFactors &factors, const DimMap &map) {
   return llvm::any_of(map, [&](int64_t dim) { return factors.blocked[dim]; });
 }
 
-/// Indices of ops to refine; the last one is next.
+/// Indices of ops to refine. The last one is refined next.
 using Worklist = llvm::SetVector<int32_t>;
 
 /// Aligns the factors of an operand or result with the factors of the op's
 /// dimensions. Returns true if either changed. If the factors of the value
-/// changed, adds its other producer and users to the worklist.
+/// changed, adds its producer and its users to the worklist, except this op.
 static bool refineTensor(FactorTables &tables, OpFactors &op, size_t tensor,
                          Worklist &worklist) {
   ValueFactors &factors = tables.values[op.values[tensor]];
@@ -168,8 +168,8 @@ static void refineAll(FactorTables &tables) {
   }
 }
 
-/// Numbers all factors and joins those with the same index, with a union-find
-/// structure whose representatives are the classes.
+/// Assigns numbers to all factors and merges factors with the same index by
+/// union-find. Each class is identified by its representative.
 static void joinClasses(FactorTables &tables) {
   int64_t count = 0;
   for (ValueFactors &value : tables.values) {
@@ -227,9 +227,9 @@ FactorAnalysis::FactorAnalysis(func::FuncOp func) {
   joinClasses(tables);
 }
 
-/// The iteration dimension in which `op` looks up indices, or -1. Each rank
-/// looks up a contiguous range. If a table was a grid and this dimension has
-/// several factors, a shard may not be contiguous.
+/// Returns the iteration dimension in which `op` looks up indices, or -1. Each
+/// rank must look up a contiguous range, but a shard of a dimension with
+/// several factors may not be contiguous.
 static int64_t lookupDim(Operation *op, const ShardingRule &rule) {
   const DimMap *map = nullptr;
   if (isa<EmbeddingOp>(op))

@@ -68,7 +68,7 @@ cost::RankOrder dpc::rankOrder(const LoweringSpec &spec) {
   auto isNamed = [&](const cost::RankAxis &axis, StringRef name) {
     if (name == "tp")
       return StringRef(axis.name).starts_with("tp");
-    // Without hybrid sharding, dpi is a part of dp, and users do not name it.
+    // Without hybrid sharding, dpi is a part of dp that users do not name.
     bool isPart = axis.name == "dpi" && !isHybrid(spec);
     return isPart ? name == "dp" : axis.name == name;
   };

@@ -15,10 +15,10 @@
 //   tp0 ..
 //   mb        time      the batch: coordinates are micro-batches, not ranks
 //
-// Data axes and the time axis shard the batch everywhere, without a decision.
-// The batch is cut into micro-batches before `ep` shards it, so that expert
-// ranks work on the same micro-batch. Experts.h finds experts in the program.
-// Tensor and sequence axes are solved one after the other (StrategyGraph.h).
+// Data axes and the time axis always shard the batch. The batch is cut into
+// micro-batches before `ep` shards it, so that expert ranks work on the same
+// micro-batch. Experts.h finds experts in the program. Tensor and sequence axes
+// are solved one after the other (StrategyGraph.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_LOWERINGSPEC_H
@@ -33,7 +33,6 @@
 
 namespace dpc {
 
-/// The form of attention in the local program.
 enum class AttentionForm {
   automatic, ///< Kernels; in estimates, the form of the software (Software.h).
   expanded,  ///< GEMMs and row kernels.
@@ -43,87 +42,84 @@ enum class AttentionForm {
 };
 
 /// The input of lowering: a strategy, the decisions of its evaluation, and the
-/// options that all strategies of a compilation share.
+/// options shared by all strategies of a compilation.
 struct LoweringSpec : cost::Strategy {
-  /// Micro-batches per step. `microBatch` is 0; the sizes follow from the
-  /// program.
+  /// Micro-batches per step. `microBatch` is 0 and follows from the program.
   int64_t numMicroBatches = 1;
   /// The size of the axis dpi without hybrid ZeRO: the number of adjacent
-  /// data-parallel ranks on one node. 1: the mesh has no such axis.
+  /// data-parallel ranks on one node. 1 if the mesh does not have this axis.
   int64_t dataInside = 1;
 
   /// The largest bucket of reduced gradients, in bytes.
   int64_t bucketBytes = 25 << 20;
 
   AttentionForm attention = AttentionForm::automatic;
-  /// Whether attention that cannot be fused is an error.
+  /// Report attention that cannot be fused as an error.
   bool attentionMustFuse = false;
-  /// Whether GEMMs are fused with epilogues (dpc-fuse-epilogues), for GPUs.
+  /// Fuse GEMMs with epilogues (dpc-fuse-epilogues), for GPUs.
   bool fusesEpilogues = false;
-  /// The checkpoints of full recomputation, which depend on the software.
+  /// The checkpoints of full recompute, which depend on the software.
   cost::Checkpoints checkpoints = cost::Checkpoints::Planned;
 
   /// The compression of gradient reductions ("int8" or "topk:SHARE") and of
-  /// ZeRO-3's parameter gathers ("int8"); empty: none.
+  /// ZeRO-3's parameter gathers ("int8"), or "".
   std::string compressGradients = {}, compressWeights = {};
 
-  /// The first op of every virtual stage except the first, as an index of the
-  /// ops with a home (Stages.h); empty: balanced stages.
+  /// The first op of every virtual stage except the first, as an index of
+  /// HomedOps (Stages.h). If empty, stages are balanced.
   std::vector<int64_t> stageStarts = {};
 
-  /// A program with few layers represents a program that is `depth` times as
-  /// deep and keeps `alive` micro-batches alive (0: those of its schedule).
-  /// Passes that compare a layer with the whole memory use both.
+  /// Set for a program with few layers that represents a program `depth` times
+  /// as deep, with `alive` live micro-batches (0: as in its schedule). Read by
+  /// passes that compare a layer with the memory of the whole program.
   double depth = 1;
   int64_t alive = 0;
 
-  /// The link speed, in bytes per second, for which the solver decides
+  /// The link speed for which the solver decides, in bytes per second
   /// (passes/lower/LinkSpeeds.h); 0: the speed of the cluster.
   double linkSpeed = 0;
   /// On heterogeneous devices, the largest fraction of the work that fits the
-  /// memory of each stage; empty: no limit.
+  /// memory of each stage. If empty, there is no limit.
   std::vector<double> stageRoom = {};
   /// The number of stages of the pipeline that the program represents; 0: pp.
   int64_t placedStages = 0;
 
-  /// The number of virtual stages.
   int64_t stages() const { return pp * vpp; }
 
   bool operator==(const LoweringSpec &) const = default;
 };
 
-/// The role of an axis; see the file comment.
+/// See the file comment.
 enum class AxisRole { pipeline, data, expert, sequence, tensor, time };
 
-/// One axis of a strategy's mesh.
 struct MeshAxis {
   std::string name;
   int64_t size;
   AxisRole role;
 };
 
-/// Whether ZeRO shards over only a part of the data-parallel ranks.
+/// Returns true if ZeRO shards over only a part of the data-parallel ranks.
 bool isHybrid(const LoweringSpec &spec);
 
-/// Whether tensor axes shard experts too.
+/// Returns true if tensor axes also shard experts.
 bool isExpertTensor(const LoweringSpec &spec);
 
-/// The size of the axis `ep`, without tensor axes that shard experts.
+/// Returns the size of the axis `ep` without tensor axes that shard experts.
 int64_t expertDataRanks(const LoweringSpec &spec);
 
-/// The mesh axes of a strategy, without axes of size 1.
+/// Returns the mesh axes of a strategy, without axes of size 1.
 std::vector<MeshAxis> axesOf(const LoweringSpec &spec);
 
 /// axesOf as a mesh.
 MeshAttr meshFor(mlir::MLIRContext *context, const LoweringSpec &spec);
 
-/// The number of ranks: the product of all axes except time.
+/// Returns the product of all axes except time.
 int64_t numRanks(const LoweringSpec &spec);
 
-/// The rank axes in their order on the devices (`placement`).
+/// Returns the axes of ranks in their order on the devices (`placement`).
 cost::RankOrder rankOrder(const LoweringSpec &spec);
 
-/// SHARE of "topk:SHARE"; nothing for other texts.
+/// Returns SHARE of "topk:SHARE", or nothing for other texts.
 std::optional<double> topkShare(llvm::StringRef compression);
 
 } // namespace dpc

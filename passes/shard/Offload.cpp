@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// True if only the optimizer reads the parameter itself, and all other ops
-/// read a copy in half precision.
+/// Returns true if only the optimizer reads the parameter itself, and all other
+/// ops read a copy in half precision.
 static bool isMaster(BlockArgument parameter) {
   bool hasCopy = false;
   for (Operation *user : parameter.getUsers()) {

@@ -12,13 +12,12 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/shard/Passes.h.inc"
 
-/// Registers the passes of this folder.
 inline void registerShardPasses() { registerDpcShardPasses(); }
 
-/// `@train_step`; `@forward` if there is no `@train_step`; else null.
+/// Returns `@train_step`, else `@forward`, else null.
 mlir::func::FuncOp findProgram(mlir::ModuleOp module);
 
-/// The `dpc.role` of an argument; empty if it has none.
+/// Returns the `dpc.role` of an argument, or "".
 inline llvm::StringRef roleOfArgument(mlir::func::FuncOp func, unsigned index) {
   auto role = func.getArgAttrOfType<mlir::StringAttr>(index, attr::kRole);
   return role ? role.getValue() : llvm::StringRef();

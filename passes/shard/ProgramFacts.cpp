@@ -13,12 +13,12 @@ func::FuncOp dpc::findProgram(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>("forward");
 }
 
-/// The number of stripes for a ring (ExpandRing.cpp). With m stripes, every
-/// rank does the share (m + 1) / 2m of the products of causal attention.
+/// Returns the number of stripes for a ring (ExpandRing.cpp). With m stripes,
+/// every rank does (m + 1) / 2m of the FLOPs of causal attention.
 static int64_t stripesOf(Operation *op, int64_t positions, int64_t ranks) {
   if (!op->hasAttr("causal"))
     return 1;
-  // Shorter blocks would make kernels too small.
+  // Shorter blocks make kernels too small.
   constexpr int64_t kLongBlock = 64;
   for (int64_t stripes : {8, 4})
     if (positions % (stripes * ranks) == 0 &&
@@ -46,7 +46,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
   for (Operation *op : rings) {
     int64_t dim = uncut.rule(op).operands[0][2].front();
     int64_t stripes = stripesOf(op, positions(op, 0), spec.cp);
-    // The cuts of other ops may not agree with stripes.
+    // Stripes may not agree with the cuts of other ops.
     if (stripes > 1 && uncut.factors(op, dim).size() == 1)
       op->setAttr(attr::kRingFactors,
                   DenseI64ArrayAttr::get(
@@ -72,7 +72,7 @@ ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
   for (BlockArgument arg : func.getArguments())
     if (roleOfArgument(func, arg.getArgNumber()) == role::kParameter)
       parameters.push_back(arg);
-  // Without a gradient phase (inference), no value has a gradient.
+  // In inference, the program has no gradient ops, and no value has a gradient.
   findGroups();
   if (!forwardOf.empty())
     active = dependents(func.getBody().front(), parameters);
@@ -104,8 +104,8 @@ void ProgramFacts::findInputs() {
         }
       }
   }
-  // Without token ids (for example patches of an image), the query positions of
-  // attention are the sequence.
+  // Without token ids (for example with patches of an image), the query
+  // positions of attention are the sequence.
   if (sequenceClasses.empty())
     func.walk([&](AttentionOp op) {
       Value q = op.getQ();
@@ -135,8 +135,8 @@ void ProgramFacts::findHidden() {
 }
 
 void ProgramFacts::findGroups() {
-  // If a group has several forward ops (an expanded cross entropy), the op that
-  // moves the most bytes leads it.
+  // A group may have several forward ops, for example an expanded cross
+  // entropy. The op that moves the most bytes leads the group.
   llvm::DenseMap<int64_t, Operation *> leaders;
   llvm::DenseMap<int64_t, double> weight;
   Block &block = func.getBody().front();
@@ -164,7 +164,7 @@ void ProgramFacts::findWeights() {
   auto isMove = [](Operation *op) {
     return isa<ReshapeOp, TransposeOp, ConvertOp>(op);
   };
-  // Searches depth first through data movement to the first op that computes.
+  // Follows data movement depth first to the first op that computes.
   std::function<bool(Value)> reachesContraction = [&](Value value) {
     bool found = false;
     for (Operation *user : value.getUsers()) {

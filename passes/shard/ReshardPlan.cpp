@@ -9,7 +9,6 @@ namespace dpc {
 
 using PlanKey = std::vector<int64_t>;
 
-/// Appends a key that is equal for equal shardings.
 static void addToKey(PlanKey &key, const ShardingSpec &spec) {
   for (const DimFactors &dim : spec.dims) {
     key.push_back(-1);
@@ -27,7 +26,7 @@ static void addToKey(PlanKey &key, const ShardingSpec &spec) {
 
 namespace {
 
-/// A plan for all meshes with the same sizes. Its specs have no mesh.
+/// A plan for all meshes of the same sizes. The specs in it have no mesh.
 struct KeptPlan {
   std::optional<std::vector<ReshardStep>> steps;
   std::optional<double> bytes;
@@ -51,9 +50,7 @@ static std::shared_ptr<const KeptPlan> makePlan(const ShardingSpec &from,
   return plan;
 }
 
-/// Plans are cached because the strategies of a search, the depths of a
-/// program, and the pricing and emission of one reshard need the same plans
-/// again.
+/// Plans are cached, because many strategies and programs need the same ones.
 static std::shared_ptr<const KeptPlan> keptPlan(const ShardingSpec &from,
                                                 const ShardingSpec &to,
                                                 int64_t elementBytes) {

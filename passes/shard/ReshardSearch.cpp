@@ -7,16 +7,16 @@
 namespace dpc {
 
 // Costs of a step in addition to its bytes. They are small compared with real
-// traffic, and order plans that send about the same number of bytes.
+// traffic, and decide between plans that send about the same number of bytes.
 static constexpr double kStepPrice = 512;
 static constexpr double kLocalStepPrice = 1;
 static constexpr double kCopyPricePerByte = 1e-3;
-/// Price per byte and per axis outside, because outer axes tend to cross slower
-/// links.
+/// The cost per byte, multiplied by the distance from the innermost axis,
+/// because outer axes usually cross slower links.
 static constexpr double kOuterPrice = 0.01;
-/// After this many states, the search returns the best path that it has found.
+/// After this many states, the best path found so far is returned.
 static constexpr size_t kMaxStates = 20000;
-/// Makes the factors canonical and drops axes of size 1.
+/// Makes the factors canonical and removes axes of size 1.
 static void normalize(ShardingSpec &spec) {
   llvm::ArrayRef<int64_t> sizes = spec.mesh.getSizes();
   for (DimFactors &dim : spec.dims) {
@@ -42,7 +42,7 @@ static Factor &factorAt(ShardingSpec &spec, int64_t position) {
   llvm_unreachable("factor position out of range");
 }
 
-/// The range of the factor `position`, counted over all dimensions.
+/// Returns the range of factor `position`, counted over all dimensions.
 static FactorRange rangeAt(const ShardingSpec &spec, int64_t position) {
   for (auto [d, dim] : llvm::enumerate(spec.dims)) {
     int64_t outer = sizeOf(dim);
@@ -56,7 +56,7 @@ static FactorRange rangeAt(const ShardingSpec &spec, int64_t position) {
 }
 
 /// Merges consecutive slices of one factor, which saves a buffer. Slices over
-/// micro-batches stay apart, because they run later.
+/// micro-batches are not merged, because they run later.
 static void mergeSlices(std::vector<ReshardStep> &steps, int64_t microBatch) {
   std::vector<ReshardStep> merged;
   for (ReshardStep &step : steps) {
@@ -78,9 +78,9 @@ static void mergeSlices(std::vector<ReshardStep> &steps, int64_t microBatch) {
 
 namespace {
 
-/// A state of the search is a list of ids: the id of the factors of each
-/// dimension (see DimTable), and an id of the partial axes. A step changes one
-/// or two ids.
+/// A state of the search is a list of ids: one for the factors of each
+/// dimension (see DimTable), and one for the partial axes. A step changes one
+/// or two of them.
 class ReshardSearch {
 public:
   ReshardSearch(const ShardingSpec &from, const ShardingSpec &to,
@@ -125,7 +125,7 @@ public:
     why = microBatch >= 0 && start.splitsAxis(microBatch)
               ? "a split over micro-batches ('mb') can only end in a sum over "
                 "them (not supported)"
-              : "no sequence of collectives leads there";
+              : "no sequence of collectives converts one sharding to the other";
     return std::nullopt;
   }
 
@@ -135,7 +135,7 @@ private:
   /// The ids of the dimensions, then an index of `partials`.
   using State = llvm::SmallVector<DimTable::Id, 6>;
 
-  /// A ReshardStep in terms of ids.
+  /// A ReshardStep on ids.
   struct Step {
     ReshardStepKind kind;
     Axes axes;
@@ -144,7 +144,7 @@ private:
     State before = {}, after = {};
     double sentBytes = 0;
   };
-  /// A normalized state that the search has reached, and the step to it.
+  /// A normalized state that the search has reached, and the last step to it.
   struct Node {
     State state;
     double price = 0;
@@ -186,8 +186,7 @@ private:
   const Partials &partialsOf(const State &state) const {
     return partials[state.back()];
   }
-  /// Axes that split the same factors in the same order in both shardings do
-  /// not move.
+  /// An axis that splits the same factor in both shardings is not moved.
   void collectFixedAxes() {
     for (auto [a, b] : llvm::zip(start.dims, goal.dims)) {
       int64_t outerA = 1, sizeA = sizeOf(a);
@@ -204,8 +203,7 @@ private:
     }
   }
 
-  /// Adds the factors that a state may split: those of `spec`, and whole
-  /// dimensions.
+  /// Adds the factors of `spec` and whole dimensions, which steps may split.
   void collectRanges(const ShardingSpec &spec) {
     for (auto [d, dim] : llvm::enumerate(spec.dims)) {
       int64_t outer = sizeOf(dim);
@@ -227,15 +225,15 @@ private:
     return bytes;
   }
 
-  /// The index among all factors of factor `index` of dimension `dim`.
+  /// Converts factor `index` of `dim` to an index over all dimensions.
   int64_t flatPosition(const State &state, int64_t dim, int64_t index) const {
     for (int64_t d = 0; d < dim; ++d)
       index += dims[state[d]].size();
     return index;
   }
 
-  /// The bytes that one rank sends in a step, given the bytes of its shards
-  /// before and after.
+  /// Returns the bytes that one rank sends, given the bytes of its shards
+  /// before and after the step.
   double bytesSent(const Step &step, double before, double after) const {
     double pieces = static_cast<double>(productOfAxes(mesh, step.axes));
     double share = (pieces - 1) / pieces;
@@ -255,8 +253,8 @@ private:
     llvm_unreachable("unknown step");
   }
 
-  /// The factor by which the step enlarges its input: it pads the factor that
-  /// gains axes to a multiple of the number of pieces.
+  /// Returns the ratio by which the step enlarges its input. Padding fills the
+  /// factor that gains axes, up to a multiple of the number of parts.
   double allToAllPadding(const Step &step) const {
     int64_t position = step.target;
     size_t dim = 0;
@@ -291,7 +289,7 @@ private:
       if (goal.partialOver(partial.axis) == partial.kind)
         continue;
       if (partial.axis == microBatch) {
-        // Accumulation comes first: later steps run once per optimizer step.
+        // Accumulation comes first, so that later steps run once per step.
         Step step{ReshardStepKind::accumulate, {partial.axis}, partial.kind};
         step.before = step.after = state;
         llvm::erase(all, PartialAxis(partial));
@@ -331,7 +329,7 @@ private:
   void expandSlices(int64_t id) {
     State state = nodes[id].state;
     for (int64_t axis = 0, e = mesh.getSizes().size(); axis < e; ++axis) {
-      // A split over other axes would be undone later.
+      // A split over an axis that the goal does not have would be undone.
       if (!(goalAxes & bitOf(axis)) || !isFree(state, axis))
         continue;
       for (const FactorRange &range : ranges)
@@ -340,13 +338,12 @@ private:
     }
   }
 
-  /// Gathers and moves the innermost axes of every factor.
   void expandFactors(int64_t id) {
     State state = nodes[id].state;
     for (auto [d, dim] : llvm::enumerate(llvm::ArrayRef(state).drop_back())) {
       int64_t outer = dims.size(dim);
       for (size_t i = 0; i < dims[dim].size(); ++i) {
-        // A copy, because the table grows.
+        // a copy, because `dims` grows
         Factor factor = dims[dim][i];
         FactorRange source{static_cast<int64_t>(d), outer, outer / factor.size};
         outer /= factor.size;
@@ -362,7 +359,7 @@ private:
     }
   }
 
-  /// Adds the state in which the axes of `step` split `range`.
+  /// Adds the state in which the axes of `step` also split `range`.
   void split(int64_t id, Step step, const FactorRange &range,
              int32_t partialsAfter) {
     step.before = nodes[id].state;
@@ -462,7 +459,7 @@ private:
     return steps;
   }
 
-  /// True if `axis` neither splits the state nor is partial.
+  /// Returns true if `axis` neither splits the state nor is partial.
   bool isFree(const State &state, int64_t axis) const {
     uint64_t bit = bitOf(axis);
     return llvm::none_of(

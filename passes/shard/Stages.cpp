@@ -27,8 +27,8 @@ std::vector<int64_t> dpc::goodCuts(ArrayRef<double> cutSeconds,
              : good;
 }
 
-/// The first ops of all stages but the first. The last stage ends at the last
-/// boundary, and stage s that ends at boundary b begins at from[s][b].
+/// Returns the first op of every stage except the first. Stage s that ends at
+/// boundary b begins at boundary from[s][b].
 static std::vector<int64_t>
 startsBehind(const std::vector<std::vector<int64_t>> &from,
              const std::vector<int64_t> &starts) {
@@ -51,7 +51,7 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
 
 namespace {
 
-/// The dynamic program of the header.
+/// The dynamic program of Stages.h.
 class StageBalance {
 public:
   explicit StageBalance(const StageProblem &problem)
@@ -72,17 +72,17 @@ public:
 
   /// Returns nullopt if the memory of the stages is too small.
   std::optional<std::vector<int64_t>> run(ArrayRef<double> room) {
-    // best[b]: seconds of the slowest stage so far if the stages end at b.
+    // best[b]: seconds of the slowest stage if stages 0..s end at boundary b.
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     std::vector<double> best(last + 1, kInfinity);
     best[0] = 0;
     std::vector<std::vector<int64_t>> from(stages,
                                            std::vector<int64_t>(last + 1, -1));
-    // least[b]: the minimum of best[b], best[b + 1], ..; it is ascending.
+    // least[b]: the minimum of best[b], best[b + 1], ...; ascending.
     std::vector<double> least(last + 1);
-    // A boundary cannot be part of an optimal solution if, with the slowest
-    // stage of a known solution, the stages before it or after it cannot do all
-    // the work there.
+    // The time of a known solution bounds the slowest stage. A boundary is
+    // excluded if the stages before it, or those after it, cannot do their work
+    // within this time.
     constexpr double kRounding = 1 + 1e-9;
     double known =
         room.empty() && before.size() == 1 ? kRounding * nearBest() : kInfinity;
@@ -103,16 +103,16 @@ public:
       for (int64_t to = s + 1; to <= last; ++to) {
         if (!isOnWay(s, to))
           continue;
-        // A bound from the start of the best stage that ended at the previous
-        // boundary. Starts from the first one that cannot reach it are skipped.
+        // If the stage starts where the best stage that ends at the previous
+        // boundary starts, the slowest stage takes `bound` seconds. Starts that
+        // certainly lead to a slower stage are skipped.
         double bound = kInfinity;
         if (int64_t b = from[s][to - 1]; b >= 0 && fits(b, to))
           bound = std::max(best[b], stageSeconds(kind, b, to));
         int64_t end =
             std::upper_bound(least.begin(), least.begin() + to, bound) -
             least.begin();
-        // A stage grows as its start moves to the front. The earliest cut wins
-        // ties.
+        // A stage that starts earlier takes longer. The earliest cut wins ties.
         for (int64_t b = end - 1; b >= s; --b) {
           if (work(kind, b, to) > next[to] || !fits(b, to))
             break;
@@ -133,7 +133,7 @@ public:
 private:
   const StageProblem &problem;
   int64_t stages, last;
-  /// By kind, seconds of all ops before an op.
+  /// By kind, the seconds of all ops before each op.
   std::vector<std::vector<double>> before;
   /// Boundary b is before op starts[b]. The first and the last send nothing.
   std::vector<int64_t> starts = {0};
@@ -147,16 +147,15 @@ private:
   double stageSeconds(size_t kind, int64_t from, int64_t to) const {
     return work(kind, from, to) + message(from) + message(to);
   }
-  /// Fills stages of kind 0 one after the other with up to `most` seconds.
-  /// Returns the seconds of the slowest stage; infinity if ops are left.
+  /// Fills stages of kind 0 one after the other, up to `most` seconds. Returns
+  /// the seconds of the slowest stage, or infinity if ops remain.
   double cutWithin(double most) const {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const std::vector<double> &sums = before.front();
     double slowest = 0;
     int64_t from = 0;
     for (int64_t s = 0; s < stages; ++s) {
-      int64_t to =
-          last - (stages - 1 - s); // the later stages need a boundary each
+      int64_t to = last - (stages - 1 - s); // each later stage needs a boundary
       auto isWithin = [&](int64_t start) {
         return sums[start] - sums[starts[from]] <= most;
       };
@@ -173,8 +172,8 @@ private:
     return from == last ? slowest : kInfinity;
   }
 
-  /// An upper bound of the optimum by bisection with `cutWithin`; may be
-  /// infinity.
+  /// Returns an upper bound of the optimum, found by bisection with
+  /// `cutWithin`. The bound may be infinity.
   double nearBest() const {
     constexpr int kHalvings = 16;
     double least = work(0, 0, last) / static_cast<double>(stages);
@@ -199,13 +198,13 @@ std::vector<int64_t> dpc::balanceStages(const StageProblem &problem) {
   return *starts;
 }
 
-/// True for ops that are too expensive to repeat on several stages.
+/// Returns true if an op is too expensive to be repeated on several stages.
 static bool isHeavy(Operation *op) {
   auto costed = dyn_cast<CostOpInterface>(op);
   double elements = 0;
   for (Value result : op->getResults())
     elements += tensorType(result).getNumElements();
-  // A contraction does far more than some tens of operations per element.
+  // Only contractions do more operations per element of the result.
   constexpr double kElementwise = 64;
   return costed && costed.getFlops() > kElementwise * elements;
 }
@@ -228,11 +227,11 @@ static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
   return homed;
 }
 
-/// Keeps only the seconds of layers if the number of layers is a multiple of
-/// the number of stages (see Software::equalStages). Then the embeddings (ops
+/// Balances layers instead of seconds (see Software::equalStages). If the
+/// number of layers is a multiple of the number of stages, the embeddings (ops
 /// before the first GEMM) and the head (from the last GEMM on) have no weight.
-/// If the number of layers plus two is a multiple, each of them weighs as much
-/// as one layer. Cuts decide only ties.
+/// If the number of layers plus two is a multiple, the embeddings and the head
+/// each weigh as much as one layer. Cuts only decide ties.
 static void weighLayersOnly(const HomedOps &ops, int64_t stages,
                             std::vector<double> &seconds,
                             std::vector<double> &cutSeconds) {
@@ -259,7 +258,7 @@ static void weighLayersOnly(const HomedOps &ops, int64_t stages,
     cut *= 1e-6;
 }
 
-/// Seconds of the whole batch for each op with its gradients.
+/// Returns the seconds of each op and its gradients, for the whole batch.
 static std::vector<double> secondsOf(const ProgramFacts &facts,
                                      ArrayRef<Operation *> homed,
                                      const cost::Device &device) {
@@ -275,7 +274,6 @@ static std::vector<double> secondsOf(const ProgramFacts &facts,
   return seconds;
 }
 
-/// See HomedOps::crossingBytes.
 static std::vector<double> crossingBytes(ArrayRef<Operation *> homed) {
   DenseMap<Operation *, int64_t> position;
   for (auto [i, op] : llvm::enumerate(homed))
@@ -314,9 +312,9 @@ static void mark(Operation *op, int64_t stage) {
   op->setAttr(attr::kStage, Builder(op->getContext()).getI64IntegerAttr(stage));
 }
 
-/// Marks gradient ops with the stage of their forward op. Gradients of unmarked
-/// ops and sums of gradients get the first of the stages of their operands, so
-/// that gradients only travel backwards.
+/// Marks gradient ops with the stage of their forward op. Sums of gradients,
+/// and gradients of ops without a stage, get the first of the stages of their
+/// operands, so that gradients are only sent backwards.
 static void markGradients(const ProgramFacts &facts) {
   for (Operation &op : facts.func->getRegion(0).front()) {
     if (phaseOf(&op) != Phase::backward)
@@ -331,8 +329,8 @@ static void markGradients(const ProgramFacts &facts) {
       if (stage && phaseOf(producer) == Phase::backward)
         first = std::min(first.value_or(*stage), *stage);
     }
-    // Other ops, like the constant that starts the backward pass, have no
-    // stage: their readers repeat them.
+    // Other ops, such as the constant that starts the backward pass, have no
+    // stage. The stages that read them repeat them.
     if (first)
       mark(&op, *first);
   }
@@ -366,8 +364,7 @@ LogicalResult dpc::markStages(const ProgramFacts &facts,
   return success();
 }
 
-/// The fraction of the work on a batch that one rank of a stage does per
-/// micro-batch.
+/// Returns the fraction of the work that one rank does per micro-batch.
 static double rankShare(const LoweringSpec &spec) {
   int64_t ranksPerStage = numRanks(spec) / spec.pp;
   return 1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
@@ -399,7 +396,7 @@ static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
   return balanceStages(problem);
 }
 
-/// Seconds of the slowest rank, over all its chunks.
+/// Returns the seconds of the slowest rank, over all its chunks.
 static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
                           ArrayRef<double> cuts, const LoweringSpec &spec) {
   std::vector<double> ranks(spec.pp);
@@ -433,9 +430,9 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   cuts.reserve(ops.size());
   std::unordered_map<double, double> messages; // seconds by bytes
   for (int64_t i = 0; i + 1 < ops.size(); ++i) {
-    // The activation goes one way, its gradient the other.
+    // Activations are sent in one direction and their gradients in the other.
     auto [message, isNew] = messages.try_emplace(ops.crossingBytes[i], 0.0);
-    if (isNew) // few sizes occur, because layers repeat
+    if (isNew) // layers repeat, so few sizes occur
       message->second =
           cost::estimateCollective(cluster, cost::Collective::SendRecv,
                                    ops.crossingBytes[i] * share, group)
@@ -449,9 +446,9 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   std::vector<int64_t> starts = balanceStages(seconds, cuts, spec.stages());
   if (spec.vpp == 1)
     return starts;
-  // The chunks of one rank may compensate for each other, which balancing the
-  // chunks ignores. If messages count in full, the cuts move to positions where
-  // fewer bytes cross.
+  // The chunks of one rank may compensate for each other, which balanceStages
+  // ignores. With the full cost of messages, stages are cut where fewer bytes
+  // cross. The faster of the two solutions is used.
   std::vector<double> whole(cuts);
   for (double &cut : whole)
     cut *= times;

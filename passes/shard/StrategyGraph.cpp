@@ -12,11 +12,11 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Seconds that make a choice the last resort without forbidding it.
+/// The cost of a choice that is taken only if there is no alternative.
 static constexpr double kLastResort = 1e4;
-/// Seconds of a choice that contradicts the user. They exceed all rules.
+/// The cost of a choice that contradicts the user. It exceeds all rules.
 static constexpr double kNotAsked = 1e9;
-/// Seconds that decide only between equal choices.
+/// A cost that only decides ties.
 static constexpr double kTieBreak = 1e-12;
 
 namespace {
@@ -24,9 +24,9 @@ namespace {
 /// The options of a node, as states of one value.
 using States = SmallVector<AxisState>;
 
-/// The inputs of the problem of one axis, and costs that repeat.
+/// The inputs of the problem of one axis, and caches.
 struct AxisProblem {
-  /// `axis` is not in `done`, the choices for earlier axes.
+  /// `done` has the choices for earlier axes and does not include `axis`.
   AxisProblem(const ProgramFacts &facts, const cost::Cluster &cluster,
               const LoweringSpec &spec, const MeshAxis &axis,
               const ShardChoices &done, const Experts &experts)
@@ -46,21 +46,20 @@ struct AxisProblem {
   const ShardChoices &done;
   cost::GroupPlacement group, gradientGroup;
   int64_t dataRanks; ///< Ranks of the data axes, which split the batch.
-  /// Experts that tensor axes must split; may be empty.
+  /// The experts that tensor axes must split; may be empty.
   const Experts &experts;
-  /// Ranks of the sequence axis, if it is solved after this axis.
+  /// Ranks of the sequence axis if it is solved after this axis, otherwise 1.
   int64_t laterSequence;
 
-  /// Results of updateSeconds, by bytes.
+  /// Caches updateSeconds by bytes.
   mutable std::map<double, double> updates;
-  /// Results of moveSeconds, by kind and by bytes of a micro-batch.
+  /// Caches moveSeconds by kind and bytes per micro-batch.
   mutable std::map<std::pair<cost::Collective, double>, double> moves;
 };
 
-/// The graph of one axis; see the header.
 struct Graph {
   cost::Problem problem;
-  /// Node and options of each op; nodes of arguments and copied values.
+  /// The node and the options of each op; the nodes of arguments and copies.
   DenseMap<Operation *, std::pair<cost::NodeId, SmallVector<AxisChoice>>> ops;
   DenseMap<Value, cost::NodeId> arguments, copies;
   std::map<std::tuple<std::vector<AxisState>, std::vector<AxisState>, double,
@@ -71,14 +70,15 @@ struct Graph {
 
 } // namespace
 
-// The part that earlier axes leave to one rank.
+// Shares of one rank after the splits of earlier axes.
 
-/// The share of the largest shard when `ranks` split `size` elements.
+/// Returns the fraction of the elements in the largest of `ranks` shards.
 static double largestShare(int64_t size, int64_t ranks) {
   return static_cast<double>(ceilDiv(size, ranks)) / size;
 }
 
-/// The size of a factor after the earlier axes, or after the first `count`.
+/// Returns the size of a factor after the splits of the earlier axes, or of the
+/// first `count` axes.
 static int64_t sizeBefore(const AxisProblem &in, Operation *op,
                           IterFactor factor, std::optional<size_t> count = {}) {
   int64_t size = in.facts.factors.factors(op, factor.dim)[factor.factor];
@@ -103,7 +103,7 @@ static int64_t sizeBefore(const AxisProblem &in, Value argument,
   return size;
 }
 
-/// Share of the work of `op`.
+/// The fraction of the work of `op` on one rank.
 static double shareBefore(const AxisProblem &in, Operation *op) {
   auto found = in.done.ops.find(op);
   double share = 1;
@@ -115,7 +115,7 @@ static double shareBefore(const AxisProblem &in, Operation *op) {
   return share;
 }
 
-/// Share of the elements of `value`.
+/// The fraction of the elements of `value` on one rank.
 static double shareBefore(const AxisProblem &in, Value value) {
   const FactorAnalysis &factors = in.facts.factors;
   double share = 1;
@@ -138,7 +138,7 @@ static double shareBefore(const AxisProblem &in, Value value) {
   return share;
 }
 
-/// Bytes of `value` on one rank before this axis, per step.
+/// Returns the bytes of `value` per step on one rank, without this axis.
 static double bytesPerRank(const AxisProblem &in, Value value) {
   double share = shareBefore(in, value);
   if (in.facts.hasBatch(value))
@@ -148,10 +148,8 @@ static double bytesPerRank(const AxisProblem &in, Value value) {
   return sizeInBytes(value) * share;
 }
 
-// Costs in seconds per step.
-
-/// Seconds of `op` on one rank of the data axes and of a later sequence axis;
-/// tensor axes do not split it.
+/// Returns the seconds of `op` per step if only the data axes, and a sequence
+/// axis that is solved later, split it.
 static double opShareSeconds(const AxisProblem &in, Operation *op) {
   auto any = [&](auto has) {
     return llvm::any_of(op->getResults(), has) ||
@@ -168,13 +166,13 @@ static double opShareSeconds(const AxisProblem &in, Operation *op) {
     return opSeconds(op, in.device) * share;
   if (isa<ReshapeOp, ConstantOp, IotaOp>(op))
     return 0;
-  // Chains are fused, so that about twice the result moves.
+  // Chains of ops are fused, so about twice the bytes of the result move.
   double bytes = 2.0 * sizeInBytes(op->getResults());
   return cost::streamSeconds(in.device, bytes * share) -
          in.device.launchSeconds;
 }
 
-/// Seconds of `op` and its gradients if this axis does not split them.
+/// Returns the seconds of `op` and its gradients per step, without this axis.
 static double unsplitSeconds(const AxisProblem &in, Operation *op) {
   double seconds = opShareSeconds(in, op);
   auto gradients = in.facts.gradientOps.find(op);
@@ -184,8 +182,8 @@ static double unsplitSeconds(const AxisProblem &in, Operation *op) {
   return seconds * shareBefore(in, op);
 }
 
-/// Seconds of a collective over this axis. If the value is `batched`, the
-/// collective runs for each micro-batch.
+/// Returns the seconds per step of a collective over this axis. If the value is
+/// `batched`, the collective runs once per micro-batch.
 static double moveSeconds(const AxisProblem &in, AxisTransition::Move move,
                           double bytes, bool batched) {
   if (move == AxisTransition::none)
@@ -207,7 +205,7 @@ static double moveSeconds(const AxisProblem &in, AxisTransition::Move move,
   return times * it->second;
 }
 
-/// (R4) and (R5) of the header.
+/// Rules (R4) and (R5) of StrategyGraph.h.
 static double sequencePenalty(const AxisProblem &in, Operation *op,
                               const AxisChoice &choice) {
   const ProgramFacts &facts = in.facts;
@@ -228,7 +226,8 @@ static double sequencePenalty(const AxisProblem &in, Operation *op,
              : kLastResort;
 }
 
-/// True if `value` has a dimension of the batch, of the sequence and another.
+/// Returns true if `value` has a batch dimension, a sequence dimension and at
+/// least one more.
 static bool isHiddenActivation(const ProgramFacts &facts, Value value) {
   bool batch = false, sequence = false, other = false;
   for (int64_t i = 0, e = facts.factors.numFactors(value); i < e; ++i) {
@@ -241,7 +240,7 @@ static bool isHiddenActivation(const ProgramFacts &facts, Value value) {
   return batch && sequence && other;
 }
 
-/// (R2), (R3), (R5) and (R6) of the header.
+/// Rules (R2), (R3), (R5) and (R6) of StrategyGraph.h.
 static double tensorPenalty(const AxisProblem &in, Operation *op,
                             const AxisChoice &choice) {
   const ProgramFacts &facts = in.facts;
@@ -272,12 +271,12 @@ static double tensorPenalty(const AxisProblem &in, Operation *op,
              : 0;
 }
 
-/// The cost of a choice. `seconds`: see unsplitSeconds.
+/// `seconds` is the result of unsplitSeconds.
 static double choiceCost(const AxisProblem &in, Operation *op,
                          const AxisChoice &choice, double seconds) {
   if (choice.kind == AxisChoice::split)
     seconds *= largestShare(sizeBefore(in, op, choice.factor), in.axis.size);
-  // Results of the function must not be partial.
+  // A result of the function must not be partial.
   for (OpResult result : op->getResults())
     if (llvm::any_of(result.getUsers(), llvm::IsaPred<func::ReturnOp>) &&
         resultState(in.facts.factors, op, choice, result.getResultNumber()) ==
@@ -290,12 +289,12 @@ static double choiceCost(const AxisProblem &in, Operation *op,
                         : tensorPenalty(in, op, choice));
 }
 
-/// Seconds of the data-parallel reduction and the update of parameters with
-/// `bytes` bytes.
+/// Returns the seconds of reducing the gradients of parameters with `bytes`
+/// bytes over data-parallel ranks, and of updating the parameters.
 static double updateSeconds(const AxisProblem &in, double bytes) {
   auto [it, isNew] = in.updates.try_emplace(bytes, 0.0);
   if (isNew)
-    // AdamW reads p, m, v, g and writes p, m, v.
+    // AdamW reads p, m, v and g, and writes p, m and v.
     it->second =
         cost::estimateCollective(in.cluster, cost::Collective::AllReduce, bytes,
                                  in.gradientGroup)
@@ -304,8 +303,8 @@ static double updateSeconds(const AxisProblem &in, double bytes) {
   return it->second;
 }
 
-/// False if the user's sharding of an argument (attr::kUserSplit) excludes
-/// `state` over `axis`. Only tensor axes are checked. (R7)
+/// Rule (R7). Returns false if the user's sharding of an argument
+/// (attr::kUserSplit) excludes `state` over `axis`. Checks only tensor axes.
 static bool isAsked(const ProgramFacts &facts, BlockArgument argument,
                     const MeshAxis &axis, AxisState state) {
   func::FuncOp func = facts.func;
@@ -322,8 +321,6 @@ static bool isAsked(const ProgramFacts &facts, BlockArgument argument,
   return llvm::is_contained(dims.asArrayRef(), dim);
 }
 
-/// The error names an argument whose user-specified sharding contradicts the
-/// last axis of `choices`.
 static Status checkAsked(const ProgramFacts &facts,
                          const ShardChoices &choices) {
   const MeshAxis &axis = choices.axes.back();
@@ -344,7 +341,7 @@ static Status checkAsked(const ProgramFacts &facts,
   return Status();
 }
 
-/// The cost of a state of an argument; (R1).
+/// Includes rule (R1).
 static double stateCost(const AxisProblem &in, Value argument,
                         AxisState state) {
   const ProgramFacts &facts = in.facts;
@@ -357,7 +354,7 @@ static double stateCost(const AxisProblem &in, Value argument,
       facts.active.contains(argument) ? updateSeconds(in, bytes) : 0;
   if (in.axis.role == AxisRole::sequence) {
     bool isStored = facts.stored.contains(argument);
-    // On ties, split inputs, because they take less memory.
+    // On ties, inputs are split, because shards take less memory.
     double memory = split || isStored ? 0 : kTieBreak;
     return seconds + (split && isStored ? kLastResort : memory);
   }
@@ -372,8 +369,8 @@ static double stateCost(const AxisProblem &in, Value argument,
 
 // Nodes and edges.
 
-/// Replicated, the two partial-sum states (of the value and of its gradient),
-/// and a split along each factor that does not belong to the batch.
+/// Returns the states: replicated, a partial sum of the gradient or the value,
+/// and a split of each factor that is not of the batch class.
 static States allStates(const ProgramFacts &facts, Value value) {
   States states = {axis::replicated, axis::gradPartial, axis::partial};
   for (int64_t i = 0, e = facts.factors.numFactors(value); i < e; ++i)
@@ -408,7 +405,7 @@ static void addOp(Graph &graph, const AxisProblem &in, Operation *op) {
   bool hasGradient = facts.active.contains(op->getResult(0));
   double seconds = unsplitSeconds(in, op);
   for (const AxisChoice &choice : choicesOf(facts.factors, op, hasGradient)) {
-    // Data axes split the batch, and one element cannot be split.
+    // Data axes already split the batch. Factors with one element stay whole.
     if (choice.kind == AxisChoice::split &&
         (facts.factors.classOf(op, choice.factor) == facts.batchClass ||
          sizeBefore(in, op, choice.factor) == 1))
@@ -421,7 +418,6 @@ static void addOp(Graph &graph, const AxisProblem &in, Operation *op) {
   graph.ops[op] = {node, std::move(choices)};
 }
 
-/// True if at least two nodes read `value`.
 static bool hasSeveralReaders(const Graph &graph, Value value) {
   Operation *first = nullptr;
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -431,7 +427,7 @@ static bool hasSeveralReaders(const Graph &graph, Value value) {
   });
 }
 
-/// The states of `value` in the order of the options of its producer.
+/// Returns the states of `value` in the order of the producer's options.
 static States producerStates(const Graph &graph, const ProgramFacts &facts,
                              Value value) {
   if (isa<BlockArgument>(value))
@@ -462,7 +458,7 @@ static cost::MatrixId matrixFor(Graph &graph, const AxisProblem &in,
   cost::CostMatrix matrix;
   matrix.rows = from.size();
   matrix.columns = to.size();
-  // Few moves serve many pairs of states.
+  // Many pairs of states need the same moves.
   std::array<std::optional<double>, AxisTransition::kNumMoves> known;
   auto secondsOf = [&](AxisTransition::Move move) {
     if (!known[move])
@@ -512,8 +508,6 @@ static void addEdges(Graph &graph, const AxisProblem &in, Operation *op) {
   }
 }
 
-/// Solves the axis of `in` and appends it to `choices`. If this fails, the
-/// error says why.
 static Status solveAxis(const AxisProblem &in, ShardChoices &choices) {
   Graph graph;
   Block &block = in.facts.func->getRegion(0).front();
@@ -554,8 +548,8 @@ Expected<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
       return Error{
           "ep=" + std::to_string(spec.ep) +
           ": the model has no experts to shard; expected weights of three "
-          "dimensions, stacked over experts that a TopK or Softmax of as many "
-          "elements chooses between"};
+          "dimensions, one of which counts the experts, and a TopK or Softmax "
+          "over as many elements"};
     if (isExpertTensor(spec))
       forTensor = experts;
     for (const MeshAxis &axis : axes)

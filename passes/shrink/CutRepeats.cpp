@@ -7,7 +7,7 @@ using namespace dpc;
 
 namespace {
 
-/// `count` repeats of `period` ops, from op `begin`.
+/// `count` repeats of a layer of `period` ops, from op `begin` on.
 struct Run {
   int64_t begin = 0, period = 0, count = 0;
 };
@@ -16,8 +16,8 @@ struct Run {
 class Layers {
 public:
   explicit Layers(func::FuncOp func);
-  /// The repeats for which a cut to `keep` removes the most ops; on ties, the
-  /// repeats of the shortest layer. Nullopt if no layer repeats.
+  /// Returns the repeats from which a cut to `keep` removes the most ops; on
+  /// ties, the repeats of the shortest layer. Nullopt if no layer repeats.
   std::optional<Run> findRun(int64_t keep) const;
   void cut(const Run &run, int64_t keep);
 
@@ -25,7 +25,7 @@ private:
   SmallVector<Operation *> ops;
   SmallVector<size_t> kinds; ///< hashes of ops, equal for ops that match
   DenseMap<Operation *, int64_t> position;
-  mutable func::FuncOp func; // has no const members
+  mutable func::FuncOp func; // mutable, because FuncOp has no const methods
 
   bool isSameValue(Value a, Value b, int64_t distance) const;
   bool matches(int64_t at, int64_t distance) const;
@@ -46,7 +46,7 @@ Layers::Layers(func::FuncOp func) : func(func) {
     }
 }
 
-/// True if `a` in an earlier repeat corresponds to `b` in a later repeat.
+/// True if `a` in one repeat corresponds to `b`, which is `distance` ops later.
 bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
   if (a == b)
     return true;
@@ -76,8 +76,7 @@ bool Layers::matches(int64_t at, int64_t distance) const {
              /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
 }
 
-/// Repeats without parameters are not layers but, for example, an unrolled
-/// loop.
+/// Distinguishes layers from other repeats, for example an unrolled loop.
 bool Layers::readsParameter(const Run &run) const {
   for (int64_t i = run.begin; i < run.begin + run.period; ++i)
     for (Value operand : ops[i]->getOperands())
@@ -90,7 +89,7 @@ std::optional<Run> Layers::findRun(int64_t keep) const {
   Run best;
   int64_t most = 0, size = ops.size();
   for (int64_t period = 1; period <= size / (keep + 1); ++period) {
-    // Longer layers cannot remove more ops.
+    // Cuts of longer layers cannot remove more ops.
     if (size - keep * period <= most)
       break;
     int64_t length = 0;
@@ -111,8 +110,8 @@ std::optional<Run> Layers::findRun(int64_t keep) const {
   return most > 0 ? std::optional<Run>(best) : std::nullopt;
 }
 
-/// Users after the last repeat that read a removed repeat read the
-/// corresponding value of the last remaining repeat instead.
+/// Makes users after the last repeat read the last kept repeat instead of
+/// removed repeats.
 void Layers::cut(const Run &run, int64_t keep) {
   int64_t end = run.begin + run.count * run.period;
   int64_t last = run.begin + (keep - 1) * run.period;
@@ -127,7 +126,6 @@ void Layers::cut(const Run &run, int64_t keep) {
   }
 }
 
-/// Removes ops without users, and then parameters without users.
 static void removeDead(func::FuncOp func) {
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
@@ -142,8 +140,6 @@ static void removeDead(func::FuncOp func) {
   (void)func.eraseArguments(dead);
 }
 
-/// True if a result is the next value of an argument, as running statistics
-/// are.
 static bool replacesArguments(func::FuncOp forward) {
   return llvm::any_of(llvm::seq(forward.getNumResults()), [&](unsigned i) {
     return forward.getResultAttr(i, attr::kTies) != nullptr;
@@ -171,7 +167,7 @@ std::optional<ShrinkSummary::Repeat> dpc::cutLayers(func::FuncOp forward,
   if (replacesArguments(forward) || layers < 1)
     return std::nullopt;
   Layers found(forward);
-  // The choice of repeats does not depend on `layers`.
+  // Always 1, so that the choice of the layer does not depend on `layers`.
   std::optional<Run> run = found.findRun(1);
   if (!run || run->count <= layers)
     return std::nullopt;

@@ -11,7 +11,6 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/shrink/Passes.h.inc"
 
-/// Registers the passes for pipelines and command lines.
 inline void registerShrinkPasses() { registerDpcShrinkPasses(); }
 
 } // namespace dpc

@@ -44,8 +44,8 @@ struct ShrinkPass : public dpc::impl::DpcShrinkBase<ShrinkPass> {
     ShrinkOptions options{layers, size, batch, oldParts, newParts};
     if (layers < 1 || size < 1 || oldParts < 1 || newParts < 1 || batch < 0) {
       getOperation().emitError(
-          "dpc-shrink: layers, size, old-parts and new-parts are at least 1, "
-          "batch at least 0");
+          "dpc-shrink: expected layers, size, old-parts and new-parts of at "
+          "least 1, and batch of at least 0");
       return signalPassFailure();
     }
     if (failed(shrinkProgram(getOperation(), options)))

@@ -21,7 +21,7 @@ private:
   const ShrinkOptions &options;
   FactorAnalysis factors;
   DenseSet<int64_t> pinned;            ///< classes that keep their size
-  DenseMap<int64_t, int64_t> assigned; ///< classes with given sizes: the batch
+  DenseMap<int64_t, int64_t> assigned; ///< new size of the batch's class
   /// Computed before any change, because `factors` reads the old types.
   DenseMap<Value, RankedTensorType> newTypes;
   DenseMap<Operation *, SmallVector<int64_t>> newStarts;
@@ -66,8 +66,7 @@ void SizeShrinker::pinIterDim(Operation *op, int64_t dim) {
     pinned.insert(factors.classOf(op, {dim, i}));
 }
 
-/// Pins the dimensions of `value` that neither the rule nor the analysis
-/// relates to other dimensions, and their iteration dimensions.
+/// Pins dimensions whose iteration dimension is missing or blocked.
 void SizeShrinker::pinTensor(Operation *op, const TensorMap &map, Value value) {
   for (auto [d, dimMap] : llvm::enumerate(map)) {
     bool isLinked = !dimMap.empty() && llvm::none_of(dimMap, [&](int64_t dim) {
@@ -89,7 +88,7 @@ void SizeShrinker::pinOp(Operation *op) {
   };
   if (!factors.hasRule(op)) {
     if (isa<ConstantOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>())
-      return; // their users determine their sizes
+      return; // other ops determine the sizes
     for (Value operand : op->getOperands())
       pinWhole(operand);
     for (Value result : op->getResults())
@@ -101,7 +100,8 @@ void SizeShrinker::pinOp(Operation *op) {
     pinTensor(op, map, value);
   for (auto [map, value] : llvm::zip(rule.results, op->getResults()))
     pinTensor(op, map, value);
-  // Whole dimensions of these ops depend on others or on attributes.
+  // If one of these ops cannot split a dimension, the size of the dimension
+  // depends on an attribute or on other dimensions.
   if (isa<SliceOp, PadOp, ConcatOp, ReshapeOp, ConvOp, ConvGradInputOp,
           ConvGradFilterOp, MaxPoolOp, MaxPoolGradOp>(op))
     for (auto [dim, iter] : llvm::enumerate(rule.dims))
@@ -177,8 +177,9 @@ int64_t SizeShrinker::newIterSize(Operation *op, int64_t dim) const {
   return result;
 }
 
-/// The new offsets into `large`. They are multiples of the dimension that
-/// `large` shares with `small`.
+/// Returns the offsets `starts` into `large` after shrinking. An offset is a
+/// multiple of the size of the innermost dimension that `large` and `small`
+/// share, and changes in proportion to this size.
 SmallVector<int64_t> SizeShrinker::movedStarts(Operation *op,
                                                const TensorMap &large,
                                                const TensorMap &small,
@@ -193,7 +194,6 @@ SmallVector<int64_t> SizeShrinker::movedStarts(Operation *op,
   return moved;
 }
 
-/// `value`, with bf16 and f16 converted to f32.
 static Attribute asF32(Attribute value) {
   auto number = dyn_cast<FloatAttr>(value);
   if (!number || !(number.getType().isBF16() || number.getType().isF16()))
@@ -250,7 +250,7 @@ void SizeShrinker::decide() {
 void SizeShrinker::apply() {
   for (auto [value, type] : newTypes) {
     auto argument = dyn_cast<BlockArgument>(value);
-    // The weights of the file have the old shape.
+    // The weights in the file have the old shape.
     if (argument &&
         cast<RankedTensorType>(value.getType()).getShape() != type.getShape())
       func.removeArgAttr(argument.getArgNumber(),
@@ -273,7 +273,8 @@ LogicalResult SizeShrinker::run() {
   for (Operation &op : func.getBody().front()) {
     auto constant = dyn_cast<ConstantOp>(op);
     if (constant && !isa<DenseElementsAttr>(constant.getValue()))
-      return op.emitError("a constant's elements cannot be cut");
+      return op.emitError(
+          "the constant cannot be cut: expected dense elements");
     pinOp(&op);
   }
   if (failed(assignBatch()))

@@ -103,7 +103,7 @@ std::optional<NarrowFloat> narrowFloatOf(DType type) {
     return NarrowFloat{2, 15, 0x7b, 0x7c, 0x7e, 0x80, true};
   case DType::F8E5M2FNUZ:
     return NarrowFloat{2, 16, 0x7f, 0x80, 0x80, 0x80, false};
-  case DType::F4E2M1: // F4E2M1 has no NaN: NaN becomes -0, as in ONNX.
+  case DType::F4E2M1: // has no NaN: NaN becomes -0, as in ONNX
     return NarrowFloat{1, 1, 0x7, 0x7, 0x8, 0x8, true};
   default:
     return std::nullopt;
@@ -121,8 +121,7 @@ uint16_t floatToBf16(float value) {
   uint32_t bits = bitsOf(value);
   if (std::isnan(value))
     return static_cast<uint16_t>((bits >> 16) | 0x40);
-  // Round to nearest even: add half of the last kept unit, minus 1 if that unit
-  // is even.
+  // Rounds to nearest even by adding 0x7fff, or 0x8000 if bit 16 is 1.
   bits += 0x7fff + ((bits >> 16) & 1);
   return static_cast<uint16_t>(bits >> 16);
 }
@@ -140,8 +139,8 @@ uint16_t floatToF16(float value) {
   if (magnitude >= 0x477ff000)
     return sign | 0x7c00; // rounds to infinity
   if (magnitude < 0x38800000) {
-    // Subnormal: the addition rounds, because the last bit of 0.5f has the
-    // value of the last bit of f16 subnormals, 2^-24.
+    // Subnormal result. The lowest mantissa bits of 0.5f and of f16 subnormals
+    // are worth 2^-24, so the addition rounds.
     float shifted = floatOf(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(bitsOf(shifted) - bitsOf(0.5f));
   }
@@ -170,7 +169,7 @@ uint8_t floatToNarrow(float value, const NarrowFloat &format) {
     return static_cast<uint8_t>(format.nan);
   uint32_t code;
   if (magnitude < static_cast<uint32_t>(128 - format.bias) << 23) {
-    // Subnormal: as in floatToF16, with the last bit of this format.
+    // Subnormal result, rounded by an addition as in floatToF16.
     float unit = std::ldexp(1.0f, 24 - format.bias - format.mantissaBits);
     code = bitsOf(floatOf(magnitude) + unit) - bitsOf(unit);
   } else {
@@ -202,8 +201,8 @@ float narrowToFloat(uint8_t code, const NarrowFloat &format) {
   return isNegative ? -value : value;
 }
 
-/// Returns use(T()) with the integer or float type T of elements that are not
-/// narrow floats; T is uint16_t for bf16 and f16.
+/// Returns use(T()) for the C++ type T of an element: uint16_t for bf16 and
+/// f16. Narrow floats are not accepted.
 template <typename F> static auto withStored(DType type, F &&use) {
   switch (type) {
   case DType::F32:

@@ -1,7 +1,7 @@
 //===- EnumNames.h - enums whose values have names --------------*- C++ -*-===//
 //
-// A specialization of `kNamesOf` lists the names of an enum's values, in the
-// order of the values, which must be 0, 1, 2 and so on:
+// To name the values of an enum, which must be 0, 1, 2 and so on, list the
+// names in this order in a specialization of `kNamesOf`:
 //
 //   enum class Kind { Ring, Tree };
 //   template <>
@@ -28,7 +28,6 @@ template <NamedEnum E> constexpr std::string_view stringify(E value) {
   return kNamesOf<E>[static_cast<size_t>(value)];
 }
 
-/// The value with this name; nullopt if there is none.
 template <NamedEnum E>
 constexpr std::optional<E> symbolize(std::string_view text) {
   for (size_t i = 0; i < kNamesOf<E>.size(); ++i)
@@ -37,7 +36,7 @@ constexpr std::optional<E> symbolize(std::string_view text) {
   return std::nullopt;
 }
 
-/// The names of all values as text for a message: "zeros, source or random".
+/// Returns all names as text for a message: "zeros, source or random".
 template <NamedEnum E> std::string acceptedNames() {
   std::string text;
   constexpr size_t count = kNamesOf<E>.size();
@@ -50,7 +49,6 @@ template <NamedEnum E> std::string acceptedNames() {
 }
 
 namespace rt {
-/// The name of a value in plans and messages.
 template <NamedEnum E> constexpr std::string_view nameOf(E value) {
   return stringify(value);
 }

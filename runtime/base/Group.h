@@ -10,18 +10,18 @@
 
 namespace dpc::rt {
 
-/// The sets of ranks that communicate along `axes`. Ranks in one set (a cell)
-/// differ only in their coordinates along these axes.
+/// The sets of ranks that communicate along `axes`. The ranks of one set (a
+/// cell) have equal coordinates along all other axes.
 struct Group {
-  int id = -1; ///< equals its index in Plan::groups
+  int id = -1; ///< index in Plan::groups
   std::vector<std::string> axes;
-  /// The cells: a partition of all ranks. Each inner list is ascending, and the
-  /// position of a rank in its list is its index in the group. See
-  /// groupMembers() in Plan.h.
+  /// The cells, which contain every rank once, in ascending order (see
+  /// groupMembers() in Plan.h). The index of a rank in its cell is its index in
+  /// the group.
   std::vector<std::vector<int>> members;
 };
 
-/// How a collective combines the values of the members.
+/// How a collective combines the values of a cell's ranks.
 enum class ReduceKind { Sum, Max, Min, Prod };
 
 } // namespace dpc::rt

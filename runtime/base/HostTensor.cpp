@@ -18,7 +18,7 @@ std::string describe(DType dtype, const std::vector<int64_t> &shape) {
   return text + ']';
 }
 
-/// An I64 is not loaded as a double, which holds only 53 bits.
+/// Loads an I64 exactly; a double would keep only 53 bits.
 static int64_t loadAsInteger(const void *data, DType type, int64_t index) {
   if (type != DType::I64)
     return static_cast<int64_t>(loadAsDouble(data, type, index));

@@ -20,7 +20,6 @@ struct HostTensor {
   static HostTensor zeros(DType dtype, std::vector<int64_t> shape);
 
   int64_t elements() const { return numElements(shape); }
-  /// Element `index` in row-major order.
   double at(int64_t index) const {
     return loadAsDouble(data.data(), dtype, index);
   }
@@ -29,7 +28,7 @@ struct HostTensor {
   }
 };
 
-/// The type of a tensor as text for messages: "f32[8, 64]".
+/// Returns the type of a tensor as text for messages: "f32[8, 64]".
 std::string describe(DType dtype, const std::vector<int64_t> &shape);
 
 /// Copies `count` elements and converts them if the types differ.

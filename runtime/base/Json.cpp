@@ -24,8 +24,7 @@ JsonErrors JsonErrors::of(std::string message) {
 Status JsonErrors::status() const {
   if (message.empty())
     return Status();
-  // Names in a damaged file may contain control characters, but a message is
-  // one line.
+  // A damaged file may contain line ends, but a message must be one line.
   std::string line = message;
   for (char &c : line)
     if (static_cast<unsigned char>(c) < ' ')
@@ -46,7 +45,7 @@ std::string showJson(const json &value) {
   return text;
 }
 
-/// Line and column (from 1) of a byte offset.
+/// Returns "LINE:COLUMN" of a byte offset; both count from 1.
 static std::string position(const std::string &text, size_t offset) {
   offset = std::min(offset, text.size());
   size_t line = 1 + std::count(text.begin(), text.begin() + offset, '\n');
@@ -64,7 +63,7 @@ Expected<json> parseJson(const std::string &text, const std::string &file) {
     return Error{file + ":" + position(text, error.byte) +
                  ": not valid JSON; expected one JSON object"};
   } catch (const json::exception &) {
-    // A number that does not fit a double, such as 1e999.
+    // A number does not fit a double, such as 1e999.
     return Error{file + ": a number is out of range; expected JSON whose "
                         "numbers fit a double"};
   }
@@ -79,7 +78,6 @@ JsonFields::JsonFields(const json &json, std::string where, JsonErrors &errors)
 }
 
 std::string JsonFields::path(const std::string &key) const {
-  // Appends ".key" to a path and ": key" to a file name.
   bool hasPath = where.find(": ") != std::string::npos;
   return where + (hasPath ? "." : ": ") + key;
 }

@@ -186,15 +186,15 @@ Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
 
 namespace {
 
-/// One loop of a shard copy: `count` iterations, strides in elements.
+/// A loop of a CopyNest. Strides are in elements.
 struct CopyLoop {
   int64_t count, globalStride, localStride;
 };
 
-/// A shard copy as nested loops around contiguous runs.
+/// A copy between a shard and the global array: loops around contiguous runs.
 struct CopyNest {
   std::vector<CopyLoop> loops; ///< outermost first
-  int64_t run = 1;             ///< contiguous elements of the innermost copy
+  int64_t run = 1;             ///< elements of a contiguous run
   int64_t globalOffset = 0;    ///< of the first element
   bool empty = false;
 };
@@ -216,8 +216,7 @@ CopyNest makeNest(const Layout &layout, const Mesh &mesh, int64_t rank,
         nest.run *= shard.valid;
       else if (shard.valid > 1)
         nest.loops.push_back({shard.valid, globalStride, localStride});
-      // A run extends to outer factors only if the shard holds the whole
-      // factor.
+      // A run ends at a factor of which the shard contains only a part.
       contiguous = contiguous && shard.valid == factor->size &&
                    shard.capacity == factor->size;
       globalStride *= factor->size;
@@ -228,7 +227,6 @@ CopyNest makeNest(const Layout &layout, const Mesh &mesh, int64_t rank,
   return nest;
 }
 
-/// Calls copy(globalIndex, localIndex, count) for each contiguous run.
 template <typename F> void forEachRun(const CopyNest &nest, F &&copy) {
   if (nest.empty)
     return;

@@ -6,7 +6,7 @@
 
 namespace dpc {
 
-/// The accepted range of a number and its description.
+/// A range of accepted numbers. `text` describes the range in messages.
 struct NumberRange {
   double low = 0;
   bool lowIncluded = true;

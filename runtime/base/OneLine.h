@@ -7,9 +7,9 @@
 
 namespace dpc::rt {
 
-/// `text` with every control character replaced by a space. A message is one
-/// line, but names in untrusted files may contain line ends or terminal
-/// escapes.
+/// Returns `text` with every control character replaced by a space. Names in
+/// untrusted files may contain line ends or terminal escapes, but a message
+/// must be one line.
 inline std::string oneLine(std::string text) {
   std::replace_if(
       text.begin(), text.end(),

@@ -16,9 +16,9 @@ namespace {
 struct Region {
   const std::function<void(size_t)> &work;
   size_t count, grain;
-  const Region *outer; ///< the region whose work opened this one, or null
+  const Region *outer; ///< the enclosing call of parallelFor, or null
   std::atomic<size_t> next = 0;
-  size_t helpers = 0; ///< number of busy threads, without the calling thread
+  size_t helpers = 0; ///< number of busy threads other than the calling thread
 
   bool isOpen() const { return next.load() < count; }
   bool isInside(const Region &other) const {
@@ -30,10 +30,9 @@ struct Region {
   void run() noexcept;
 };
 
-/// Threads that live as long as the process, so that the caches of the heap and
-/// of the compiler survive between calls. A thread that waits for the end of
-/// its region helps only with regions inside this region, because other work
-/// might wait for the thread.
+/// Threads persist until the process ends, so that the caches of the heap and
+/// of the compiler survive between calls. A thread that waits for its region
+/// runs only work of nested regions: other work might wait for this thread.
 class Team {
 public:
   Team();
@@ -42,7 +41,7 @@ public:
   size_t size() const { return threads.size() + 1; }
 
 private:
-  std::mutex mutex; ///< guards all members below, and the helpers of regions
+  std::mutex mutex; ///< guards the members below and Region::helpers
   std::condition_variable changed;
   std::vector<Region *> open;
   bool isOver = false;
@@ -82,7 +81,6 @@ Team::~Team() {
     thread.join();
 }
 
-/// The most recently opened region that still has work.
 Region *Team::find(const Region *within) const {
   auto found = std::find_if(open.rbegin(), open.rend(), [&](Region *region) {
     return region->isOpen() && (!within || region->isInside(*within));

@@ -7,11 +7,10 @@
 
 namespace dpc {
 
-/// Runs `work(i)` for all i below `count` on as many threads as there are
-/// cores, `grain` consecutive indices at a time, and returns when all have run.
-/// The calls of `work` must be independent of each other and must not throw.
-/// `work` may call parallelFor itself; idle threads then help with the inner
-/// loop.
+/// Calls `work(i)` for all i < `count` on one thread per core, and returns when
+/// all calls have returned. A thread takes `grain` consecutive indices at a
+/// time. The calls must be independent and must not throw. They may call
+/// parallelFor; idle threads then help.
 void parallelFor(size_t count, size_t grain,
                  const std::function<void(size_t)> &work);
 

@@ -23,7 +23,7 @@ uint64_t RandomStream::bits(uint64_t index) const {
 }
 
 double RandomStream::normal(uint64_t index) const {
-  // Box-Muller; the first uniform number is in (0, 1].
+  // Box-Muller transform of `u` in (0, 1] and `v` in [0, 1).
   constexpr double scale = 1.0 / 9007199254740992.0; // 2^-53
   double u = static_cast<double>((bits(2 * index) >> 11) + 1) * scale;
   double v = static_cast<double>(bits(2 * index + 1) >> 11) * scale;

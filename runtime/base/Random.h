@@ -14,23 +14,22 @@
 
 namespace dpc::rt {
 
-/// A stream of numbers, identified by seed and name.
 class RandomStream {
 public:
   RandomStream(uint64_t seed, const std::string &name);
 
-  /// The 64 uniformly distributed bits at `index`.
+  /// Returns 64 uniformly distributed bits.
   uint64_t bits(uint64_t index) const;
-  /// The number at `index`, drawn from a standard normal distribution.
+  /// Returns a number from the standard normal distribution.
   double normal(uint64_t index) const;
 
 private:
   uint64_t key;
 };
 
-/// Fills `tensor` with the numbers of the stream from index `first` on. Floats
-/// are normally distributed with standard deviation `deviation`. Integers are
-/// uniform in [0, limit), or in {0, 1} if `limit` is 0. Bools are uniform.
+/// Fills `tensor` with the stream's numbers from index `first` on: floats with
+/// a normal distribution of standard deviation `deviation`, integers uniformly
+/// in [0, limit), or in {0, 1} if `limit` is 0, and bools uniformly.
 void fillRandom(HostTensor &tensor, const RandomStream &stream,
                 double deviation, int64_t limit, int64_t first = 0);
 

@@ -9,7 +9,7 @@
 namespace dpc::rt {
 
 Expected<InputFile> InputFile::open(const std::string &path) {
-  // Opening a named pipe without a writer would block without O_NONBLOCK.
+  // Without O_NONBLOCK, opening a named pipe without a writer would block.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return Status::notFound(path, ": ", std::strerror(errno));

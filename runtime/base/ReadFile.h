@@ -10,21 +10,20 @@
 
 namespace dpc::rt {
 
-/// A regular file, open for reading. Copies share the file. Named pipes,
-/// devices and other kinds of files are refused, because reading them could
-/// block.
+/// A regular file, open for reading; copies share it. Named pipes and devices
+/// are refused, because reading them could block.
 class InputFile {
 public:
   /// Fails with NotFound and the system's reason, or with Io if the path is not
   /// a regular file.
   static Expected<InputFile> open(const std::string &path);
 
-  /// Reads `bytes` bytes from `offset`. Fails if the file has become shorter or
-  /// if the disk fails. (With a memory mapping, either would end the process.)
+  /// Reads `bytes` bytes at `offset`. Fails if the file has become shorter or
+  /// if the disk fails; with a memory mapping, this would end the process.
   Status read(int64_t offset, int64_t bytes, void *to) const;
 
   int descriptor() const { return *handle; }
-  /// The size in bytes at the time of opening.
+  /// Returns the size in bytes when the file was opened.
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
 
@@ -34,16 +33,15 @@ private:
   std::string name;
 };
 
-/// All bytes of a regular file. Refuses a file of more than `limit` bytes
-/// without reading it.
+/// Returns the contents of a regular file of at most `limit` bytes.
 Expected<std::string> readFile(const std::string &path, int64_t limit);
 
 } // namespace dpc::rt
 
 namespace dpc {
 
-/// The bytes of a regular file of at most 64 MiB. Other files fail with "PATH:
-/// cannot be read; expected EXPECTED".
+/// Like readFile() with a limit of 64 MiB. Errors are "PATH: cannot be read;
+/// expected EXPECTED".
 Expected<std::string> readTextFile(const std::string &path,
                                    const std::string &expected);
 

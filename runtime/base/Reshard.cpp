@@ -6,13 +6,13 @@ namespace dpc::rt {
 
 namespace {
 
-/// `count` indices of a dimension, from `global` in the array and from `local`
-/// in the shard.
+/// A range of `count` indices, which begins at `global` in the array and at
+/// `local` in the shard.
 struct Piece {
   int64_t global, local, count;
 };
 
-/// The indices of one dimension that a shard holds, in ascending order.
+/// Returns the ranges of dimension `dim` in ascending order.
 std::vector<Piece> piecesOf(const ShardPlace &place, size_t dim) {
   std::vector<Piece> pieces;
   Layout alone{{place.layout.dims[dim]}};

@@ -1,10 +1,9 @@
 //===- Reshard.h - the overlap of two shards of one array -------*- C++ -*-===//
 //
-// A shard holds a list of index intervals in each dimension (Layout.h). The
-// elements that two shards share follow from the intersections of these
-// intervals, dimension by dimension. The intervals need little memory compared
-// with the array. A rank assembles its shard from the other shards, one after
-// the other.
+// A rank assembles its shard of the new layout from shards of the old layout,
+// one after the other. A shard contains a list of index intervals in each
+// dimension (Layout.h); the elements that are in two shards follow from the
+// intersections of their intervals in each dimension.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_RESHARD_H
@@ -17,14 +16,14 @@
 
 namespace dpc::rt {
 
-/// A shard: the part of an array with `layout` on `mesh` that `rank` holds.
+/// The shard that `rank` has of an array with `layout` on `mesh`.
 struct ShardPlace {
   const Layout &layout;
   const Mesh &mesh;
   int64_t rank = 0;
 };
 
-/// The elements that two shards of one array share.
+/// The elements that two shards of one array have in common.
 class SharedElements {
 public:
   /// Both layouts must have the same global shape.
@@ -32,13 +31,13 @@ public:
 
   bool empty() const { return isEmpty; }
   int64_t count() const;
-  /// Calls run(from, to, count) for each run of consecutive elements. The run
-  /// starts at index `from` of the first shard and at index `to` of the second.
+  /// Calls run(from, to, count) for each contiguous run of common elements. Its
+  /// first element has index `from` in one shard and `to` in the other.
   void forEachRun(const std::function<void(int64_t from, int64_t to,
                                            int64_t count)> &run) const;
 
 private:
-  /// Consecutive indices of one dimension that both shards hold.
+  /// A range of indices of one dimension that both shards have.
   struct Interval {
     int64_t from, to, count;
   };
@@ -51,10 +50,10 @@ private:
             const std::function<void(int64_t, int64_t, int64_t)> &run) const;
 
   std::vector<Dimension> dims;
-  /// Both shards hold all of dimension `wholeFrom` and of the dimensions after
-  /// it, so these dimensions form one run.
+  /// Both shards have all of dimension `wholeFrom` and of later dimensions,
+  /// which therefore form one run of `wholeCount` elements.
   size_t wholeFrom = 0;
-  int64_t wholeCount = 1; ///< elements in this run
+  int64_t wholeCount = 1;
   bool isEmpty = false;
 };
 

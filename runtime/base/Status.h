@@ -1,10 +1,10 @@
 //===- Status.h - success or an error with one line of text -----*- C++ -*-===//
 //
-// The runtime, and the parts of the compiler without IR, return user errors as
-// values: a code for programs and one line of text for people. The line says
-// what is wrong, where, with which value, and what would be accepted. Asserts
-// check invariants. Code that uses MLIR reports errors through diagnostics and
-// `LogicalResult` instead.
+// A Status is an error code for programs and one line of text for people: what
+// is wrong, where, with which value, and what would be accepted. The runtime
+// and the parts of the compiler that do not use MLIR report user errors this
+// way; code that uses MLIR emits diagnostics and returns `LogicalResult`.
+// Asserts check invariants.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_STATUS_H
@@ -31,7 +31,7 @@ enum class StatusCode {
   Cancelled    ///< This rank stopped because another rank failed first.
 };
 
-/// Concatenates the texts, characters and numbers in `parts`.
+/// Returns the texts, characters and numbers in `parts` as one string.
 template <typename... Parts> std::string concat(const Parts &...parts) {
   std::string text;
   auto append = [&](const auto &part) {
@@ -45,13 +45,11 @@ template <typename... Parts> std::string concat(const Parts &...parts) {
   return text;
 }
 
-/// Shorthand for Status::invalid(message). An Error converts to Status and to
-/// Expected.
+/// An error with code Invalid, which converts to Status and to Expected.
 struct Error {
   std::string message;
 };
 
-/// Success, or a code and one line of text.
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -62,7 +60,7 @@ public:
   Status(Error error) : Status(StatusCode::Invalid, std::move(error.message)) {}
 
   static Status success() { return {}; }
-  /// An error with the message concat(parts...).
+  /// Returns an error whose message is concat(parts...).
   template <typename... Parts> static Status invalid(const Parts &...parts) {
     return {StatusCode::Invalid, concat(parts...)};
   }
@@ -89,7 +87,7 @@ public:
   StatusCode code() const { return codeValue; }
   /// Empty on success.
   const std::string &message() const { return text; }
-  /// The same error with the message "PLACE: MESSAGE"; success stays success.
+  /// Returns an error with "PLACE: " before its message. Success stays success.
   Status in(const std::string &place) const {
     return ok() ? *this : Status(codeValue, place + ": " + text);
   }
@@ -99,8 +97,8 @@ private:
   std::string text;
 };
 
-/// A `T`, or the error that says why there is none. Reading the value of an
-/// error prints the error and aborts the process.
+/// A `T`, or the error that explains why there is none. If there is an error,
+/// reading the value prints the error and aborts the process.
 template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : state(std::move(value)) {}
@@ -110,15 +108,13 @@ public:
   Expected(Error error) : state(Status(std::move(error))) {}
 
   bool ok() const { return std::holds_alternative<T>(state); }
-  /// Keeps a value unchanged; applies Status::in(place) to an error.
   Expected in(const std::string &place) && {
     return ok() ? std::move(*this) : Expected(status().in(place));
   }
-  /// True when a value is held.
   explicit operator bool() const { return ok(); }
-  /// The error, or success() if a value is held.
+  /// Returns the error, or success if there is a value.
   Status status() const { return ok() ? Status() : std::get<Status>(state); }
-  /// The error's line. Requires that no value is held.
+  /// Returns the error's text. There must be an error.
   const std::string &message() const {
     assert(!ok() && "message of a success");
     return std::get_if<Status>(&state)->message();
@@ -138,15 +134,15 @@ private:
   std::variant<T, Status> state;
 };
 
-/// Returns from the enclosing function if the Status EXPR is an error.
+/// If the Status EXPR is an error, returns it from the enclosing function.
 #define DPC_TRY(EXPR)                                                          \
   do {                                                                         \
     if (::dpc::Status dpcStatus = (EXPR); !dpcStatus.ok())                     \
       return dpcStatus;                                                        \
   } while (false)
 
-/// Initializes DECLARATION with the value of an Expected, or returns its error
-/// from the enclosing function.
+/// Initializes DECLARATION with the value of an Expected. If it is an error,
+/// returns the error from the enclosing function.
 #define DPC_ASSIGN(DECLARATION, ...)                                           \
   DPC_ASSIGN_TO(DECLARATION, DPC_NAME(dpcExpected, __LINE__), __VA_ARGS__)
 #define DPC_ASSIGN_TO(DECLARATION, EXPECTED, ...)                              \

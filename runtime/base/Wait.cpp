@@ -27,8 +27,8 @@ void WaitWord::pause() {
 }
 
 void WaitWord::increment() {
-  // Both operations are sequentially consistent, so either the sleeping thread
-  // sees the new value or this thread sees that a thread sleeps.
+  // Both operations are sequentially consistent: either the waiting thread sees
+  // the new value, or this thread sees the sleeping thread.
   value.fetch_add(1);
   if (sleepers.load() > 0)
     wakeAll();

@@ -7,25 +7,25 @@
 
 namespace dpc::rt {
 
-/// A counter that threads wait on. A waiting thread spins briefly and then
-/// sleeps in the kernel. The spin is short, because ranks may outnumber cores,
-/// and a spinning thread takes time from the thread that it waits for.
+/// A counter whose changes threads can wait for. A waiting thread spins
+/// briefly, then sleeps in the kernel. The spin is short because, if ranks
+/// outnumber cores, it may keep the awaited thread from running.
 class WaitWord {
 public:
   uint32_t load() const { return value.load(std::memory_order_acquire); }
-  /// Adds one and wakes the sleeping threads.
+  /// Adds 1 and wakes the sleeping threads.
   void increment();
-  /// Sets the counter to 0. No thread may wait on it.
+  /// Sets the counter to 0. No thread may be waiting.
   void reset() { value.store(0, std::memory_order_release); }
-  /// Wakes the sleeping threads, which then test their conditions.
+  /// Wakes the sleeping threads, which then test their conditions again.
   void wakeAll();
 
-  /// Sleeps while the counter equals `old`, for at most `microseconds`. May
+  /// Sleeps for at most `microseconds` while the counter equals `old`. May
   /// return early.
   void sleepWhile(uint32_t old, int64_t microseconds);
 
-  /// Waits until done() returns true. Calls it at each change of the counter,
-  /// and at least every 20 ms.
+  /// Waits until done() returns true. Calls done() after each change of the
+  /// counter, and at least every 20 ms.
   template <typename Done> void waitUntil(Done &&done) {
     for (int spin = 0; spin < kSpins; ++spin) {
       if (done())
@@ -49,7 +49,7 @@ private:
   std::atomic<uint32_t> sleepers{0};
 };
 
-/// The time of a monotonic clock in seconds.
+/// Returns the time of a monotonic clock, in seconds.
 double nowSeconds();
 
 } // namespace dpc::rt

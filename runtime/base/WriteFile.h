@@ -8,19 +8,17 @@
 
 namespace dpc::rt {
 
-/// Writes a file. This and the functions below fail with "PATH: cannot be
+/// Writes a file. All functions except makeFolder() fail with "PATH: cannot be
 /// written: REASON".
 Status writeFile(const std::string &path, const std::string &text);
-/// Writes PATH.new and renames it to PATH, so that readers of PATH see either
-/// the old or the new contents.
+/// Writes PATH.new, then renames it, so that PATH is never incomplete.
 Status replaceFile(const std::string &path, const std::string &text);
-/// Writes a file and waits until it is on the disk.
+/// Writes a file and waits until its contents are on the disk.
 Status writeDurably(const std::string &path, const std::string &text);
-/// Fails unless a file can be written at `path`, which may be "". Existing
-/// contents stay unchanged.
+/// Fails unless a file can be written at `path`. Existing contents stay
+/// unchanged. An empty `path` is accepted.
 Status checkWritable(const std::string &path);
-/// Creates a folder and its parents. Fails with "PATH: cannot be created:
-/// REASON".
+/// Creates a folder and its parents. Errors: "PATH: cannot be created: REASON".
 Status makeFolder(const std::string &path);
 
 } // namespace dpc::rt

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 static constexpr const char *kPrefix = "step-";
 static constexpr const char *kUnfinished = ".tmp-";
-static constexpr const char *kProbe = ".probe-"; ///< followed by a process id
-/// A limit above the size of any cluster's manifest.
+static constexpr const char *kProbe = ".probe-"; ///< a process id follows
+/// A larger file is not a manifest.
 static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
 
 static Status cannot(const std::string &path, const char *what,
@@ -73,7 +73,7 @@ Status CheckpointFolder::prepare() const {
   return Status::success();
 }
 
-/// The names in `dir`; empty if `dir` does not exist.
+/// Returns an empty list if `dir` does not exist.
 static std::vector<std::string> namesIn(const std::string &dir) {
   std::vector<std::string> names;
   std::error_code code;
@@ -113,8 +113,8 @@ std::vector<int64_t> CheckpointFolder::steps() const {
   return found;
 }
 
-/// Renames the checkpoint first, so that readers ignore it. If the removal is
-/// interrupted, removeUnfinished() completes it.
+/// Renames the folder before it removes the files, so that readers never see an
+/// incomplete checkpoint. removeUnfinished() completes an interrupted removal.
 Status CheckpointFolder::remove(int64_t step) const {
   std::string from = checkpoint(step), to = unfinished(step, "old");
   DPC_TRY(removeAll(to));
@@ -130,14 +130,14 @@ Status CheckpointFolder::publish(const Manifest &manifest,
   std::string to = checkpoint(manifest.step);
   DPC_TRY(writeDurably(from + "/" + kManifestFile, manifestText(manifest)));
   DPC_TRY(syncFolder(from));
-  // An atomic exchange: there is always a complete checkpoint.
+  // An atomic exchange leaves no moment without a complete checkpoint.
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
                 RENAME_EXCHANGE) == 0) {
     DPC_TRY(syncFolder(dir));
     return removeAll(from);
   }
   std::error_code code;
-  if (fs::exists(to, code)) // the file system has no atomic exchange
+  if (fs::exists(to, code)) // the file system cannot exchange names
     DPC_TRY(remove(manifest.step));
   if (std::rename(from.c_str(), to.c_str()) != 0)
     return cannot(to, "created", std::strerror(errno));
@@ -179,9 +179,9 @@ FolderLock::~FolderLock() {
     close(fd);
 }
 
-/// Opens the file for reading, because a file that is open for writing keeps
-/// the file system from becoming read-only. NFS locks only files that are open
-/// for writing, so on NFS the file is reopened.
+/// Returns 0 or an errno. The file is open for reading only, because an open
+/// writable file prevents a remount of the file system as read-only. NFS locks
+/// only writable files, so on NFS the file is opened for writing.
 static int lockFile(int &fd, const std::string &path) {
   if (fd < 0)
     fd = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0666);

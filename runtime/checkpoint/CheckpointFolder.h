@@ -1,11 +1,16 @@
 //===- CheckpointFolder.h - the checkpoints of a run ------------*- C++ -*-===//
-//    DIR/step-200          a checkpoint; it has a manifest DIR/step-300.tmp-TAG
-//   is being written or removed, or was left by a failed run; never read
-//   DIR/step-100.damaged  a former checkpoint that cannot be read
 //
-// A folder gets the name step-N after all of its contents are on the disk, and
-// loses this name before it is removed. So a folder named step-N is complete
-// even if the machine stops at any time.
+// A folder DIR of checkpoints contains
+//
+//    step-200          a complete checkpoint
+//    step-300.tmp-TAG  an unfinished folder, which readers ignore: a run is
+//                      writing or removing it, or has failed
+//    step-100.damaged  a checkpoint that could not be read
+//
+// A checkpoint is written as step-N.tmp-TAG, and renamed to step-N after all of
+// its files are on the disk. To remove a checkpoint, its folder is first
+// renamed to step-N.tmp-old. So a folder named step-N is always complete, even
+// if the machine stops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
@@ -19,10 +24,10 @@
 
 namespace dpc::rt {
 
-/// N of "step-N"; nullopt for any other name.
+/// Returns N for the name "step-N", and nullopt for any other name.
 std::optional<int64_t> stepOf(const std::string &name);
 
-/// The file in a checkpoint's folder that is written last.
+/// The last file that is written into the folder of a checkpoint.
 inline constexpr const char *kManifestFile = "manifest.json";
 
 class CheckpointFolder {
@@ -35,16 +40,15 @@ public:
   /// DIR/step-N.tmp-TAG
   std::string unfinished(int64_t step, const std::string &tag) const;
 
-  /// Creates DIR. Fails with the reason when nothing can be written there.
+  /// Creates DIR. Fails if no file can be written there.
   Status prepare() const;
   /// Removes the unfinished folders of failed runs. Must not be called while
   /// another process writes a checkpoint.
   Status removeUnfinished() const;
-  /// Steps of complete checkpoints, ascending.
+  /// Returns the steps of all complete checkpoints in ascending order.
   std::vector<int64_t> steps() const;
-  /// Writes the manifest into an unfinished folder that has all other files,
-  /// and renames the folder to a checkpoint. Replaces a checkpoint of the same
-  /// step.
+  /// Completes the folder unfinished(): writes the manifest and renames the
+  /// folder to checkpoint(). Replaces a checkpoint of the same step.
   Status publish(const Manifest &manifest, const std::string &tag) const;
   /// Renames a damaged checkpoint, so that readers ignore it.
   Status setAside(int64_t step) const;
@@ -57,9 +61,9 @@ private:
   std::string dir;
 };
 
-/// A lock on DIR/.lock, which keeps other runs from writing to a folder of
-/// checkpoints. The system releases the lock when the process ends in any way.
-/// The lock has no effect on file systems without locks.
+/// Locks DIR/.lock, so that only one run writes checkpoints to DIR. The system
+/// releases the lock when the process ends. On a file system without locks, the
+/// lock has no effect.
 class FolderLock {
 public:
   FolderLock() = default;
@@ -67,17 +71,17 @@ public:
   FolderLock &operator=(const FolderLock &) = delete;
   ~FolderLock();
 
-  /// Takes the lock. Waits up to `seconds` for another run to end, then fails.
+  /// Waits up to `seconds` for another run to release the lock, then fails.
   Status take(const std::string &dir, double seconds);
 
 private:
   int fd = -1;
 };
 
-/// The manifest of the checkpoint in folder `path`.
+/// Reads the manifest of the checkpoint in folder `path`.
 Expected<Manifest> readManifest(const std::string &path);
 
-/// Waits until the changes to the entries of a folder are on the disk.
+/// Syncs a folder, so that created, renamed and removed files survive a crash.
 Status syncFolder(const std::string &path);
 
 } // namespace dpc::rt

@@ -8,7 +8,7 @@
 
 namespace dpc::rt {
 
-/// How many bytes of a file a rank reads before it releases the pages.
+/// A rank releases the pages of a file after it has read this many bytes.
 static constexpr int64_t kWindow = int64_t(4) << 20;
 
 CheckpointReader::CheckpointReader(std::string path, Manifest manifest)
@@ -85,8 +85,8 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
   int64_t size = sizeOf(tensor.dtype);
   int64_t bytes = numElements(localShape(from.layout, saved.mesh)) * size;
   Status status;
-  // The first byte read since the last release. Checksums also read the gaps
-  // between narrow runs.
+  // The first byte of the pages to release. These include the gaps between
+  // copied runs, because checking the hash of a block reads the whole block.
   int64_t begin = -1;
   auto copy = [&](int64_t from, int64_t to, int64_t count) {
     Expected<const char *> data = file->read(tensor.name, bytes, from, count);

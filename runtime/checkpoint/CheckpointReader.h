@@ -1,9 +1,9 @@
 //===- CheckpointReader.h - reading tensors from a checkpoint ---*- C++ -*-===//
 //
 // Any plan of the same model can read a checkpoint. Each rank assembles its
-// shards from the shards of the plan that wrote the checkpoint, and reads only
-// the parts that it needs (base/Reshard.h). If the reading and the writing plan
-// are equal, shards are copied as is.
+// shards from the saved shards, and reads only the parts that it needs
+// (base/Reshard.h). If the plan that wrote the checkpoint has the same layouts,
+// saved shards are copied unchanged.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
@@ -17,16 +17,17 @@
 
 namespace dpc::rt {
 
-/// The values of a checkpoint. Safe to use from several threads.
+/// Safe to use from several threads.
 class CheckpointReader : public ValueSource {
 public:
-  /// Opens folder `path` (DIR/step-N).
+  /// `path` is the folder of a checkpoint, such as DIR/step-N.
   static Expected<std::unique_ptr<CheckpointReader>>
   open(const std::string &path);
 
   const Manifest &manifest() const { return saved; }
 
-  /// Reads all shards. Fails at the first damaged or missing part.
+  /// Reads all shards and checks their hashes. Fails at the first damaged or
+  /// missing part.
   Status verify() const;
   /// Checks that the checkpoint has every tensor of `plan` with the same type
   /// and shape.

@@ -19,9 +19,8 @@ CheckpointWriter::~CheckpointWriter() {
     thread.join();
 }
 
-/// Collects the shards of a rank in the order of the plan's tensors. Copies
-/// reuse the memory of the last checkpoint, because page faults in new memory
-/// would cost more than the copy.
+/// Copied shards reuse the memory of the previous checkpoint, because page
+/// faults in new memory would take longer than copying.
 Status CheckpointWriter::collectRank(Executor &executor,
                                      RankShards &out) const {
   out.rank = executor.rank();
@@ -40,7 +39,7 @@ Status CheckpointWriter::collectRank(Executor &executor,
     const Buffer &buffer = plan.buffers[tensor->buffer];
     DPC_ASSIGN(const char *data, executor.readBuffer(buffer.id, scratch));
     const char *from = data;
-    // The next tensor overwrites `scratch`, so its contents are copied.
+    // The next tensor overwrites `scratch`.
     if (options.isBackground || from == scratch.data()) {
       out.copy.resize(std::max(out.copy.size(), bytes));
       std::memcpy(out.copy.data() + at, from, buffer.bytes);
@@ -59,8 +58,8 @@ Status CheckpointWriter::collect() {
       [&](size_t i) { return collectRank(*executors[i], ranks[i]); });
 }
 
-/// Rank 0 creates the folder before any process writes. If the folder is
-/// missing afterwards, another process has failed.
+/// Rank 0 creates the folder before any process writes. A process that later
+/// finds no folder knows that another process has failed.
 Status CheckpointWriter::makeFolder(int64_t step) {
   return session
       .fromRankZero([&]() -> Expected<std::string> {
@@ -110,9 +109,8 @@ Status CheckpointWriter::elsewhere() {
       "another process could not write its part of a checkpoint");
 }
 
-/// Removes the unfinished checkpoint with the files of all processes, because
-/// the disk may be full. Renames the folder first, so that processes that still
-/// write do not find the folder.
+/// Removes the unfinished checkpoint to free the disk, which may be full.
+/// Renames the folder first, so that other processes stop writing to it.
 void CheckpointWriter::removeWritten(int64_t step) const {
   namespace fs = std::filesystem;
   std::string tag = options.tag + "-gone-" + std::to_string(ranks.front().rank);
@@ -135,7 +133,6 @@ Status CheckpointWriter::write(int64_t step) {
   return wasGone && status.code() != StatusCode::Timeout ? elsewhere() : status;
 }
 
-/// Whether another process has removed the unfinished checkpoint.
 bool CheckpointWriter::isGone(int64_t step) const {
   std::error_code code;
   return !std::filesystem::exists(options.folder.unfinished(step, options.tag),
@@ -155,7 +152,7 @@ Status CheckpointWriter::writeFiles(int64_t step) {
   return Status::success();
 }
 
-/// Waits until a file exists. A file that exists is complete.
+/// A shard file is complete when it appears.
 Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
   auto limit = std::chrono::steady_clock::now() +
                std::chrono::duration<double>(options.timeoutSeconds);

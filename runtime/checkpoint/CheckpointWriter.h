@@ -1,12 +1,13 @@
 //===- CheckpointWriter.h - saves the state of a run ------------*- C++ -*-===//
 //
-// A checkpoint is taken between two steps. In background mode, each process
-// copies the shards that its ranks own, and a thread writes the copy during the
-// next steps. Otherwise, the shards are written before the run continues.
+// A checkpoint contains the state between two steps. In background mode, each
+// process copies the shards that its ranks own, and a thread writes the copies
+// during the next steps. Otherwise, the run waits until the shards are written.
+//
 // Processes synchronize through the folder instead of a communicator, so that
-// writing does not disturb steps: a file that exists is complete, and the
-// process of rank 0 publishes the checkpoint when all files exist. If another
-// process has died, this process waits until the timeout.
+// writing does not disturb steps. A shard file is complete when it appears, and
+// the process of rank 0 publishes the checkpoint when all shard files exist. If
+// a process dies, its file never appears, and rank 0 fails after a timeout.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTWRITER_H
@@ -23,11 +24,11 @@ namespace dpc::rt {
 
 struct CheckpointOptions {
   CheckpointFolder folder{""};
-  /// An identifier of this run, equal in all of its processes.
+  /// Identifies this run. All of its processes have the same tag.
   std::string tag;
-  int64_t keep = 2;            ///< how many of the newest checkpoints to keep
-  bool isBackground = true;    ///< write a copy during the next steps
-  double timeoutSeconds = 300; ///< wait for other processes' files
+  int64_t keep = 2;
+  bool isBackground = true;
+  double timeoutSeconds = 300; ///< for shard files of other processes
 };
 
 class CheckpointWriter {
@@ -35,29 +36,27 @@ public:
   /// `plan` and `session` must outlive the writer.
   CheckpointWriter(const Plan &plan, Session &session,
                    CheckpointOptions options);
-  /// Stops writing. If a checkpoint is being written, it stays unfinished.
+  /// Stops writing. A checkpoint in progress stays unfinished.
   ~CheckpointWriter();
 
-  /// Saves the state after `step` steps and the position in the data. Waits for
-  /// the previous checkpoint. Called by all processes.
+  /// Waits for the previous checkpoint, then saves the state after `step` steps
+  /// and the position in the data. All processes call this.
   Status save(int64_t step, const DataPosition &position = {});
-  /// Waits until the last checkpoint is complete. Called by all processes.
+  /// Waits until the last checkpoint is complete. All processes call this.
   Status finish();
-  /// Whether the last checkpoint has failed, as far as this process knows.
+  /// Whether this process knows that the last checkpoint has failed.
   bool hasFailed() const;
-  /// Returns the failure of the last checkpoint if it has failed in any process
-  /// so far, and Cancelled if it failed only in other processes. Called by all
-  /// processes.
+  /// Fails if the last checkpoint has failed in any process. Processes without
+  /// a failure get Cancelled. All processes call this.
   Status agree();
-  /// Whether agree() has returned a failure, so that all processes know of it.
+  /// Whether agree() has failed. If so, all processes know of the failure.
   bool areAgreed() const { return hasAgreed; }
 
 private:
-  /// The shards that one rank owns.
   struct RankShards {
     int64_t rank = 0;
     std::vector<ShardBytes> shards;
-    std::vector<char> copy; ///< the memory of `shards` if isBackground
+    std::vector<char> copy; ///< owns the data of `shards` if isBackground
   };
   Status collect();
   Status collectRank(Executor &executor, RankShards &out) const;
@@ -73,11 +72,11 @@ private:
   const Plan &plan;
   Session &session;
   CheckpointOptions options;
-  std::vector<RankShards> ranks; ///< of this process, reused
-  DataPosition data; ///< position for the checkpoint that is being written
+  std::vector<RankShards> ranks;
+  DataPosition data;
   std::thread thread;
   std::atomic<bool> stopping{false}, isDone{true};
-  Status result; ///< set by the thread; read after isDone
+  Status result; ///< set by the thread before isDone
   bool hasAgreed = false;
 };
 

@@ -11,7 +11,7 @@ namespace dpc::rt {
 
 using Json = nlohmann::ordered_json;
 
-/// Limits above the ranks of any cluster and the factors of any layout.
+/// No manifest exceeds these limits.
 static constexpr int64_t kMaxRanks = 1 << 24;
 static constexpr size_t kMaxFactors = 64;
 
@@ -85,11 +85,9 @@ std::string manifestText(const Manifest &manifest) {
 
 namespace {
 
-/// A limit for steps, epochs and samples, chosen so that their sums do not
-/// overflow.
+/// Limits steps, epochs and samples, so that their sums do not overflow.
 constexpr int64_t kMost = int64_t(1) << 48;
 
-/// Reads values from a manifest; keeps the first error.
 class ManifestReader {
 public:
   Manifest read(const Json &body);
@@ -254,7 +252,7 @@ Manifest ManifestReader::read(const Json &body) {
   manifest.model = text(body, "model");
   manifest.step = number(body, "step", 0, kMost);
   manifest.globalBatch = number(body, "global_batch", 0, INT64_MAX);
-  if (body.contains("data")) // absent in the first version
+  if (body.contains("data")) // older manifests have no position
     readData(body["data"]);
   readMesh(list(body, "mesh"));
   for (const Json &tensor : list(body, "tensors"))

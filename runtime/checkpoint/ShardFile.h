@@ -1,9 +1,9 @@
 //===- ShardFile.h - a file with the shards of one rank ---------*- C++ -*-===//
 //
-// A .safetensors file whose "__metadata__" holds the concatenated hashes of
-// each tensor's blocks of kHashBlock bytes. To read a part of a shard, a reader
-// reads and checks only the blocks that contain this part. The manifest holds
-// the hash of the header.
+// A shard file is a .safetensors file. The "__metadata__" in its header has a
+// hash for every block of kHashBlock bytes in each tensor, so that a reader can
+// check a part of a shard without reading the whole shard. The manifest has the
+// hash of the header.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_SHARDFILE_H
@@ -18,7 +18,6 @@ namespace dpc::rt {
 
 inline constexpr int64_t kHashBlock = 256 << 10;
 
-/// A tensor's shard in memory.
 struct ShardBytes {
   std::string name;
   DType dtype = DType::F32;
@@ -30,21 +29,20 @@ struct ShardBytes {
 Status writeShardFile(const std::string &path,
                       const std::vector<ShardBytes> &shards);
 
-/// Returns the manifest entry for a file that has been written.
+/// Returns the manifest entry of a complete file.
 Expected<SavedFile> describeShardFile(const std::string &path);
 
-/// An open shard file. Safe to use from several threads.
+/// Safe to use from several threads.
 class ShardFile {
 public:
-  /// Fails if the file does not match `expected`.
+  /// Fails if the size or the header differs from `expected`.
   static Expected<std::shared_ptr<ShardFile>> open(const std::string &path,
                                                    const SavedFile &expected);
 
-  /// Checks and returns the `count` bytes at `offset` of a shard. `bytes` is
-  /// the size of the shard according to the manifest.
+  /// Returns the `count` bytes at `offset` of a shard after checking the hashes
+  /// of their blocks. Fails if the shard does not have `bytes` bytes.
   Expected<const char *> read(const std::string &tensor, int64_t bytes,
                               int64_t offset, int64_t count);
-  /// Releases the pages of this range from the process's memory.
   void giveBack(const std::string &tensor, int64_t offset, int64_t count) const;
 
 private:

@@ -11,9 +11,9 @@ Status lateRanks(int rank, double seconds, const std::string &call,
     list += (list.empty() ? "" : ", ") + std::to_string(each);
   char text[32];
   std::snprintf(text, sizeof text, "%g", seconds);
-  return Status::timeout("rank ", rank, " waited ", text, " s in ", call,
-                         " for rank ",
-                         (list.empty() ? "(all came late)" : list));
+  return Status::timeout(
+      "rank ", rank, " waited ", text, " s in ", call, " for rank ",
+      (list.empty() ? "(unknown: no rank is missing now)" : list));
 }
 
 } // namespace dpc::rt

@@ -1,10 +1,11 @@
 //===- LocalComm.cpp - ranks are threads of one process -------------------===//
 //
-// In a collective, each member publishes its pointers, synchronizes with the
-// other members, reads their buffers directly, and synchronizes again before
-// the buffers may be reused. A large all_reduce is a reduce_scatter in place
-// and an all_gather. In a small all_reduce, each member reads copies of all
-// inputs from slots, which needs only one synchronization.
+// In a collective, each member publishes its pointers and waits for the other
+// members, reads their buffers directly, and waits again before buffers may be
+// reused. A large all_reduce is a reduce_scatter in place, followed by an
+// all_gather. In a small all_reduce, each member copies its input to a slot
+// that all members read. The caller can then reuse its buffer at once, so
+// members wait for each other only once.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -22,34 +23,32 @@ namespace dpc::rt {
 
 namespace {
 
-/// Messages up to this size go through slots.
+/// An all_reduce of at most this many bytes uses slots.
 constexpr int64_t kSlotBytes = 4096;
 
-/// The data that a member publishes during a collective.
 struct alignas(64) Member {
-  std::atomic<uint32_t> arrivals{
-      0}; ///< synchronizations that this member has entered
+  std::atomic<uint32_t> arrivals{0};
   const char *callName = "";
   const void *in = nullptr;
   void *out = nullptr;
   int64_t bytes = 0;
-  /// Two slots, used alternately, because a fast member may write for the next
-  /// call while a slow member still reads. No member is two calls ahead.
+  /// Calls use the two slots in turns: a fast member may already write for the
+  /// next call while a slow member still reads. No member is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
                                          std::vector<char>(kSlotBytes)};
-  /// The call of each slot: bytes and ReduceKind; -1 before the first call.
+  /// The bytes and the ReduceKind of the call that used each slot; -1 before
+  /// the first call.
   std::array<std::pair<int64_t, int>, 2> slotCalls{
       std::pair<int64_t, int>{-1, -1}, {-1, -1}};
 };
 
-/// Messages from one member to another.
 struct Mailbox {
   std::mutex mutex;
   std::map<int64_t, std::deque<std::vector<char>>> messages; ///< by tag
   WaitWord posted;
 };
 
-/// The members of one cell of a group's partition.
+/// A group divides all ranks into cells. Only ranks of one cell communicate.
 struct Cell {
   explicit Cell(std::vector<int> ranks)
       : ranks(std::move(ranks)), members(this->ranks.size()),
@@ -59,7 +58,7 @@ struct Cell {
   std::vector<Member> members;
   std::vector<Mailbox> boxes; ///< [from * size + to]
   std::atomic<uint32_t> waiting{0};
-  WaitWord epoch; ///< completed synchronizations
+  WaitWord epoch; ///< counts synchronizations
 };
 
 struct World {
@@ -71,11 +70,10 @@ struct World {
   }
 
   std::atomic<bool> aborted{false};
-  std::mutex mutex; ///< guards `cells` while groups are made
+  std::mutex mutex; ///< guards `cells`
   std::map<int, std::vector<std::unique_ptr<Cell>>> cells;
 };
 
-/// This rank's place in a group.
 struct Seat {
   Cell *cell = nullptr;
   int index = 0;
@@ -86,13 +84,11 @@ struct Seat {
   Member &self() const { return cell->members[index]; }
 };
 
-/// The place of `rank` in a cell that contains it.
 Seat takeSeat(Cell &cell, int rank) {
   auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rank);
   return {&cell, static_cast<int>(it - cell.ranks.begin())};
 }
 
-/// Publishes the data of a call for the other members.
 void show(Seat &seat, const char *name, const void *in, void *out,
           int64_t bytes) {
   Member &self = seat.self();
@@ -102,7 +98,6 @@ void show(Seat &seat, const char *name, const void *in, void *out,
   self.bytes = bytes;
 }
 
-/// The published inputs of all members.
 std::vector<const void *> inputs(const Seat &seat) {
   std::vector<const void *> parts;
   parts.reserve(seat.cell->members.size());
@@ -111,7 +106,7 @@ std::vector<const void *> inputs(const Seat &seat) {
   return parts;
 }
 
-/// The ranks of a cell that have not reached synchronization `goal`.
+/// Returns the ranks that have not reached synchronization `goal`.
 std::vector<int> absent(const Cell &cell, uint32_t goal) {
   std::vector<int> ranks;
   for (size_t i = 0; i < cell.ranks.size(); ++i)
@@ -122,7 +117,6 @@ std::vector<int> absent(const Cell &cell, uint32_t goal) {
 
 Status cancelled() { return Status::cancelled("another rank failed"); }
 
-/// Fails unless all members made the same call.
 Status compareCalls(const Seat &seat, const char *name, int64_t bytes) {
   for (size_t i = 0; i < seat.cell->ranks.size(); ++i) {
     const Member &member = seat.cell->members[i];
@@ -179,8 +173,8 @@ public:
       return smallAllReduce(seat, data, count, type, kind);
     show(seat, "all_reduce", data, data, bytes);
     DPC_TRY(meet(seat, "all_reduce", bytes));
-    // Member i reduces chunk i into its buffer. The other members copy the
-    // chunk from there.
+    // Member i reduces chunk i into its own buffer, from which the other
+    // members then copy the chunk.
     auto chunk = [&](int64_t i) {
       return i == seat.size() ? count : count * i / seat.size() / 16 * 16;
     };
@@ -272,8 +266,7 @@ public:
     return Status::success();
   }
 
-  /// Does nothing: the receivers hold the copies, and all ranks end a step
-  /// before the next step begins.
+  /// Does nothing, because receivers free the copies.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {
@@ -322,7 +315,8 @@ private:
     return Status::success();
   }
 
-  /// out[i] = `bytes` bytes of member i's input, from offset(my index).
+  /// Copies `bytes` bytes of the input of each member i, from offset(my index)
+  /// on, to chunk i of `out`.
   template <typename Offset>
   Status exchange(int group, const char *name, const void *in, void *out,
                   int64_t bytes, Offset &&offset) {
@@ -330,8 +324,7 @@ private:
     show(seat, name, in, out, bytes);
     DPC_TRY(meet(seat, name, bytes));
     for (int step = 0; step < seat.size(); ++step) {
-      int i = (seat.index + step) %
-              seat.size(); // each member starts with a different source
+      int i = (seat.index + step) % seat.size(); // spreads the load
       std::memcpy(static_cast<char *>(out) + i * bytes,
                   static_cast<const char *>(seat.cell->members[i].in) +
                       offset(seat.index),
@@ -340,8 +333,8 @@ private:
     return meet(seat, name);
   }
 
-  /// Waits until all members have arrived. With `bytes` >= 0, checks that all
-  /// members have made the same call.
+  /// Waits until all members have arrived. If `bytes` >= 0, fails unless all
+  /// members made the same call.
   Status meet(Seat &seat, const char *name, int64_t bytes = -1) {
     Cell &cell = *seat.cell;
     uint32_t goal = ++seat.meetings;
@@ -375,7 +368,7 @@ private:
   std::shared_ptr<World> world;
   int rankIndex, worldSize;
   double timeoutSeconds;
-  std::vector<Seat> seats; ///< [0] is the world, [g + 1] group g
+  std::vector<Seat> seats; ///< group g has index g + 1
 };
 
 } // namespace

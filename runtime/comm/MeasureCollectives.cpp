@@ -10,7 +10,7 @@ namespace dpc::rt {
 
 using Clock = std::chrono::steady_clock;
 
-/// The seconds of one all_reduce on the slowest rank.
+/// Returns how long an all_reduce takes on the slowest rank.
 static Expected<double> timeOnce(Communicator &comm, std::vector<float> &data,
                                  int group) {
   DPC_TRY(comm.barrier(kWorldGroup));
@@ -28,8 +28,8 @@ Expected<CollectiveSample> measureAllReduce(Communicator &comm, int64_t bytes,
   assert(bytes >= 4 && bytes % 4 == 0 && "f32 elements");
   constexpr double secondsInAll = 0.5;
   std::vector<float> data(bytes / sizeof(float), 0.0f);
-  // The first run connects and loads pages. Its time, which is the same on all
-  // ranks, determines the number of measured runs.
+  // The first run opens connections and loads pages. Its time, which is equal
+  // on all ranks, determines how many runs are measured.
   DPC_ASSIGN(double first, timeOnce(comm, data, group));
   int runs = static_cast<int>(
       std::clamp(secondsInAll / std::max(first, 1e-6), 3.0, 50.0));
@@ -64,7 +64,6 @@ peersAcrossHosts(const std::vector<std::string> &hosts) {
   return groups;
 }
 
-/// The index of the group of each rank.
 static std::vector<int>
 groupOfRanks(size_t ranks, const std::vector<std::vector<int>> &groups) {
   std::vector<int> result(ranks, 0);

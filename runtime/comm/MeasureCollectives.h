@@ -6,28 +6,27 @@
 
 namespace dpc::rt {
 
-/// A measured all_reduce (a sum of f32) over all ranks, or over several groups
-/// at the same time.
+/// How long an all_reduce of f32 takes in the world, or in several groups at
+/// the same time.
 struct CollectiveSample {
-  int64_t bytes = 0;  ///< size of each rank's buffer
-  double seconds = 0; ///< time of the slowest rank, median of the runs
+  int64_t bytes = 0;  ///< per rank
+  double seconds = 0; ///< on the slowest rank; median over the runs
 };
 
-/// Measures an all_reduce of `bytes` (a multiple of 4) in all cells of `group`.
-/// All ranks call this and get the same sample.
+/// Measures an all_reduce of `bytes` per rank (a multiple of 4) in `group`. All
+/// ranks call this and get the same sample.
 Expected<CollectiveSample> measureAllReduce(Communicator &comm, int64_t bytes,
                                             int group = kWorldGroup);
 
-/// The groups of a mesh axis that spans hosts: the first ranks of all hosts
-/// form a group, the second ranks of all hosts form another, and so on. `hosts`
-/// is the host of each rank. Empty if the world is the only group, or if hosts
-/// have different numbers of ranks.
+/// Returns the groups of a mesh axis that spans hosts: group i has the i-th
+/// rank of every host. `hosts` has the host of each rank. Empty if the only
+/// group would be the world, or if hosts have different numbers of ranks.
 std::vector<std::vector<int>>
 peersAcrossHosts(const std::vector<std::string> &hosts);
 
-/// Formats the samples like the output of NVIDIA's nccl-tests, so that one
-/// reader handles both. `hosts` is the host of each rank. `groups` are the
-/// measured groups; empty means the world.
+/// Formats samples like the output of NVIDIA's nccl-tests, so that one parser
+/// reads both. `hosts` has the host of each rank. If `groups` is empty, the
+/// samples are for the world.
 std::string formatAllReduce(const std::vector<CollectiveSample> &samples,
                             const std::vector<std::string> &hosts,
                             const std::vector<std::vector<int>> &groups = {});

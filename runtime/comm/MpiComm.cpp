@@ -1,16 +1,17 @@
 //===- MpiComm.cpp - ranks are processes of mpirun ------------------------===//
 //
-// Every call starts non-blocking operations and polls them. MPI makes progress
-// only when it is called, and polling permits timeouts. The longer a call
-// waits, the rarer the polls become, because computation needs the cores. A
+// Every call starts non-blocking operations and polls them, because MPI makes
+// progress only during calls, and because blocking operations have no timeout.
+// Polls become rarer while a call waits, to leave the cores to computation. A
 // rank that has waited long in a collective sends the other members a note on a
-// separate communicator. At the timeout, the members that have sent no note are
-// the missing ranks.
+// separate communicator. At the timeout, a rank reports the members that have
+// sent no note as missing.
 //
 // In a reduction, all pairs of members exchange messages at the same time, so
-// that links carry data in both directions. (MPI's own reduction between two
-// ranks uses one direction after the other.) Sums are in the order of the
-// members, so all members get the same bits as with LocalComm.
+// that links carry data in both directions. (MPI's reduction between two ranks
+// uses one direction after the other.) The order of the terms is the order of
+// the members, so results are bitwise equal on all members and equal to those
+// of LocalComm.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -35,16 +36,15 @@ namespace dpc::rt {
 
 namespace {
 
-/// After this time, or half of the timeout, a waiting rank sends notes.
+/// A rank sends notes after this time or half of the timeout, if shorter.
 constexpr double kNoteSeconds = 1.0;
-/// Up to this size, one round sends all data to each member.
+/// An all_reduce sends a slice of at most this size undivided to each member.
 constexpr int64_t kOneRoundBytes = 4096;
-/// Reductions process this many bytes at a time, which bounds the memory for
-/// the data of each other member.
+/// Limits the memory for received data: reductions run in batches of this size.
 constexpr int64_t kBatchBytes = int64_t(4) << 20;
 constexpr int kNoteTag = 1;
 
-/// "Rank `from` waits in call number `call` of group `group`."
+/// The sender waits in call number `call` of `group`.
 struct Note {
   int32_t group;
   uint32_t call;
@@ -52,13 +52,12 @@ struct Note {
 
 struct GroupComm {
   MPI_Comm comm = MPI_COMM_NULL;
-  std::vector<int> ranks; ///< in the world, by index
+  std::vector<int> ranks; ///< world rank of each member
   int index = 0;          ///< of this rank
   uint32_t calls = 0;
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// Data sent to and received from a member of a group.
 struct Transfer {
   int peer = 0; ///< index in the group
   const void *out = nullptr;
@@ -67,8 +66,8 @@ struct Transfer {
   int64_t inBytes = 0;
 };
 
-/// An array that is reduced in shares: member i reduces the elements [first(i),
-/// first(i) + length(i)). With stride 0, each member reduces all elements.
+/// Divides the reduction of an array: member i reduces `length(i)` elements
+/// from `first(i)` on. If `stride` is 0, every member reduces all elements.
 struct Shares {
   char *data = nullptr;
   DType type = DType::F32;
@@ -82,11 +81,10 @@ struct Shares {
   int64_t bytes(int member) const { return length(member) * sizeOf(type); }
 };
 
-/// The pause between two polls. At first there is no pause, because many
-/// operations are short. After that, the thread yields the core, and then
-/// sleeps for a quarter of the time waited so far, at most 0.2 ms. In 0.2 ms, a
-/// link of 1 Gbit/s carries 25 KB, and a link of 100 Gbit/s carries 2.5 MB.
-/// Both fit into the kernel's buffers.
+/// Pauses between two polls: not in the first 20 us, then yields the core, then
+/// sleeps for a quarter of the time waited so far, at most 0.2 ms. A longer
+/// sleep could stop a fast link: in 0.2 ms, a link of 100 Gbit/s carries 2.5
+/// MB, which the buffers of the kernel can hold.
 class Patience {
 public:
   double waited() const { return nowSeconds() - began; }
@@ -119,7 +117,7 @@ Status fitsTag(const char *name, int64_t tag, int tagLimit) {
     return Status::success();
   return Status::unsupported(name, " with tag ", tag,
                              ": this MPI library takes at most ", tagLimit - 1,
-                             " (tags times micro-batches)");
+                             " (a plan uses each tag once per micro-batch)");
 }
 
 Status check(const char *name, int error) {
@@ -131,7 +129,8 @@ Status check(const char *name, int error) {
   return Status::io(name, ": ", std::string(text, length));
 }
 
-/// The other members, beginning with the successor, which distributes the load.
+/// Returns the other members in an order that begins with the next one, so that
+/// not all members send to the same peer first.
 std::vector<int> others(const GroupComm &g) {
   std::vector<int> peers;
   for (int step = 1; step < g.size(); ++step)
@@ -162,7 +161,7 @@ public:
     if (isSet)
       tagLimit = *static_cast<int *>(limit);
     GroupComm world;
-    // The order of the ranks may differ from that of the processes.
+    // Ranks may be in a different order than processes.
     MPI_Comm_split(MPI_COMM_WORLD, 0, rankIndex, &world.comm);
     MPI_Comm_dup(world.comm, &notes);
     MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
@@ -172,8 +171,8 @@ public:
     groups.push_back(std::move(world));
   }
 
-  /// MPI still uses the memory of messages in transit. The destructor waits for
-  /// these messages and leaks the memory of messages that are not received.
+  /// Waits for messages in transit, because MPI reads their memory. After the
+  /// timeout, leaks the memory of messages that were not received.
   ~MpiComm() override {
     for (Patience patience;
          !sends.empty() && patience.waited() < options.timeoutSeconds;) {
@@ -189,7 +188,8 @@ public:
   int size() const override { return worldSize; }
 
   Status makeGroups(const std::vector<Group> &made) override {
-    // MPI_Comm_split has no timeout, so first check that all ranks are present.
+    // MPI_Comm_split has no timeout, so the barrier first checks that all ranks
+    // are present.
     DPC_TRY(barrier(kWorldGroup));
     for (const Group &group : made)
       for (size_t color = 0; color < group.members.size(); ++color) {
@@ -328,7 +328,6 @@ public:
     });
   }
 
-  /// The job ends, because MPI jobs do not survive a failure.
   void abort() override {
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -345,8 +344,8 @@ private:
 
   GroupComm &at(int group) { return groups[group + 1]; }
 
-  /// Starts operations on a group, with newIn(requests), and polls them until
-  /// they end.
+  /// Calls `start`, which adds operations by newIn(requests), and polls them
+  /// until they complete.
   template <typename Start>
   Status run(int group, const char *name, Start &&start) {
     GroupComm &g = at(group);
@@ -357,7 +356,7 @@ private:
     Status status = check(name, start(g.comm));
     if (status.ok())
       status = finish(group, name);
-    if (!status.ok()) // unfinished operations may still write
+    if (!status.ok()) // unfinished operations may still write to it
       new std::vector<char>(std::move(scratch));
     return status;
   }
@@ -377,17 +376,16 @@ private:
         sendNotes(group);
         noted = true;
       }
-      // The extra time is for the notes of late members.
+      // Waits a little longer for notes of members that arrived late.
       if (waited > options.timeoutSeconds + 1.2 * noteAfter)
         return lateRanks(rankIndex, options.timeoutSeconds, name,
                          absent(group));
     }
   }
 
-  /// Runs all transfers at the same time. Sends start first, because MPI
-  /// announces a long message and transmits it on request. If a member answered
-  /// the announcements of others before it sent its own, the two directions
-  /// would run one after the other.
+  /// Runs all transfers concurrently. Starts sends before receives: MPI
+  /// transmits a long message only when the receiver requests it, and a member
+  /// that first answered the requests of others would delay its own sends.
   Status exchange(int group, const char *name,
                   const std::vector<Transfer> &transfers) {
     if (transfers.empty())
@@ -408,8 +406,8 @@ private:
     });
   }
 
-  /// outs[i] = the reduction of all[i].at(my index) over the members. `outs[i]`
-  /// may be equal to all[i].at(my index).
+  /// For each array i, reduces the share of this member over all members into
+  /// outs[i], which may be the share itself.
   Status reduceShares(int group, const char *name,
                       const std::vector<Shares> &all,
                       const std::vector<char *> &outs, ReduceKind kind) {
@@ -437,8 +435,8 @@ private:
   }
 
   /// Each member reduces its share and sends the result to the other members.
-  /// Small slices are instead sent to all members as a whole, in one round;
-  /// between two members, the amount of data is the same.
+  /// Small slices, and all slices in groups of two, are instead sent as a whole
+  /// and reduced by every member, which takes one round.
   Status allReduceBatch(int group, const std::vector<Slice> &batch,
                         ReduceKind kind) {
     int own = at(group).index, size = at(group).size();
@@ -513,14 +511,14 @@ private:
 
   CommOptions options;
   int rankIndex = 0, worldSize = 1;
-  int tagLimit =
-      32767; ///< the minimum that MPI guarantees; the tag of exchange()
+  /// The largest tag, which exchange() uses. MPI allows at least 32767.
+  int tagLimit = 32767;
   MPI_Comm notes = MPI_COMM_NULL;
-  std::vector<GroupComm> groups; ///< [0] is the world, [g + 1] group g
-  /// The deque keeps addresses valid while it grows at the end.
+  std::vector<GroupComm> groups; ///< group g has index g + 1
+  /// A deque, because MPI uses the addresses of the elements.
   std::deque<PendingSend> sends, noteSends;
   std::vector<MPI_Request> requests; ///< of the current call
-  std::vector<char> scratch;         ///< data of other members to reduce
+  std::vector<char> scratch;         ///< received data to reduce
 };
 
 void finalizeMpi() {
@@ -537,7 +535,7 @@ bool hasMpi() { return true; }
 std::string mpiLibrary() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
-  // Details follow after the first comma (Open MPI) or line (other libraries).
+  // Details follow after a comma (Open MPI) or a line end (other libraries).
   if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
     return "of unknown version";
   std::string name(text, static_cast<size_t>(length));

@@ -8,8 +8,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// The number of elements that are combined at a time, chosen to fit into the
-/// L1 cache.
+/// Elements per block. A block fits into the L1 cache.
 constexpr int64_t kBlock = 2048;
 
 struct Sum {
@@ -18,7 +17,7 @@ struct Sum {
 struct Prod {
   template <typename T> static T apply(T a, T b) { return a * b; }
 };
-// If one operand is NaN, the result is NaN.
+// The result is NaN if an operand is NaN.
 struct Max {
   template <typename T> static T apply(T a, T b) {
     return a > b || a != a ? a : b;
@@ -36,7 +35,7 @@ void combine(T *__restrict acc, const T *__restrict part, int64_t count) {
     acc[i] = Op::apply(acc[i], part[i]);
 }
 
-/// Loads and stores elements of the type of the reduction.
+/// Types that are reduced without conversion.
 template <typename T> struct Direct {
   using Stored = T;
   using Wide = T;

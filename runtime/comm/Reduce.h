@@ -9,9 +9,9 @@
 
 namespace dpc::rt {
 
-/// out[i] = the reduction of parts[0][first + i], parts[1][first + i], ... in
-/// this order, for i < count. `out` may be parts[p] + first. Types as in
-/// Communicator::allReduce.
+/// Sets out[i] to the reduction of parts[0][first + i], parts[1][first + i],
+/// ... in this order, for 0 <= i < count. `out` may be parts[p] + first. The
+/// types are those of Communicator::allReduce.
 void reduceParts(const std::vector<const void *> &parts, void *out,
                  int64_t first, int64_t count, DType type, ReduceKind kind);
 

@@ -1,8 +1,8 @@
 //===- TcpComm.cpp - ranks are processes that connect to rank 0 -----------===//
 //
-// A message is an entry in a queue of the store (TcpStore.h). In a collective,
-// each member sends a message to each other member. Reductions sum in the order
-// of the members, as in all communicators on CPUs.
+// Messages go through the queues of the store (TcpStore.h). In a collective,
+// each member sends a message to every other member. The order of the terms in
+// a reduction is the order of the members.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/TcpComm.h"
@@ -19,7 +19,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// The seconds between checks whether another rank has failed.
+/// Seconds between two checks whether a rank has failed.
 constexpr double kAbortPoll = 0.1;
 
 class TcpComm : public Communicator {
@@ -116,7 +116,7 @@ public:
     return Status::success();
   }
 
-  /// Does nothing, because rank 0 holds the copies.
+  /// Does nothing, because the store on rank 0 has the copies.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {
@@ -166,8 +166,8 @@ private:
     return list;
   }
 
-  /// Sends give(i) = (data, bytes) to each member i. Returns the data from all
-  /// members: takes(i) bytes from member i.
+  /// Sends the bytes give(i) = (data, bytes) to each member i, and returns
+  /// takes(i) bytes from each member i.
   template <typename Give, typename Takes>
   Expected<std::vector<std::string>> exchange(int group, const char *name,
                                               Give &&give, Takes &&takes) {
@@ -200,8 +200,7 @@ private:
     return parts;
   }
 
-  /// Waits for all members until a common deadline. The error names all missing
-  /// members.
+  /// If members are late, the error lists all of them.
   template <typename Key>
   Status takeAll(const Cell &cell, const char *name, Key &&key,
                  std::vector<std::string> &parts) {
@@ -276,13 +275,12 @@ private:
     return Status::success();
   }
 
-  std::unique_ptr<TcpStoreServer> server; ///< of rank 0; destroyed after the
-                                          ///< client
+  std::unique_ptr<TcpStoreServer> server; ///< only on rank 0; destroyed last
   std::unique_ptr<TcpStoreClient> store;
   int rankIndex, worldSize;
   double timeoutSeconds, nextPoll = 0;
   bool wasAborted = false;
-  std::vector<Cell> cells; ///< [0] is the world's, [g + 1] group g's
+  std::vector<Cell> cells; ///< group g has index g + 1
 };
 
 } // namespace

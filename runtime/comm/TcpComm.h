@@ -7,9 +7,9 @@
 
 namespace dpc::rt {
 
-/// The communicator of `rank` among `size` processes. Rank 0 listens on
-/// `address`, and all data passes through it. Intended for host-side messages
-/// in runs on GPUs, where NCCL communicates the tensors.
+/// Returns the communicator of `rank` in a world of `size` processes. Rank 0
+/// listens on `address`, and all data passes through rank 0. In runs on GPUs,
+/// only data in host memory is sent this way; NCCL communicates the tensors.
 Expected<std::unique_ptr<Communicator>> makeTcpComm(const StoreAddress &address,
                                                     int rank, int size,
                                                     const CommOptions &options);

@@ -18,8 +18,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// The header of a request; the key and the value follow. All ranks must have
-/// the same byte order.
+/// A request is this header, the key and the value. All ranks have the same
+/// byte order.
 struct Request {
   char kind =
       0; ///< 'h' hello, 'p' put, 't' take, 'a' abort, 'q' query, 'b' bye
@@ -30,22 +30,21 @@ struct Request {
                       ///< of ranks
 };
 
-/// The header of a reply; the value follows.
 struct Reply {
   char status = 0; ///< 'v' value, 't' timeout, 'c' cancelled, 'd' a rank died
   char unused[7] = {};
   int64_t valueBytes = 0;
 };
 
-/// The limit of a message, because a stranger may claim any length.
+/// Limits messages, because a stranger may announce any length.
 constexpr int64_t kMostBytes = int64_t(1) << 34;
 constexpr uint32_t kMostKeyBytes = 256;
-/// How many bytes a stranger can make rank 0 keep.
+/// Limits how much memory a stranger can use on rank 0.
 constexpr int64_t kMostHelloBytes = 4096;
 constexpr size_t kMostTokenBytes = 1024;
 const char *const kHello = "dpc-store-2";
 
-/// Compares two texts in a time that does not depend on where they differ.
+/// Compares secrets. The time does not reveal where they differ.
 bool isSame(const std::string &a, const std::string &b) {
   unsigned char differs = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
@@ -55,7 +54,7 @@ bool isSame(const std::string &a, const std::string &b) {
 
 std::string systemError() { return std::strerror(errno); }
 
-/// Calls use(info) for the addresses of a host until it returns true.
+/// Calls use(info) for each address of a host until use() returns true.
 template <typename Use>
 Status withAddress(const StoreAddress &address, bool passive, Use &&use) {
   addrinfo hints = {}, *list = nullptr;
@@ -85,8 +84,8 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
   const char *host = std::getenv("MASTER_ADDR"),
              *port = std::getenv("MASTER_PORT");
   if (!host || !*host || !port)
-    return Status::invalid("MASTER_ADDR and MASTER_PORT must say where rank 0 "
-                           "listens");
+    return Status::invalid("MASTER_ADDR and MASTER_PORT must have the address "
+                           "and port of rank 0");
   char *end = nullptr;
   long number = std::strtol(port, &end, 10);
   const char *agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
@@ -97,7 +96,7 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
                            "', a port from 1 to 65535 is accepted");
   const char *token = std::getenv("DPC_JOB_TOKEN");
   StoreAddress address{host, static_cast<int>(number), token ? token : ""};
-  // Other users and jobs can connect even to an address of this machine.
+  // A token is required, because any local or remote user can connect.
   if (address.token.empty())
     return Status::invalid(
         "DPC_JOB_TOKEN is not set: processes that connect to "
@@ -116,7 +115,7 @@ struct TcpStoreServer::Connection {
   std::string rank;    ///< "" before its hello
   std::string in, out; ///< unprocessed input, unwritten output
   bool isWaiting = false;
-  std::string key; ///< the key that it waits for
+  std::string key;
   double deadline = 0;
 };
 
@@ -203,8 +202,8 @@ void TcpStoreServer::acceptOne() {
   int accepted =
       accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (accepted < 0) {
-    // The connection stays in the backlog. If no descriptor is free, a stranger
-    // must leave.
+    // If no file descriptor is free, the new connection waits until a stranger
+    // has left.
     if ((errno == EMFILE || errno == ENFILE) && !leaveOldestStranger())
       usleep(20000);
     return;
@@ -230,10 +229,9 @@ void TcpStoreServer::limitStrangers() {
     leaveOldestStranger();
 }
 
-/// Closes the connection of the oldest stranger. Returns false if there is no
-/// stranger.
+/// Returns false if there is no stranger.
 bool TcpStoreServer::leaveOldestStranger() {
-  // Connections are in the order of their arrival.
+  // Connections are in order of arrival.
   auto oldest = std::find_if(connections.begin(), connections.end(),
                              isStranger<Connection>);
   if (oldest == connections.end())
@@ -243,9 +241,9 @@ bool TcpStoreServer::leaveOldestStranger() {
   return true;
 }
 
-/// Reads and processes all input; false if the connection must be closed.
+/// Returns false if the connection must be closed.
 bool TcpStoreServer::readFrom(Connection &c) {
-  // A stranger may send at most the bytes of a hello.
+  // A stranger may send at most a hello.
   const size_t chunk = c.rank.empty() ? kMostHelloBytes : 1 << 20;
   while (true) {
     size_t had = c.in.size();
@@ -263,7 +261,7 @@ bool TcpStoreServer::readFrom(Connection &c) {
   }
 }
 
-/// Processes all complete requests; false after a goodbye or invalid data.
+/// Returns false after a goodbye or invalid data.
 bool TcpStoreServer::processRequests(Connection &c) {
   size_t at = 0;
   while (c.in.size() - at >= sizeof(Request)) {
@@ -304,7 +302,8 @@ bool TcpStoreServer::processRequests(Connection &c) {
   return true;
 }
 
-/// Accepts a rank of this job that is not connected yet.
+/// Returns whether `words`, "RANK TOKEN", name a rank that is not yet connected
+/// and have the token of this job.
 bool TcpStoreServer::acceptRank(Connection &c, const std::string &words) {
   size_t split = words.find(' ');
   std::string rank = words.substr(0, split);
@@ -390,8 +389,9 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
   std::string name = std::to_string(rank) + " " + address.token;
   Status status;
   bool isThere = false;
-  // The connection may be closed by rank 0 because of many strangers, by a
-  // proxy before rank 0 has started, or by an unrelated server each time.
+  // After this many closed connections, gives up 30 s after the start, because
+  // an unrelated server closes every connection. Rank 0 closes only some, if
+  // there are many strangers, and a proxy closes them until rank 0 has started.
   constexpr int kMostClosed = 100;
   const double patient = std::min(deadline, nowSeconds() + 30);
   int closed = 0;
@@ -442,7 +442,7 @@ static bool sendAll(int socket, const char *data, int64_t bytes) {
   return true;
 }
 
-/// Fails if nothing arrives for `seconds`.
+/// Returns false if no data arrives for `seconds`.
 static bool receiveAll(int socket, char *data, int64_t bytes, double seconds) {
   while (bytes > 0) {
     pollfd polled = {socket, POLLIN, 0};
@@ -482,7 +482,7 @@ Status TcpStoreClient::request(char kind, const std::string &key,
 }
 
 Expected<std::string> TcpStoreClient::reply(double seconds) {
-  constexpr double grace = 10; // time for a busy server
+  constexpr double grace = 10;
   Reply r;
   if (!receiveAll(socket, reinterpret_cast<char *>(&r), sizeof r,
                   seconds + grace))

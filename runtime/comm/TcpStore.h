@@ -1,8 +1,8 @@
 //===- TcpStore.h - messages between processes, held by rank 0 --*- C++ -*-===//
 //
-// Rank 0 holds a queue of messages for each key, and every rank is connected to
-// rank 0. The store is for rare messages in jobs without MPI, such as NCCL's
-// id, losses and saved parameters.
+// Every rank is connected to rank 0, which has a queue of messages for each
+// key. The store is for rare messages in jobs without MPI, such as the id of an
+// NCCL communicator, losses and saved parameters.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_COMM_TCPSTORE_H
@@ -21,35 +21,32 @@
 
 namespace dpc::rt {
 
-/// Where rank 0 listens.
 struct StoreAddress {
   std::string host;
-  int port = 0; ///< 0: any free port, see TcpStoreServer::port()
-  /// The secret of a job. Processes with another token are refused. The token
-  /// is sent in plain text.
+  int port = 0; ///< 0: a free port, which port() returns
+  /// A secret of the job. Rank 0 refuses processes with a different token. The
+  /// token is sent unencrypted.
   std::string token = "";
 };
 
-/// The address in MASTER_ADDR and MASTER_PORT, and the token in DPC_JOB_TOKEN.
-/// If torchrun's agent occupies the port, the next port is used. Fails if a
-/// variable is missing or the port is invalid.
+/// Reads the address from MASTER_ADDR and MASTER_PORT, and the token from
+/// DPC_JOB_TOKEN. If torchrun's agent listens on the port, uses the next port.
+/// Fails if a variable is missing or the port is invalid.
 Expected<StoreAddress> storeAddressFromEnvironment();
 
-/// Limits for strangers: connections that have not identified themselves. Ranks
-/// identify themselves as soon as they are connected.
+/// A stranger is a connection that has not sent its rank and token. A rank
+/// sends them as soon as it is connected.
 struct StrangerLimits {
-  /// A stranger's connection is closed after this time.
   double helloSeconds = 10;
-  /// How many strangers may be connected, in addition to one for each rank that
-  /// has not arrived. A further connection closes that of the oldest stranger,
-  /// so strangers can neither exhaust the file descriptors nor keep ranks out.
+  /// The most strangers that may be connected, in addition to one for each
+  /// missing rank. Beyond this number, the oldest stranger is disconnected, so
+  /// that strangers can neither use up the file descriptors nor keep ranks out.
   size_t connections = 64;
 };
 
-/// Rank 0's side: a thread that answers all connections.
+/// Serves all connections in a thread of rank 0.
 class TcpStoreServer {
 public:
-  /// Listens on the given address only.
   static Expected<std::unique_ptr<TcpStoreServer>>
   start(const StoreAddress &address, int ranks,
         const StrangerLimits &limits = StrangerLimits());
@@ -79,28 +76,26 @@ private:
   std::string token;
   StrangerLimits limits;
   std::atomic<bool> stopping{false};
-  char ended = 0; ///< the reply to every take() after the end of the run
+  char ended = 0; ///< status of replies to take() after the run has ended
   std::string endReason;
   std::map<std::string, std::deque<std::string>> queues;
   std::vector<std::unique_ptr<Connection>> connections;
-  std::thread thread; ///< last: it uses the other members
+  std::thread thread; ///< last: the thread uses the other members
 };
 
-/// One rank's connection.
 class TcpStoreClient {
 public:
-  /// Tries to connect for `seconds`, because rank 0 may start later or may be
-  /// busy with strangers. Fails at once if rank 0 refuses this rank.
+  /// Tries for `seconds`, because rank 0 may start later or may be busy with
+  /// strangers. Fails at once if rank 0 refuses this rank.
   static Expected<std::unique_ptr<TcpStoreClient>>
   connect(const StoreAddress &address, int rank, int ranks, double seconds);
   ~TcpStoreClient();
 
-  /// Appends a message to the queue of a key.
   Status put(const std::string &key, const char *data, int64_t bytes);
-  /// Removes and returns the first message in the queue of a key. Fails with
-  /// Timeout and an empty message if nothing arrives within `seconds`.
+  /// Removes and returns the first message of the queue `key`. Fails with
+  /// Timeout and an empty message if no message arrives within `seconds`.
   Expected<std::string> take(const std::string &key, double seconds);
-  /// Makes take() fail with Cancelled on all ranks from now on.
+  /// All calls of take() on all ranks fail with Cancelled from now on.
   void abort();
   bool aborted();
 
@@ -111,7 +106,7 @@ private:
   Expected<std::string> reply(double seconds);
 
   int socket;
-  std::mutex writing; ///< abort() may be called while another thread waits
+  std::mutex writing; ///< abort() may run during take()
 };
 
 } // namespace dpc::rt

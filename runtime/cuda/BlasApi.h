@@ -29,7 +29,7 @@ namespace dpc::rt {
 struct BlasApi {
   DPC_POINTERS(DPC_BLAS_FUNCTIONS)
 
-  /// The status "WHAT: cuBLASLt: message of cuBLASLt" for an error.
+  /// Returns success, or the error "WHAT: cuBLASLt: REASON".
   Status check(cublasStatus_t status, const char *what) const {
     if (status == CUBLAS_STATUS_SUCCESS)
       return Status::success();

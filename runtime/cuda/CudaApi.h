@@ -81,7 +81,7 @@ template <typename T, typename U> Status assign(T &target, Expected<U> from) {
 struct CudaApi {
   DPC_POINTERS(DPC_CUDA_FUNCTIONS)
 
-  /// The status "WHAT: message of CUDA" for an error.
+  /// Returns success, or the error "WHAT: REASON".
   Status check(cudaError_t error, const char *what) const {
     if (error == cudaSuccess)
       return Status::success();
@@ -116,7 +116,6 @@ struct CudaApi {
   Status record(cudaEvent_t event, cudaStream_t stream) const {
     return check(cudaEventRecord(event, stream), "cudaEventRecord");
   }
-  /// Makes a stream wait for an event.
   Status await(cudaEvent_t event, cudaStream_t stream) const {
     return check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
   }
@@ -127,7 +126,7 @@ struct CudaApi {
                   "cudaEventElapsedTime"));
     return static_cast<double>(milliseconds);
   }
-  /// Allocates device memory for `what`, which is named in errors.
+  /// Allocates device memory. The message of an error begins with `what`.
   Expected<char *> allocate(int64_t bytes,
                             const char *what = "cudaMalloc") const {
     void *memory = nullptr;
@@ -141,7 +140,6 @@ struct CudaApi {
                   "cudaHostAlloc"));
     return static_cast<char *>(memory);
   }
-  /// Submits a copy of `bytes` bytes to the stream.
   Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
               cudaStream_t stream) const {
     if (bytes == 0)
@@ -150,8 +148,7 @@ struct CudaApi {
         cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
         "cudaMemcpyAsync");
   }
-  /// Submits to the stream that `bytes` bytes of device memory are set to
-  /// `byte`.
+  /// Submits an operation to `stream` that sets `bytes` bytes to `byte`.
   Status set(void *to, int byte, int64_t bytes, cudaStream_t stream) const {
     return check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), stream),
                  "cudaMemsetAsync");

@@ -14,8 +14,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// The state that the ranks of this process share; the factory and the ranks
-/// keep it alive.
+/// The state that all ranks in this process share.
 struct ProcessRanks {
   explicit ProcessRanks(const CudaApis &apis) { context.apis = apis; }
   ~ProcessRanks() {
@@ -30,9 +29,9 @@ struct ProcessRanks {
   CudaContext context;
   NcclApi nccl;
   DeviceRequest request;
-  cudaLibrary_t loaded = nullptr; ///< kernels of the plan
+  cudaLibrary_t loaded = nullptr;
   std::string ptx;
-  /// One per rank, if all ranks are in this process.
+  /// One for each rank if all ranks are in this process; otherwise empty.
   std::vector<std::unique_ptr<DeviceComm>> comms;
 };
 
@@ -45,7 +44,7 @@ Status readKernels(const DeviceRequest &request, std::string &ptx) {
   return Status::success();
 }
 
-/// Loads the plan's PTX, which the driver compiles for the present device.
+/// Loads the plan's PTX, which the driver compiles for this device.
 Status loadKernels(ProcessRanks &ranks) {
   const Plan &plan = *ranks.request.plan;
   const CudaApi &cuda = ranks.context.apis.cuda;
@@ -64,7 +63,7 @@ Status loadKernels(ProcessRanks &ranks) {
     kernel.blocks = dim3(static_cast<unsigned>(launch.blocks));
     kernel.threads = dim3(static_cast<unsigned>(launch.threads));
     kernel.sharedBytes = static_cast<size_t>(launch.sharedBytes);
-    // A launch must request more than 48 KiB explicitly.
+    // CUDA requires this attribute for more than 48 KiB of shared memory.
     if (launch.sharedBytes > 48 << 10)
       DPC_TRY(cuda.check(
           cuda.cudaKernelSetAttributeForDevice(
@@ -104,8 +103,8 @@ public:
   }
 
 private:
-  /// The requested device. A launcher may let each process see only one device.
-  /// If all processes see the same device, NCCL reports an error.
+  /// Returns the index of this rank's GPU: 0 if the process sees only one GPU,
+  /// because a launcher may hide the others.
   Expected<int> ownDevice(int index) const {
     int devices = 0;
     DPC_TRY(apis.cuda.check(apis.cuda.cudaGetDeviceCount(&devices),
@@ -142,8 +141,8 @@ private:
     return loadKernels(ranks);
   }
 
-  /// A rank also waits while other ranks measure, so the time for measurements
-  /// is only a part of the timeout.
+  /// All ranks wait while one rank measures GEMMs, so measurements may take
+  /// only a quarter of the timeout.
   static Status setTuning(ProcessRanks &ranks, int capability) {
     const DeviceRequest &request = ranks.request;
     GemmTuning &tuning = ranks.context.gemms;
@@ -197,7 +196,7 @@ Status checkTarget(const Plan &plan, int capability) {
                                      std::to_string(capability) +
                                      ", or run it with --device=cpu")
                : Status::success();
-  // validated: "sm_90"
+  // The validator ensures a name like "sm_90".
   long needed = std::strtol(plan.targetGpu.c_str() + 3, nullptr, 10);
   if (needed <= capability)
     return Status::success();

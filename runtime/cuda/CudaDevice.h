@@ -9,26 +9,24 @@
 
 namespace dpc::rt {
 
-/// The libraries that a device uses.
 struct CudaApis {
   CudaApi cuda;
   BlasApi blas;
-  /// Called when ranks are processes; NCCL is not needed otherwise.
+  /// Called only if each rank is a process.
   Expected<NcclApi> (*loadNccl)() = nullptr;
-  /// Called when a plan has convolutions.
+  /// Called only for plans with convolutions.
   OpenConvs openConvs = nullptr;
   OpenAttention openAttention = nullptr;
-  /// The compiled DeviceKernels.cu.
+  /// The compiled code of DeviceKernels.cu.
   const void *kernels = nullptr;
-  bool graphs = true; ///< capture steps as graphs where possible
+  bool graphs = true; ///< whether to capture steps as CUDA graphs
 };
 
-/// Makes a device that runs plans with PTX kernels (Plan::targetGpu) and plans
-/// without kernels.
+/// Creates a device that runs plans with PTX kernels and plans without kernels.
 std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
 
-/// Fails if the plan is not for a GPU of compute capability `capability` (10
-/// major + minor), or has fp8 GEMMs that this GPU does not support.
+/// Fails if this GPU cannot run the plan's kernels or fp8 GEMMs. `capability`
+/// is the GPU's compute capability: 10 major + minor.
 Status checkTarget(const Plan &plan, int capability);
 
 } // namespace dpc::rt

@@ -8,12 +8,8 @@
 
 namespace dpc::rt {
 
-/// How long the destructor waits for the streams of the rank.
+/// How long the destructor waits until the streams are idle.
 static constexpr double kEndSeconds = 10;
-
-//===----------------------------------------------------------------------===//
-// Creation
-//===----------------------------------------------------------------------===//
 
 CudaExecutor::CudaExecutor(const Plan &plan,
                            std::shared_ptr<const CudaContext> shared,
@@ -40,8 +36,8 @@ CudaExecutor::create(const Plan &plan,
   return std::unique_ptr<Executor>(std::move(self));
 }
 
-/// Keeps the resources of hanging streams alive until the process ends, because
-/// the streams still use them and destroying them would block.
+/// Keeps all resources until the process ends. Called if a stream hangs: it
+/// still uses the resources, and destroying them would block.
 void CudaExecutor::leakResources() {
   static auto &kept = *new std::vector<std::shared_ptr<const void>>;
   static std::mutex mutex;
@@ -87,9 +83,8 @@ Status CudaExecutor::setUp(Communicator &control) {
   return chooseRoutines(control);
 }
 
-/// Reports the epilogues that cuBLASLt lacks on this device. Only the first
-/// rank of each pipeline stage reports, because all ranks of a stage have the
-/// same GEMMs.
+/// Reports epilogues that cuBLASLt cannot compute on this device. All ranks of
+/// a pipeline stage have the same GEMMs, so only the first one reports.
 static Status remarkSplits(DeviceBlas &blas, const GemmTuning &tuning,
                            const std::vector<DeviceGemm> &gemms,
                            const Plan &plan, int rank) {
@@ -107,7 +102,7 @@ static Status remarkSplits(DeviceBlas &blas, const GemmTuning &tuning,
   for (int64_t other = 0; other < rank; ++other)
     isFirst &= plan.mesh.stageOf(other) != plan.mesh.stageOf(rank);
   if (!names.empty() && isFirst && tuning.remark)
-    tuning.remark("cuBLASLt has no routine here for some GEMMs with "
+    tuning.remark("cuBLASLt has no routine on this GPU for some GEMMs with "
                   "epilogue " +
                   text + "; a kernel of the runtime computes the epilogue");
   return Status::success();
@@ -129,9 +124,9 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
   return comm->wait(streams->main());
 }
 
-/// Allocates device memory in one block. The size of the block depends on the
-/// program, and the program contains the address of the block. So the first
-/// planDevice() only finds the size.
+/// Allocates device memory in one block. Its size depends on the program, which
+/// in turn contains its address. The program is therefore built twice; `sized`
+/// is built only for the size.
 Status CudaExecutor::makeMemory() {
   DeviceProgram sized;
   DPC_TRY(assign(sized, planDevice(plan, rankIndex, nullptr)));
@@ -159,8 +154,8 @@ Status CudaExecutor::makeMemory() {
   return comm->wait(streams->main());
 }
 
-/// Resolves all addresses and resources of a step in advance, because a graph
-/// of the step contains them.
+/// Resolves all addresses and resources before the first step, because a CUDA
+/// graph contains them.
 Status CudaExecutor::bindStep() {
   DPC_TRY(assign(program, planDevice(plan, rankIndex, arena)));
   DPC_TRY(streams->bind(program));
@@ -232,10 +227,6 @@ Status CudaExecutor::bindTask(int id) {
   return Status::success();
 }
 
-//===----------------------------------------------------------------------===//
-// A step
-//===----------------------------------------------------------------------===//
-
 Status CudaExecutor::runStep(const StepData &data) {
   Status status = step(data);
   if (status.ok())
@@ -247,7 +238,7 @@ Status CudaExecutor::runStep(const StepData &data) {
   return status;
 }
 
-/// Reports the failure before abort(), which may end the job.
+/// Calls `onFailure` first, because abort() may end the job.
 void CudaExecutor::fail(const Status &status) {
   if (options.onFailure)
     options.onFailure(status);

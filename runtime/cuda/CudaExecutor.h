@@ -24,35 +24,33 @@
 
 namespace dpc::rt {
 
-/// A kernel of a plan and its launch geometry.
 struct DeviceKernel {
   cudaKernel_t kernel = nullptr;
   dim3 blocks, threads;
   size_t sharedBytes = 0;
 };
 
-/// State that all ranks of a process share; their executors keep it alive.
+/// The state that all ranks of a process share.
 struct CudaContext {
   CudaApis apis;
   std::unique_ptr<DeviceKernels> own;
-  std::map<std::string, DeviceKernel> kernels; ///< of the plan, by symbol
+  std::map<std::string, DeviceKernel> kernels; ///< by symbol
   int device = 0;
   GemmTuning gemms;
   bool tf32 = false; ///< see DeviceRequest
 };
 
-/// For ExecutorOptions::checkNumbers, checks for NaN in the results of a
-/// stream. Each check waits for the stream, so a checked step is slow and
-/// cannot be a graph.
+/// Checks results for NaN (ExecutorOptions::checkNumbers). Each check waits for
+/// the stream, so a checked step cannot be captured as a graph.
 class DeviceNumbers {
 public:
-  /// The arguments must outlive the object.
+  /// The arguments must outlive the returned object.
   static Expected<std::unique_ptr<DeviceNumbers>>
   create(const CudaApi &cuda, const DeviceKernels &own, DeviceComm &comm);
   ~DeviceNumbers();
 
-  /// Waits for `stream` and returns whether one of `count` elements is NaN or,
-  /// with `infinitiesToo`, infinite as f32.
+  /// Waits for `stream` and returns whether an element is NaN or, with
+  /// `infinitiesToo`, infinite as f32.
   Expected<bool> hasNan(const void *data, DType type, int64_t count,
                         cudaStream_t stream, bool infinitiesToo = false) const;
 
@@ -63,14 +61,13 @@ private:
   const CudaApi &cuda;
   const DeviceKernels &own;
   DeviceComm &comm;
-  void *flag = nullptr; ///< 4 bytes on the device: nonzero if one was found
-  void *seen = nullptr; ///< pinned copy of `flag`
+  void *flag = nullptr; ///< on the device; nonzero if a NaN was found
+  void *seen = nullptr; ///< copy of `flag` in pinned memory
 };
 
 class CudaExecutor : public Executor {
 public:
-  /// `plan` must outlive the executor. `control` is the host communicator; only
-  /// create() uses it.
+  /// `plan` must outlive the executor. Only create() uses `control`.
   static Expected<std::unique_ptr<Executor>>
   create(const Plan &plan, std::shared_ptr<const CudaContext> context,
          std::unique_ptr<DeviceComm> comm, Communicator &control,
@@ -87,13 +84,12 @@ public:
 
 private:
   struct Disk;
-  /// A transfer between memory and disk, as part of a stream.
+  /// The arguments of moveOnDisk().
   struct DiskMove {
     Disk *disk;
     int64_t offset, bytes;
     bool isWrite;
   };
-  /// The state that disk transfers share.
   struct Disk {
     OffloadFile file;
     Pinned bounce;
@@ -130,12 +126,12 @@ private:
   const CudaApi &cuda;
   std::unique_ptr<DeviceComm> comm;
   ExecutorOptions options;
-  unsigned char fillByte; ///< byte that fills unwritten memory
+  unsigned char fillByte; ///< initial value of every byte of memory
   std::unique_ptr<DeviceBlas> blas;
-  std::unique_ptr<DeviceConvs> convs; ///< if the plan has convolutions
+  std::unique_ptr<DeviceConvs> convs;
   std::unique_ptr<DeviceAttention> attention;
 
-  char *arena = nullptr; ///< device space, then copies of messages
+  char *arena = nullptr; ///< tensors of the plan, then copies of messages
   int64_t arenaBytes = 0;
   std::unique_ptr<PinnedMemory> pinned;
   Pinned hostArena;
@@ -145,18 +141,18 @@ private:
 
   DeviceProgram program;
   HostValues values;
-  int64_t messages = 0; ///< offset in the arena of the copies of messages
+  int64_t messages = 0; ///< offset in `arena` of the copies of messages
   std::map<int, DiskMove *> diskMoveOf; ///< by task
 
-  std::unique_ptr<DeviceTrace> trace;     ///< with ExecutorOptions::trace
-  bool isTraced = false;                  ///< whether this step is traced
-  std::unique_ptr<DeviceNumbers> numbers; ///< with checkNumbers
-  std::optional<NumberFault> fault;       ///< the first fault of this step
+  std::unique_ptr<DeviceTrace> trace;
+  bool isTraced = false;
+  std::unique_ptr<DeviceNumbers> numbers;
+  std::optional<NumberFault> fault;
   cudaGraphExec_t graph = nullptr;
   int64_t stepsRun = 0;
 };
 
-/// The GEMM of a task, with its addresses in `arena`.
+/// Returns the GEMM `op` of `task`, with addresses in `arena`.
 DeviceGemm gemmOf(const Plan &plan, char *arena, const Task &task,
                   const MatmulOp &op);
 

@@ -7,7 +7,6 @@
 
 namespace dpc::rt {
 
-/// Submits the op of a task to a stream.
 struct CudaExecutor::OpRunner {
   CudaExecutor &self;
   const Task &task;
@@ -70,7 +69,7 @@ struct CudaExecutor::OpRunner {
     return self.comm->broadcast(op.group, data(op.buffer),
                                 buffer(op.buffer).bytes, op.root, stream);
   }
-  /// Only messages whose peer does not exist reach these functions.
+  /// A message without a peer has no effect; issueRound() runs all others.
   Status operator()(const SendOp &) const { return Status::success(); }
   Status operator()(const RecvOp &) const { return Status::success(); }
   Status operator()(const CopyOp &op) const {
@@ -89,8 +88,8 @@ struct CudaExecutor::OpRunner {
                  : self.cuda.copy(inside, host, other.bytes,
                                   cudaMemcpyHostToDevice, stream);
     }
-    // A callback of the stream accesses the file. One stream does all disk
-    // transfers, so one bounce buffer is enough.
+    // A stream callback accesses the file. All disk transfers run on one
+    // stream, so they share one bounce buffer.
     char *bounce = self.disk->bounce.data;
     if (out)
       DPC_TRY(self.cuda.copy(bounce, inside, other.bytes,
@@ -127,7 +126,7 @@ private:
     return self.attention->run(
         op, attentionData(op, [&](int id) { return data(id); }), stream);
   }
-  /// Runs as a stream callback, which may not call CUDA.
+  /// A stream calls this function, so it must not call CUDA.
   static void moveOnDisk(void *argument) {
     const auto &move = *static_cast<const DiskMove *>(argument);
     Disk &disk = *move.disk;
@@ -178,7 +177,7 @@ Status CudaExecutor::issueOne(const DeviceStep &step) {
   return streams->signal(task);
 }
 
-/// "s1.forward of micro-batch 2, sum of squares"
+/// Returns "s1.forward of micro-batch 2, sum of squares", for messages.
 static std::string placeOf(const Task &task) {
   const Instruction &instruction = *task.instruction;
   return task.entry->phase + " of micro-batch " +
@@ -187,8 +186,9 @@ static std::string placeOf(const Task &task) {
                                    : instruction.name);
 }
 
-/// Checks the results of a task unless the step already has a fault. Tasks are
-/// submitted in an order in which no task reads the results of a later task.
+/// Checks the results of a task for NaN, unless this step already has a fault.
+/// Tasks are submitted in dependency order, so the first fault is the cause of
+/// later ones.
 Status CudaExecutor::checkNumbers(const Task &task) {
   if (!numbers || fault)
     return Status::success();
@@ -218,8 +218,8 @@ Status CudaExecutor::issueTask(const Task &task, int id) {
   return Status(status.code(), placeOf(task) + ": " + status.message());
 }
 
-/// In a trace, the first received message has the time of the whole round. A
-/// round without received messages is not traced.
+/// A trace records the round as its first recv. It does not record a round that
+/// only sends.
 Status CudaExecutor::issueRound(const DeviceStep &step) {
   std::vector<DeviceMessage> ends;
   int first = -1;

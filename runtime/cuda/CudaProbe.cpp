@@ -15,12 +15,12 @@ namespace dpc::rt {
 
 namespace {
 
-/// The duration of a timed queue. In this time, the device lowers its clocks
-/// under load, and clock resolution and host overhead become negligible.
+/// The time for which a call is repeated: long enough that the GPU lowers its
+/// clocks under load and that the host's overhead is negligible.
 constexpr double kSecondsOfRun = 0.02;
 constexpr int kMostRuns = 2000, kMostRoutines = 16;
 
-/// Waits without a time limit, because measurements take milliseconds.
+/// Waits without a timeout, because measurements take milliseconds.
 Status waitFor(const CudaApi &cuda, cudaStream_t stream) {
   for (;;) {
     cudaError_t state = cuda.cudaStreamQuery(stream);
@@ -47,7 +47,7 @@ private:
   Status readFacts();
   Status takeRoom();
   Status chooseRoutine(DeviceGemm gemm);
-  /// The addresses of copy number `i` of a GEMM's matrices.
+  /// Returns the GEMM with the addresses of the i-th copy of its matrices.
   DeviceGemm copyOf(const MatmulOp &op, DType type, int64_t i) const;
   template <typename F> Expected<double> secondsOf(int runs, F &&run);
   template <typename F> Expected<double> steadySecondsOf(F &&run);
@@ -64,7 +64,7 @@ private:
   std::unique_ptr<DeviceBlas> blas;
   char *room = nullptr, *pinned = nullptr;
   int64_t roomBytes = 0, pinnedBytes = 0;
-  std::deque<MatmulOp> ops; ///< `blas` identifies them by their addresses
+  std::deque<MatmulOp> ops; ///< the address of an op is its key in `blas`
 };
 
 } // namespace
@@ -119,7 +119,7 @@ Status CudaProbe::takeRoom() {
   return fillWithNumbers(cuda, room, roomBytes, queue);
 }
 
-/// Queues `runs` calls and returns the seconds per call, by the device's clock.
+/// Returns the seconds per call by the device's clock.
 template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
   DPC_TRY(cuda.record(begin, queue));
   for (int i = 0; i < runs; ++i)
@@ -131,8 +131,7 @@ template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
   return milliseconds * 1e-3 / runs;
 }
 
-/// Returns the seconds per call. After a warm-up, times as many calls as take
-/// kSecondsOfRun.
+/// Returns the seconds per call after a warm-up.
 template <typename F> Expected<double> CudaProbe::steadySecondsOf(F &&run) {
   Expected<double> first = secondsOf(3, run);
   if (!first)
@@ -141,10 +140,6 @@ template <typename F> Expected<double> CudaProbe::steadySecondsOf(F &&run) {
   return secondsOf(static_cast<int>(std::clamp(runs, 3.0, double(kMostRuns))),
                    run);
 }
-
-//===----------------------------------------------------------------------===//
-// GEMMs
-//===----------------------------------------------------------------------===//
 
 static int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -157,7 +152,7 @@ DeviceGemm CudaProbe::copyOf(const MatmulOp &op, DType type, int64_t i) const {
   return {&op, type, type, type, at, at + a, at + a + b};
 }
 
-/// Chooses the fastest of cuBLASLt's first routines, as a run does.
+/// Chooses the fastest of cuBLASLt's first routines, like GemmChoices.
 Status CudaProbe::chooseRoutine(DeviceGemm gemm) {
   std::vector<cublasLtMatmulAlgo_t> candidates;
   DPC_TRY(assign(candidates, blas->candidates(gemm, kMostRoutines)));
@@ -217,10 +212,6 @@ Expected<double> CudaProbe::product(const ProductShape &shape) {
       [&](int i) { return blas->run(copyOf(op, shape.type, i), queue); });
 }
 
-//===----------------------------------------------------------------------===//
-// Memory and launches
-//===----------------------------------------------------------------------===//
-
 Expected<double> CudaProbe::stream(int64_t bytes) {
   bytes = std::min(bytes, roomBytes);
   return steadySecondsOf([&](int) {
@@ -244,7 +235,7 @@ Expected<double> CudaProbe::hostCopy(int64_t bytes, bool toDevice) {
   });
 }
 
-/// The time of a graph of small kernels in sequence, like a step.
+/// Returns the time of a graph with `launches` small kernels in sequence.
 Expected<double> CudaProbe::graphSeconds(int launches) {
   cudaGraphExec_t made = nullptr;
   DPC_TRY(assign(made, cuda.capture(queue, [&] {
@@ -260,8 +251,7 @@ Expected<double> CudaProbe::graphSeconds(int launches) {
   return seconds;
 }
 
-/// Takes the difference between two graphs, which cancels the launch of the
-/// graph.
+/// The time to launch a graph cancels in the difference of two graphs.
 Expected<double> CudaProbe::launch() {
   constexpr int few = 64, many = 512;
   Expected<double> less = graphSeconds(few);

@@ -7,17 +7,16 @@
 
 namespace dpc::rt {
 
-/// Measures GPU `index`. Uses at most `mostBytes` of its memory and at most
-/// half of its free memory.
+/// Creates a probe of GPU `index` that uses at most `mostBytes` and at most
+/// half of the GPU's free memory.
 Expected<std::unique_ptr<DeviceProbe>>
 makeCudaProbe(const CudaApis &apis, int index,
               int64_t mostBytes = int64_t(4) << 30);
 
-/// Fills operands with varied numbers: the power consumption of a GEMM, and
-/// therefore its speed, depends on how many bits change. Each 16 bits encode a
-/// number from 1/128 to 2 as bf16 and from 1 to 2 as f16; two such halves form
-/// an f32. Returns when `bytes` bytes of device memory from `room` on hold
-/// them.
+/// Fills device memory with random numbers and waits for the end. The more bits
+/// change, the more power a GEMM needs and the slower it runs, so measurements
+/// must not use equal numbers. Every 16 bits are a bf16 number with magnitude
+/// 1/128 to 2, or an f16 number with magnitude 1 to 2.
 Status fillWithNumbers(const CudaApi &cuda, char *room, int64_t bytes,
                        cudaStream_t stream);
 

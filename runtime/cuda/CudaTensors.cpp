@@ -8,12 +8,11 @@
 
 namespace dpc::rt {
 
-/// The size of a slice: large enough to use the bus well, small enough for the
-/// host's memory.
+/// Large enough for the full speed of the bus, small enough for host memory.
 static constexpr int64_t kStagingBytes = int64_t(64) << 20;
 
-/// Moves a buffer in slices through permanent pinned memory, because every
-/// allocation of pinned memory synchronizes the device.
+/// Copies a buffer in slices through `staging`, which is kept because
+/// allocating pinned memory synchronizes the device.
 Status CudaExecutor::moveNow(const Buffer &buffer, char *host, bool toDevice) {
   DPC_TRY(cuda.setDevice(context.device));
   if (!staging.data) {
@@ -91,8 +90,8 @@ Expected<bool> DeviceNumbers::hasNan(const void *data, DType type,
   return *static_cast<const int *>(seen) != 0;
 }
 
-/// Also checks the padding, which is zero unless it is poisoned. Only a tensor
-/// with a fault is copied to the host.
+/// Checks all tensors for NaN and infinities, including their padding, which is
+/// zero. Only a tensor that fails is copied to the host.
 Status CudaExecutor::checkTensors() {
   std::vector<char> scratch;
   for (const Tensor &tensor : plan.tensors) {

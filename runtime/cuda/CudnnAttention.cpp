@@ -14,8 +14,8 @@
 
 namespace dpc::rt {
 
-/// Replaces dlopen in cudnn-frontend, because cudnn-frontend refuses to work if
-/// a CUDA 12 runtime is also installed.
+/// Replaces dlopen in cudnn-frontend. cudnn-frontend fails if it finds both a
+/// CUDA 12 and a CUDA 13 runtime, so this function hides CUDA 12.
 static void *openForFrontend(const char *name, int flags) {
   if (std::strcmp(name, "libcudart.so.12") == 0)
     return nullptr;
@@ -41,7 +41,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Extents = std::vector<int64_t>;
 
-/// Identifiers of the tensors in graphs.
+/// Identifiers of the tensors in a graph.
 enum Uid : int64_t { Q = 1, K, V, Out, Lse, DOut, DQ, DK, DV };
 
 std::string describe(const AttentionShape &shape, bool isGradient) {
@@ -67,9 +67,8 @@ Status refused(const AttentionShape &shape, bool isGradient,
                              "; a plan of --attention=expanded is accepted");
 }
 
-/// The strides of all four dimensions. The stride of a dimension with one
-/// element has no effect, but cuDNN checks this stride, so it is set to a value
-/// above all other strides.
+/// Returns all four strides. The stride of a dimension of extent 1 has no
+/// effect, but cuDNN checks it, so it is set above all other strides.
 Extents stepsOf(const AttentionTensor &tensor, const Extents &extents) {
   Extents steps = tensor.strides;
   steps.push_back(1);
@@ -83,7 +82,6 @@ Extents stepsOf(const AttentionTensor &tensor, const Extents &extents) {
   return steps;
 }
 
-/// Builds the graph of one attention or gradient.
 class GraphWriter {
 public:
   GraphWriter(fe::graph::Graph &graph, const AttentionShape &shape)
@@ -164,11 +162,11 @@ private:
   const AttentionShape &shape;
 };
 
-/// The target of a compilation.
+/// The GPU for which graphs are compiled.
 struct Target {
   int capability = 0;
-  cudnnHandle_t handle = nullptr;                        ///< with a GPU, or
-  std::shared_ptr<fe::DeviceProperties> properties = {}; ///< without one
+  cudnnHandle_t handle = nullptr;                        ///< null without a GPU
+  std::shared_ptr<fe::DeviceProperties> properties = {}; ///< null with a GPU
 };
 
 using Graph = std::shared_ptr<fe::graph::Graph>;
@@ -202,7 +200,7 @@ Expected<Graph> compile(const Op &op, const Target &target) try {
   return refused(op.shape, std::is_same_v<Op, AttentionGradOp>, error.what());
 }
 
-/// All properties that a graph depends on, as text.
+/// Returns all properties of `op` that affect its graph.
 template <typename Op> std::string keyOf(const Op &op) {
   const AttentionShape &s = op.shape;
   std::string key =
@@ -225,13 +223,13 @@ template <typename Op> std::string keyOf(const Op &op) {
   return key;
 }
 
-/// In cudnn-frontend, the handle of cuDNN is global to the process.
+/// cudnn-frontend has one library handle for the whole process.
 void setLibrary(void *library) {
   static std::once_flag once;
   std::call_once(once, [&] { fe::cudnn_dlhandle = library; });
 }
 
-/// The alignment of a workspace. Buffers of a plan begin at multiples of 64.
+/// The alignment of workspaces in bytes. The plan aligns buffers to only 64.
 constexpr int64_t kAlignment = 256;
 
 class CudnnAttention : public DeviceAttention {
@@ -287,8 +285,8 @@ public:
   }
 
 private:
-  /// `bytes` is the size of the op's workspace in the plan, which is normally
-  /// enough.
+  /// `bytes` is the size of the op's workspace in the plan. If it is too small,
+  /// the op uses the shared `workspace`.
   template <typename Op> Status prepareOne(const Op &op, int64_t bytes) {
     std::string key = keyOf(op);
     auto known = graphs.find(key);
@@ -344,10 +342,10 @@ private:
   std::map<std::string, Graph> graphs; ///< by keyOf
   struct Run {
     fe::graph::Graph *graph = nullptr;
-    bool isOwn = false; ///< whether it runs in the op's workspace in the plan
+    bool isOwn = false; ///< uses the workspace in the plan
   };
   std::map<const void *, Run> runs; ///< by op
-  int64_t most = 0; ///< the most bytes of `workspace` that a graph needs
+  int64_t most = 0;                 ///< the size of `workspace`
   void *workspace = nullptr;
 };
 

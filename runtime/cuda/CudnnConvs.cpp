@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kMostWorkspace = size_t(256) << 20;
 constexpr int kMostRoutines = 16;
 
-/// The description of an op for cuDNN. cuDNN has no convolutions with one
-/// spatial dimension, so such convolutions get a second dimension of extent 1.
+/// The sizes of a convolution for cuDNN. cuDNN requires at least two spatial
+/// dimensions, so a second one of extent 1 may be added.
 struct CudnnShapes {
   std::vector<int> x, w, y, pads, strides, dilations;
   int groups = 1;
@@ -86,7 +86,7 @@ private:
     cudnnTensorDescriptor_t x = nullptr, y = nullptr;
     cudnnFilterDescriptor_t w = nullptr;
     cudnnConvolutionDescriptor_t how = nullptr;
-    int algorithm = -1; ///< value of cuDNN's enum for the op's kind
+    int algorithm = -1; ///< a value of cuDNN's enum for this kind of op
     size_t workspace = 0;
   };
 
@@ -164,7 +164,7 @@ Status CudnnConvs::describeFor(const ConvOp &op, Routine &made) const {
                "groups");
 }
 
-/// The permitted types of arithmetic, fastest first. f32 and f64 operands must
+/// Returns the permitted arithmetic, fastest first. f32 and f64 operands must
 /// not be rounded to 16 bits.
 std::vector<cudnnMathType_t> mathsFor(const ConvOp &op) {
   if (op.compute == DType::F32 || op.compute == DType::F64)
@@ -173,7 +173,7 @@ std::vector<cudnnMathType_t> mathsFor(const ConvOp &op) {
           CUDNN_FMA_MATH};
 }
 
-/// The reason to reject a routine of cuDNN, or "".
+/// Returns the reason to reject a routine, or "".
 template <typename Found>
 std::string faultOf(const CudnnApi &cudnn, const Found &one, bool isWide) {
   bool rounds = one.mathType == CUDNN_TENSOR_OP_MATH ||
@@ -187,7 +187,7 @@ std::string faultOf(const CudnnApi &cudnn, const Found &one, bool isWide) {
   return isWide && rounds ? "rounds to fewer bits" : "";
 }
 
-/// `ask` is cuDNN's function that lists routines, fastest first.
+/// `ask` is the cuDNN function that lists routines, fastest first.
 template <typename Found, typename Ask, typename... Descriptors>
 Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask ask,
                           Descriptors... descriptors) const {
@@ -218,7 +218,6 @@ Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask ask,
       }
       made.algorithm = static_cast<int>(one.algo);
       made.workspace = one.memory;
-      // This is the fastest routine with this type of arithmetic.
       return isWide ? Status::success()
                     : check(cudnn.cudnnSetConvolutionMathType(made.how,
                                                               one.mathType),
@@ -288,8 +287,7 @@ Status CudnnConvs::allocate() {
 Status CudnnConvs::run(const ConvOp &op, void *x, void *w, void *y,
                        cudaStream_t stream) {
   const Routine &r = routines.at(&op);
-  if (r.algorithm <
-      0) // the batch is empty, so the gradient of a filter is zero
+  if (r.algorithm < 0)
     return op.kind != ConvKind::GradFilter
                ? Status::success()
                : cuda.set(w, 0, numElements(op.wShape) * sizeOf(op.compute),

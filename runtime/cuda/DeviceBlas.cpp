@@ -23,10 +23,9 @@ DeviceGemm gemmIn(const Plan &plan, const MatmulOp &op) {
           .auxBegin = begin(op.aux)};
 }
 
-/// The alignment that all matrices of an operand have. The operand's buffer
-/// begins `begin` bytes after a multiple of 64, in every slot of a frame. Each
-/// number in `elements` is an offset of a matrix or a distance between two
-/// matrices.
+/// Returns the alignment in bytes, at most 64, of all matrices of an operand.
+/// The operand's buffer begins `begin` bytes after a multiple of 64. `elements`
+/// are the offset of the first matrix and the strides between matrices.
 static uint32_t alignmentOf(DType type, int64_t begin,
                             std::initializer_list<int64_t> elements) {
   uint32_t alignment = 64;
@@ -40,7 +39,7 @@ static uint32_t alignmentOf(DType type, int64_t begin,
 
 namespace {
 
-/// The matrices that cuBLASLt multiplies: A and B, or their codes.
+/// The matrices that cuBLASLt multiplies: A and B, or their fp8 codes.
 struct Factors {
   DType aType, bType;
   bool transA, transB;
@@ -56,7 +55,6 @@ static Factors factorsOf(const DeviceGemm &gemm) {
   return {gemm.aType, gemm.bType, op.transA, op.transB, op.lda, op.ldb};
 }
 
-/// The alignments of A, B and C.
 static std::array<uint32_t, 3> alignmentsOf(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   if (op.fp8) // sizes are multiples of 16
@@ -69,8 +67,8 @@ static std::array<uint32_t, 3> alignmentsOf(const DeviceGemm &gemm) {
                       {op.cOffset, op.strideC, op.stride2C})};
 }
 
-/// The key of an epilogue's operands. It contains their alignment, which
-/// affects cuBLASLt.
+/// The key contains the alignment of the epilogue's operands, because
+/// cuBLASLt's choice depends on it.
 static std::string epilogueKey(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   std::string text = ", epilogue " + std::string(nameOf(op.epilogue));
@@ -85,9 +83,9 @@ static std::string epilogueKey(const DeviceGemm &gemm) {
   return text;
 }
 
-/// The key excludes offsets and the outer batch, because they only change the
-/// address and the number of calls. The key contains whether C is read, but not
-/// the value of beta.
+/// Offsets and the outer batch change only addresses and the number of calls,
+/// so they are not in the key. The value of beta matters only if it is 0,
+/// because C is then not read.
 std::string gemmKey(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   Factors factors = factorsOf(gemm);
@@ -111,7 +109,6 @@ bool isEmpty(const MatmulOp &op) {
   return std::min({op.m, op.n, op.k, op.batch, op.batch2}) == 0;
 }
 
-/// Adds the key of the GEMM to an error of cuBLASLt.
 static Status withKey(const Status &status, const DeviceGemm &gemm) {
   return {status.code(), status.message() + ", for the GEMM " + gemmKey(gemm)};
 }
@@ -193,9 +190,9 @@ Status DeviceBlas::makeLayout(cublasLtMatrixLayout_t &layout, DType type,
                     "batch stride");
 }
 
-/// A row-major r x c matrix is a column-major c x r matrix with the same
-/// leading dimension. So the row-major k x n matrix op(B) is an n x k matrix
-/// for cuBLASLt, and is its first operand.
+/// For cuBLASLt, a row-major r x c matrix is a column-major c x r matrix with
+/// the same leading dimension. The row-major k x n matrix op(B) is therefore
+/// cuBLASLt's first operand, an n x k matrix.
 Status DeviceBlas::describe(const DeviceGemm &gemm, Routine &made) {
   const MatmulOp &op = *gemm.op;
   bool wide = op.compute == DType::F64;
@@ -213,7 +210,7 @@ Status DeviceBlas::describe(const DeviceGemm &gemm, Routine &made) {
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSB, second, "transposition"));
   if (op.fp8) {
     DPC_TRY(describeCodes(gemm, made));
-    // cuBLASLt may read the scales during any query.
+    // cuBLASLt may read the scales already when it chooses a routine.
     DPC_TRY(pointScales(gemm, made));
   }
   if (!made.isSplit)
@@ -240,9 +237,8 @@ Expected<DeviceBlas::Routine *> DeviceBlas::routine(const DeviceGemm &gemm) {
   return &it->second;
 }
 
-/// Whether the epilogue must be a separate kernel. SumsOfA and SumsOfB sum A or
-/// B itself, not the fp8 codes, and cuBLASLt has no fp8 GEMM with f32 results
-/// and an f32 vector.
+/// SumsOfA and SumsOfB sum the elements of A or B, but cuBLASLt would sum their
+/// fp8 codes. It also cannot add an f32 bias in an fp8 GEMM.
 static bool mustSplit(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   return op.fp8 && (op.epilogue == Epilogue::SumsOfA ||
@@ -250,9 +246,9 @@ static bool mustSplit(const DeviceGemm &gemm) {
                     (op.bias >= 0 && gemm.cType == DType::F32));
 }
 
-/// cuBLASLt has several errors for an epilogue that it lacks: not supported, an
-/// invalid value, or no routines. So after any error of a GEMM with an
-/// epilogue, the next attempt omits the epilogue.
+/// Omits the epilogue after any error, because cuBLASLt reports a missing
+/// epilogue in several ways: not supported, an invalid value, or an empty list
+/// of routines.
 Status DeviceBlas::makeRoutine(const DeviceGemm &gemm, Routine &made) {
   if (gemm.op->epilogue != Epilogue::None && !mustSplit(gemm)) {
     if (describe(gemm, made).ok())
@@ -268,10 +264,6 @@ Expected<bool> DeviceBlas::isSplit(const DeviceGemm &gemm) {
   Expected<Routine *> made = routine(gemm);
   return made ? Expected<bool>((*made)->isSplit) : made.status();
 }
-
-//===----------------------------------------------------------------------===//
-// Choice of routines
-//===----------------------------------------------------------------------===//
 
 /// cuBLASLt's A is our B.
 Status DeviceBlas::setWishes(const DeviceGemm &gemm,
@@ -360,12 +352,7 @@ Status DeviceBlas::chooseFirst(const DeviceGemm &gemm) {
   return choose(gemm, first.front());
 }
 
-//===----------------------------------------------------------------------===//
-// Execution
-//===----------------------------------------------------------------------===//
-
-/// Computes C = beta C if C has elements. Scales row by row, or all of C at
-/// once if the rows are dense.
+/// Computes C = beta C: row by row, or in one call if C is contiguous.
 static Status scaleOnly(const CudaApi &cuda, const DeviceKernels &own,
                         const DeviceGemm &gemm, cudaStream_t stream) {
   const MatmulOp &op = *gemm.op;

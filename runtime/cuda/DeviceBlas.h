@@ -12,33 +12,32 @@
 
 namespace dpc::rt {
 
-/// A GEMM with the types and addresses of its buffers. The buffers of its
-/// epilogue have the type of C.
+/// A GEMM with the types and addresses of its buffers. `bias` and `aux` have
+/// C's type.
 struct DeviceGemm {
   const MatmulOp *op = nullptr;
   DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
   const void *a = nullptr, *b = nullptr;
   void *c = nullptr, *bias = nullptr, *aux = nullptr;
   void *workspace = nullptr; ///< for fp8
-  /// The offset of each buffer from a multiple of 64 bytes; views may have one.
+  /// How many bytes after a multiple of 64 each buffer begins.
   int64_t aBegin = 0, bBegin = 0, cBegin = 0, biasBegin = 0, auxBegin = 0;
 };
 
-/// Describes the GEMM `op` of `plan`, without addresses.
+/// Returns the GEMM `op` of `plan`, without addresses.
 DeviceGemm gemmIn(const Plan &plan, const MatmulOp &op);
 
-/// A line of text with all properties that affect which routine cuBLASLt
-/// chooses. GEMMs with the same key can use the same routine.
+/// Returns all properties that affect cuBLASLt's choice of a routine, as text.
+/// GEMMs with equal keys can use the same routine.
 std::string gemmKey(const DeviceGemm &gemm);
 
-/// Whether a GEMM has no elements or sums nothing; such a GEMM has no routine.
+/// Returns whether a size is 0. Such a GEMM has no routine.
 bool isEmpty(const MatmulOp &op);
 
 /// Runs the GEMMs of one rank with cuBLASLt. cuBLASLt's matrices are
-/// column-major, so it computes the transpose, C' = B' A'. If cuBLASLt has no
-/// routine for an epilogue, a separate kernel computes the epilogue after the
-/// GEMM (`isSplit`). Errors name the key of the GEMM. Only checkTypes and run
-/// accept empty GEMMs.
+/// column-major, so it computes the transpose C' = B' A'. If cuBLASLt cannot
+/// compute an epilogue, a separate kernel does so after the GEMM (`isSplit`).
+/// Errors contain the GEMM's key. Only checkTypes and run accept empty GEMMs.
 class DeviceBlas {
 public:
   /// Allocates 32 MiB of device memory for cuBLASLt's workspace. With `tf32`,
@@ -49,33 +48,30 @@ public:
                                                       bool tf32 = false);
   ~DeviceBlas();
 
-  /// Fails when no routine supports the types of the three buffers: all f32;
-  /// all f64; A and B bf16 and C bf16 or f32; or A and B f16 and C f16 or f32.
-  /// For fp8, A and B are bf16.
+  /// Fails unless A, B and C are all f32 or all f64, or A and B are both bf16
+  /// or both f16 and C has their type or f32. For fp8, A and B are bf16.
   static Status checkTypes(const MatmulOp &op, DType a, DType b, DType c);
 
-  /// At most `most` routines in the order of the heuristic, which ranks the
-  /// expected fastest first.
+  /// Returns at most `most` routines in the order of cuBLASLt's heuristic,
+  /// which starts with the routine that it expects to be the fastest.
   Expected<std::vector<cublasLtMatmulAlgo_t>> candidates(const DeviceGemm &gemm,
                                                          int most);
-  /// Whether cuBLASLt reports that the routine can compute the GEMM on this
-  /// device within the workspace.
+  /// Returns whether the routine can compute the GEMM within the workspace.
   bool accepts(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
-  /// Sets the routine for run(). The default is the heuristic's first routine.
+  /// Sets the routine of run(). The default is the heuristic's first routine.
   Status choose(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
   Status chooseFirst(const DeviceGemm &gemm);
 
-  /// Whether the epilogue of a GEMM is a separate kernel.
+  /// Returns whether a separate kernel computes the epilogue.
   Expected<bool> isSplit(const DeviceGemm &gemm);
-  /// Computes a GEMM, see MatmulOp. The op must outlive this object. If `codes`
-  /// is false, the caller has called codeFactors and not changed the factors
-  /// since.
+  /// Computes a GEMM, see MatmulOp. The op must outlive this object. Without
+  /// `codes`, an fp8 GEMM reuses the codes of the last codeFactors() call, so A
+  /// and B must be unchanged.
   Status run(const DeviceGemm &gemm, cudaStream_t stream, bool codes = true);
-  /// Encodes both operands of an fp8 GEMM.
+  /// Encodes A and B of an fp8 GEMM.
   Status codeFactors(const DeviceGemm &gemm, cudaStream_t stream) const;
 
 private:
-  /// cuBLASLt's descriptors for an op.
   struct Routine {
     cublasLtMatmulDesc_t what = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;

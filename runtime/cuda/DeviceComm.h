@@ -1,14 +1,12 @@
 //===- DeviceComm.h - communication of device memory ------------*- C++ -*-===//
 //
-// This interface is like Communicator, but for device memory and streams: a
-// call submits work to the stream and returns, and only the stream waits for
-// other ranks. wait() is the only call that blocks.
+// DeviceComm is like Communicator, but for device memory and streams: a call
+// submits work to a stream and returns. The stream then waits for other ranks;
+// wait() is the only call that blocks the host.
 //
-// Messages differ from those of Communicator, which match by tag, in any order,
-// and whose sends do not wait. A stream runs its work in order, and NCCL's send
-// waits for the receive. Therefore all ranks share one order of messages
-// (MessagePlan.h finds it) and submit both ends of a message at the same place
-// of this order, without tags.
+// Messages have no tags, because NCCL matches them in order and its send waits
+// for the recv. All ranks therefore submit the two ends of each message at the
+// same position in one common order of communication (MessagePlan.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_DEVICECOMM_H
@@ -21,8 +19,6 @@
 
 namespace dpc::rt {
 
-/// One end of a message: `data` is sent to, or received from, a rank of the
-/// world.
 struct DeviceMessage {
   void *data = nullptr;
   int64_t bytes = 0;
@@ -37,16 +33,16 @@ public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Called once by all ranks, see Communicator.
+  /// Called once on every rank, see Communicator.
   virtual Status makeGroups(const std::vector<Group> &groups) = 0;
-  /// Allocates device memory that is fast to communicate from. The memory is
-  /// freed with this object. Called after makeGroups.
+  /// Allocates device memory for communication, which lives as long as this
+  /// object. Call makeGroups first.
   virtual Expected<void *> allocate(int64_t bytes) = 0;
-  /// Whether a stream with this communicator's work can be captured.
+  /// Returns whether a CUDA graph can contain this communicator's work.
   virtual bool capturable() const = 0;
 
-  /// Reduces slices over the group, in place; each member's values are
-  /// multiplied by `scale` first (1 / N for an average).
+  /// Reduces slices over the group, in place, after multiplication by `scale`
+  /// (1 / N for an average).
   virtual Status allReduce(int group, const std::vector<Slice> &slices,
                            ReduceKind kind, double scale,
                            cudaStream_t stream) = 0;
@@ -59,44 +55,41 @@ public:
                           cudaStream_t stream) = 0;
   virtual Status broadcast(int group, void *data, int64_t bytes, int root,
                            cudaStream_t stream) = 0;
-  /// Submits the group operations of `calls` to the stream, all at once if that
-  /// is faster. The operations must be independent of each other.
+  /// Runs `calls`, which submits independent operations of one group. May
+  /// combine the operations.
   virtual Status together(int group, const char *name, cudaStream_t stream,
                           const std::function<Status()> &calls) {
     (void)group, (void)name, (void)stream;
     return calls();
   }
-  /// Submits all messages at once. A message waits for its other end, not for
-  /// the other messages.
+  /// Submits all messages as one operation. Each message waits only for its
+  /// other end.
   virtual Status exchange(const std::vector<DeviceMessage> &messages,
                           cudaStream_t stream) = 0;
 
-  /// Returns when the stream has finished its work. Fails if a rank has failed.
-  /// After the timeout, fails and names the missing ranks. The communicator is
-  /// unusable after a failure.
+  /// Waits until the stream is idle. Fails if a rank has failed, or after the
+  /// timeout with the names of missing ranks, and cannot be used afterwards.
   virtual Status wait(cudaStream_t stream) = 0;
 
-  /// Cancels pending work, and makes the waits of the other ranks fail.
+  /// Cancels all pending work. wait() then fails on all ranks.
   virtual void abort() = 0;
 };
 
-/// Communicates through NCCL between ranks of other processes or threads. The
-/// ranks use `control` to find each other and to notice missing ranks. NCCL
-/// chooses the order of sums, which is the same in every run of a job but is
-/// not the order of the ranks. `api`, `nccl` and `control` must outlive the
-/// communicator.
+/// Creates a communicator that uses NCCL. It uses `control` to connect the
+/// ranks and to find missing ranks. NCCL chooses the order of sums: it is the
+/// same in every run of a job, but it is not the order of the ranks. `api`,
+/// `nccl` and `control` must outlive the communicator.
 struct NcclApi;
 Expected<std::unique_ptr<DeviceComm>> makeNcclComm(const CudaApi &api,
                                                    const NcclApi &nccl,
                                                    Communicator &control,
                                                    double timeoutSeconds);
 
-/// Launches dpcReduce and dpcFill (DeviceKernels.cu) on a stream.
 class DeviceKernels;
 
-/// Communicators of ranks that are threads of this process and share one
-/// device. Sums are taken in the order of the members. A group has at most
-/// kMostInProcess members. `api` and `kernels` must outlive the communicators.
+/// Creates communicators for ranks that are threads and share one GPU. Sums are
+/// in the order of the ranks. A group has at most kMostInProcess ranks. `api`
+/// and `kernels` must outlive the communicators.
 inline constexpr int kMostInProcess = 16;
 std::vector<std::unique_ptr<DeviceComm>>
 makeInProcessComms(const CudaApi &api, const DeviceKernels &kernels, int ranks,

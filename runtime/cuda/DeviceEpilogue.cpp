@@ -6,7 +6,7 @@
 
 namespace dpc::rt {
 
-/// cuBLASLt's A is our B, and the rows of its D are our columns.
+/// cuBLASLt's A is our B, so SumsOfA is cuBLASLt's BGRADB.
 static cublasLtEpilogue_t epilogueOf(Epilogue epilogue) {
   static constexpr std::pair<Epilogue, cublasLtEpilogue_t> all[] = {
       {Epilogue::None, CUBLASLT_EPILOGUE_DEFAULT},
@@ -42,9 +42,8 @@ Status DeviceBlas::describeEpilogue(const DeviceGemm &gemm, Routine &made) {
                           op.auxLd, "rows of the epilogue's matrix");
 }
 
-/// Sets the addresses before each use, because they differ between
-/// micro-batches. cuBLASLt reads them when a GEMM is submitted and when it is
-/// queried for routines.
+/// Sets addresses that differ between micro-batches. cuBLASLt reads them when
+/// it runs a GEMM and when it lists routines.
 Status DeviceBlas::pointEpilogue(const DeviceGemm &gemm, const Routine &made) {
   const MatmulOp &op = *gemm.op;
   if (op.bias >= 0)
@@ -58,7 +57,7 @@ Status DeviceBlas::pointEpilogue(const DeviceGemm &gemm, const Routine &made) {
   return Status::success();
 }
 
-/// Applies a separate epilogue to the rounded result in C.
+/// Computes a separate epilogue from C, which is already rounded.
 Status DeviceBlas::finish(const DeviceGemm &gemm, cudaStream_t stream) const {
   const MatmulOp &op = *gemm.op;
   DType type = gemm.cType;

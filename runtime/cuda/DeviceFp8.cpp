@@ -7,8 +7,8 @@ static char *inWorkspace(const DeviceGemm &gemm, int64_t offset) {
   return static_cast<char *>(gemm.workspace) + offset;
 }
 
-/// As in other frameworks, tensor cores may accumulate the GEMMs of forward
-/// passes with fewer bits. GEMMs that involve gradients accumulate in f32.
+/// Fast accumulation rounds sums to fewer bits than f32. It is used only in
+/// forward GEMMs, whose operands are both E4M3, as in other frameworks.
 Status DeviceBlas::describeCodes(const DeviceGemm &gemm, Routine &made) {
   const Fp8Factors &fp8 = *gemm.op->fp8;
   bool isFast = fp8.a == DType::F8E4M3FN && fp8.b == DType::F8E4M3FN;
@@ -16,7 +16,7 @@ Status DeviceBlas::describeCodes(const DeviceGemm &gemm, Routine &made) {
               static_cast<int8_t>(isFast), "accumulation"));
   if (gemm.op->bias < 0 || made.isSplit)
     return Status::success();
-  cudaDataType type = CUDA_R_16BF; // the type of C; other types have no routine
+  cudaDataType type = CUDA_R_16BF; // also the type of C
   return set(made.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type,
              "the epilogue's type");
 }
@@ -31,7 +31,7 @@ Status DeviceBlas::pointScales(const DeviceGemm &gemm, const Routine &made) {
   return Status::success();
 }
 
-/// Each row of codes has k elements, which Hopper's fp8 GEMMs require.
+/// Hopper's fp8 GEMMs require rows of k codes for both operands.
 Status DeviceBlas::codeFactors(const DeviceGemm &gemm,
                                cudaStream_t stream) const {
   const MatmulOp &op = *gemm.op;

@@ -11,7 +11,7 @@ Status launchKernel(const CudaApi &cuda, cudaKernel_t kernel, dim3 blocks,
                     const std::vector<int64_t> &scalars, cudaStream_t stream) {
   std::vector<void *> arguments;
   arguments.reserve(buffers.size() + scalars.size());
-  for (const auto &buffer : buffers) // CUDA only reads them
+  for (const auto &buffer : buffers) // only read
     arguments.push_back(static_cast<void *>(const_cast<void **>(&buffer)));
   for (const int64_t &scalar : scalars)
     arguments.push_back(const_cast<int64_t *>(&scalar));
@@ -46,7 +46,7 @@ DeviceKernels::~DeviceKernels() {
     cuda.cudaLibraryUnload(library);
 }
 
-/// Launches one thread per element, up to the number that fills the device.
+/// Launches one thread per element, but at most 4096 blocks.
 Status DeviceKernels::launch(cudaKernel_t kernel, int64_t count,
                              std::vector<void *> buffers,
                              std::vector<int64_t> scalars,
@@ -100,7 +100,7 @@ Status DeviceKernels::findNan(const void *data, DType type, int64_t count,
       stream); // data is only read
 }
 
-/// A block sums 32 columns; each of its eight warps takes every eighth row.
+/// Each block sums 32 columns; each of its eight warps adds every eighth row.
 Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
                                  int64_t columns, int64_t ld, void *to,
                                  DType toType, cudaStream_t stream) const {
@@ -108,8 +108,7 @@ Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
   auto blocks =
       static_cast<unsigned>((columns + columnsOfBlock - 1) / columnsOfBlock);
   return launchKernel(cuda, sumColumnsKernel, dim3(blocks), dim3(threads), 0,
-                      {const_cast<void *>(matrix), to}, // the first is only
-                                                        // read
+                      {const_cast<void *>(matrix), to}, // `matrix` is const
                       {rows, columns, ld, static_cast<int64_t>(type),
                        static_cast<int64_t>(toType)},
                       stream);
@@ -119,19 +118,18 @@ Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
 Status DeviceKernels::amax(const void *matrix, int64_t rows, int64_t columns,
                            int64_t ld, void *bits, cudaStream_t stream) const {
   return launch(amaxKernel, rows * columns / 8,
-                {const_cast<void *>(matrix), bits}, // `matrix` is only read
-                {rows, columns, ld}, stream);
+                {const_cast<void *>(matrix), bits}, {rows, columns, ld},
+                stream);
 }
 
-/// As in amax, each thread processes eight elements at a time. With
-/// `transposes`, each block transposes 64 x 64 elements.
+/// Each thread processes eight elements at a time, or each block transposes a
+/// tile of 64 x 64 elements.
 Status DeviceKernels::fp8Codes(const void *matrix, int64_t rows,
                                int64_t columns, int64_t ld,
                                const void *amaxBits, DType format,
                                bool transposes, void *codes, void *inverse,
                                cudaStream_t stream) const {
   constexpr int64_t tile = 64, threads = 256;
-  // The first two buffers are only read.
   std::vector<void *> buffers = {const_cast<void *>(matrix),
                                  const_cast<void *>(amaxBits), codes, inverse};
   std::vector<int64_t> scalars = {rows, columns, ld,

@@ -1,5 +1,5 @@
-// The kernels of the runtime, see DeviceKernels.h. They are compiled without
-// contraction to fma, so that sums have the same bits as on the CPU.
+// The kernels of DeviceKernels.h. They are compiled without fma contraction, so
+// that sums have the same bits as on CPUs.
 #include "runtime/base/DType.h"
 #include "runtime/base/Group.h"
 #include "runtime/cuda/Fp8Kernels.cuh"
@@ -20,7 +20,7 @@ struct Parts {
   const void *of[kMostParts];
 };
 
-// A NaN on either side wins, as on the CPU.
+// The result is NaN if an operand is NaN, as on CPUs.
 template <typename T> __device__ T combine(T a, T b, ReduceKind kind) {
   switch (kind) {
   case ReduceKind::Max:
@@ -64,7 +64,6 @@ __device__ float geluGrad(float x) {
          0.5f * x * (1 - t * t) * 0.79788456f * (1 + 0.134145f * x * x);
 }
 
-// Applies an epilogue to the GEMM in C, see PlanEpilogue.h.
 template <typename T>
 __device__ void epilogue(T *c, const T *bias, T *aux, long long rows,
                          long long columns, long long ldc, long long auxLd,
@@ -110,7 +109,8 @@ __device__ void sumColumns(const From *matrix, To *to, long long rows,
   to[column] = static_cast<To>(sum);
 }
 
-// A one-byte float format in which the code of -0 in other formats is NaN.
+// An element of F8E4M3FNUZ or F8E5M2FNUZ. It converts to NaN or 0; the code
+// 0x80 is the only NaN.
 struct ZeroFloat {
   unsigned char bits;
   __device__ explicit operator float() const {
@@ -127,7 +127,7 @@ __device__ void findNan(const T *data, int *flag, long long count,
        i < count; i += step) {
     auto value = static_cast<float>(data[i]);
     if (value != value || (infinitiesToo && fabsf(value) > 0x1.fffffep127f))
-      *flag = 1; // any thread may set it
+      *flag = 1; // all threads write the same value
   }
 }
 

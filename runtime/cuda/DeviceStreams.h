@@ -1,7 +1,7 @@
 //===- DeviceStreams.h - streams and events of a rank -----------*- C++ -*-===//
 //
-// Each of the plan's three queues is a stream. Each time that a step signals an
-// event of the plan, a separate CUDA event is used.
+// Each of the plan's three queues is a stream. An event of the plan that a step
+// signals several times is a separate CUDA event for each signal.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_DEVICESTREAMS_H
@@ -17,15 +17,13 @@ namespace dpc::rt {
 
 class DeviceStreams {
 public:
-  /// Makes one stream for each queue, or, without `overlap`, one stream for all
-  /// queues.
+  /// Creates a stream for each queue, or one for all queues without `overlap`.
   static Expected<std::unique_ptr<DeviceStreams>> create(const CudaApi &cuda,
                                                          bool overlap);
   ~DeviceStreams();
   DeviceStreams(const DeviceStreams &) = delete;
   DeviceStreams &operator=(const DeviceStreams &) = delete;
 
-  /// The stream of the compute queue, where steps begin and end.
   cudaStream_t main() const { return streams[0]; }
   cudaStream_t of(Queue queue) const {
     return streams[static_cast<int>(queue)];
@@ -34,19 +32,17 @@ public:
     return of(task.instruction->queue);
   }
 
-  /// Makes an event for every signal of a step of `program`.
   Status bind(const DeviceProgram &program);
-  /// Starts a step: the other streams wait for the main one.
+  /// Makes the other streams wait for the main stream, at the start of a step.
   Status fork();
-  /// Ends a step: the main stream waits for the other streams.
+  /// Makes the main stream wait for the other streams, at the end of a step.
   Status join();
-  /// Makes the stream of a task wait for the task's events.
+  /// Makes the task's stream wait for the task's events.
   Status waitFor(const Task &task);
-  /// Signals the event of a task on its stream, if it has one.
+  /// Records the event that the task signals, if any, on the task's stream.
   Status signal(const Task &task);
-  /// Whether all streams finish within `seconds`. A failed step may leave
-  /// streams or their callbacks busy. A stream with an error counts as
-  /// finished.
+  /// Waits up to `seconds` until no stream is busy and returns whether this
+  /// succeeded. After a failed step, a stream may hang.
   bool finish(double seconds) const;
 
 private:
@@ -58,9 +54,9 @@ private:
   std::vector<cudaStream_t> ownStreams;
   std::vector<cudaEvent_t> events;
   cudaEvent_t begun = nullptr, ended[kNumQueues] = {};
-  /// For each event of the plan: one CUDA event for every signal in a step.
+  /// The CUDA events of a step, by event of the plan and number of the signal.
   std::vector<std::vector<cudaEvent_t>> signals;
-  std::vector<size_t> signalled; ///< number so far, by event
+  std::vector<size_t> signalled; ///< signals in this step, by event
 };
 
 } // namespace dpc::rt

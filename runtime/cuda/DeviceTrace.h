@@ -1,12 +1,12 @@
 //===- DeviceTrace.h - times of instructions on a GPU -----------*- C++ -*-===//
 //
-// Each instruction has one event before it and one after it on its stream; the
-// times of the events are read at the end number of the step. The first event
-// of a step is recorded on an idle stream, so it happens immediately. This
-// event aligns the device's clock with the host's clock.
+// A CUDA event is recorded before and after each instruction on its stream. The
+// times of the events are read at the end of the step. The first event of a
+// step aligns the device's clock with the host's clock: its stream is idle, so
+// that the event happens immediately.
 //
-// Events that are nodes of a graph have no times. Traced steps are therefore
-// submitted to the streams instruction by instruction.
+// Events in a CUDA graph have no times. Traced steps are therefore submitted to
+// the streams instruction by instruction, without a graph.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_DEVICETRACE_H
@@ -22,27 +22,25 @@ namespace dpc::rt {
 
 class DeviceTrace {
 public:
-  /// `tasks` are the tasks of the rank in the order of the plan and must
-  /// outlive this object.
+  /// `tasks` are in the order of the plan and must outlive this object.
   static Expected<std::unique_ptr<DeviceTrace>>
   create(const CudaApi &cuda, const Plan &plan, int rank,
          const std::vector<Task> &tasks);
   ~DeviceTrace();
 
-  /// Whether the next step is recorded.
   bool wantsStep() const { return steps < mostSteps; }
 
-  /// Start and end a recorded step. `stream` is idle at the start; all streams
-  /// are idle at the end.
+  /// Start and end a recorded step. `stream` must be idle at the start, and all
+  /// streams at the end.
   Status startStep(int64_t number, cudaStream_t stream);
   Status collectStep();
 
-  /// Start and end a task, given by its index. A task that is not started takes
-  /// no time.
+  /// Record the start and the end of a task, which is given by its index.
+  /// Without begin(), the recorded duration is 0.
   Status begin(int task, cudaStream_t stream);
   Status end(int task, cudaStream_t stream);
 
-  /// Events in the order of the plan, like those of RankExecutor.
+  /// Returns the recorded times in the order of the plan.
   const std::vector<TraceLane> &traceLanes() const { return lanes; }
   void forget();
 
@@ -55,8 +53,7 @@ private:
   DeviceTrace(const CudaApi &cuda, const Plan &plan, int rank,
               const std::vector<Task> &tasks);
   Status makeEvent(cudaEvent_t &event);
-  /// The time of an event on the clock of nowSeconds() at the first event of a
-  /// step.
+  /// Converts the time of an event to the clock of nowSeconds().
   Expected<double> secondsOf(cudaEvent_t event) const;
 
   const CudaApi &cuda;
@@ -65,8 +62,8 @@ private:
   std::vector<cudaEvent_t> events;
   std::vector<Span> spans; ///< by task
   cudaEvent_t origin = nullptr;
-  double originSeconds = 0; ///< nowSeconds()
-  int64_t number = 0;       ///< of the step
+  double originSeconds = 0; ///< nowSeconds() at `origin`
+  int64_t number = 0;       ///< of the current step
   std::vector<TraceLane> lanes;
 };
 

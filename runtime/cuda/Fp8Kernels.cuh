@@ -1,5 +1,5 @@
-// The kernels of DeviceKernels::amax and fp8Codes. The kernels give the same
-// bits as Fp8.cpp on CPUs. A test also compiles them for the host.
+// The kernels of DeviceKernels::amax and fp8Codes. They compute the same bits
+// as Fp8.cpp on CPUs. Fp8KernelTest.cpp compiles them for the host.
 #ifndef DPC_RUNTIME_CUDA_FP8KERNELS_CUH
 #define DPC_RUNTIME_CUDA_FP8KERNELS_CUH
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Eight consecutive elements of one row of bf16.
+// Eight consecutive bf16 elements of a row.
 struct Eight {
   uint4 words;
 
@@ -34,7 +34,7 @@ __device__ Eight loadEight(const unsigned short *from) {
 
 constexpr unsigned kInfinity = 0x7f800000u;
 
-// See Fp8Factors.
+// Returns the scale of a matrix, see Fp8Factors.
 __device__ float scaleFor(unsigned amaxBits, dpc::rt::DType format) {
   if (amaxBits == 0 || amaxBits >= kInfinity)
     return 1;
@@ -102,8 +102,8 @@ extern "C" __global__ void dpcFp8(const void *matrix, const void *amaxBits,
   }
 }
 
-// A block transposes a 64 x 64 tile: each thread twice reads eight elements of
-// a row, and writes sixteen elements of a column.
+// Each block transposes a 64 x 64 tile. Each thread reads eight elements of a
+// row, then of another row, and writes sixteen elements of a column.
 extern "C" __global__ void dpcFp8Transposed(const void *matrix,
                                             const void *amaxBits, void *codes,
                                             void *inverse, long long rows,

@@ -21,12 +21,7 @@ static constexpr int kMostCandidates = 16;
 static constexpr int kWords = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t);
 static_assert(sizeof(cublasLtMatmulAlgo_t) % sizeof(uint64_t) == 0);
 
-//===----------------------------------------------------------------------===//
-// Files
-//===----------------------------------------------------------------------===//
-
-/// FNV-1a. Used for file names and to detect damage, not to detect
-/// manipulation.
+/// FNV-1a hash. It names files and detects damage, but not manipulation.
 static uint64_t hashOf(const std::string &text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text)
@@ -81,7 +76,7 @@ GemmCache::read(const std::string &key) const {
   if (good)
     return how;
   remark(pathOf(key) +
-         " is damaged or belongs to another GEMM; it is measured again");
+         " is damaged or belongs to another GEMM; the GEMM is measured again");
   return {};
 }
 
@@ -106,10 +101,6 @@ void GemmCache::write(const std::string &key,
   std::filesystem::remove(aside, code);
   remark(path + " cannot be written; the next run measures again");
 }
-
-//===----------------------------------------------------------------------===//
-// Owners of measurements
-//===----------------------------------------------------------------------===//
 
 std::map<std::string, int> ownersOfGemms(const Plan &plan) {
   std::map<std::string, std::set<std::string>> ofPhase;
@@ -139,15 +130,14 @@ GemmChoices::~GemmChoices() {
       cuda.cudaEventDestroy(event);
 }
 
-/// Measures on one rank at a time, because ranks of a process share a device.
+/// Only one rank of the process measures at a time, because they share a GPU.
 Status GemmChoices::choose(const Plan &plan,
                            const std::vector<DeviceGemm> &gemms,
                            Communicator &control) {
   std::map<std::string, int> owners = ownersOfGemms(plan);
   if (!tuning.measures || owners.empty())
     return Status::success();
-  DPC_TRY(control.barrier(kWorldGroup)); // no rank allocates during a
-                                         // measurement
+  DPC_TRY(control.barrier(kWorldGroup)); // no rank allocates later
   std::map<std::string, Algo> chosen;
   double deadline = nowSeconds() + tuning.mostSeconds;
   {
@@ -175,8 +165,8 @@ Status GemmChoices::choose(const Plan &plan,
   return Status::success();
 }
 
-/// Shares a table that has a row for each key. The owner of a key fills in the
-/// row; the other ranks have zeros, so an all_reduce distributes the row.
+/// Distributes the choices with an all_reduce. Each key is a row of a table;
+/// all ranks except the owner of the key fill the row with zeros.
 Status GemmChoices::share(const std::map<std::string, int> &owners,
                           std::map<std::string, Algo> &chosen,
                           Communicator &control) {
@@ -202,12 +192,9 @@ Status GemmChoices::share(const std::map<std::string, int> &owners,
   return Status::success();
 }
 
-//===----------------------------------------------------------------------===//
-// Measurements
-//===----------------------------------------------------------------------===//
-
-/// Returns the stored choice, or else the fastest routine; nullopt if there is
-/// no routine.
+/// Returns the stored routine or, if there is none, measures and stores the
+/// fastest. Returns nullopt if cuBLASLt proposes fewer than two routines or
+/// refuses all.
 Expected<std::optional<cublasLtMatmulAlgo_t>>
 GemmChoices::find(const DeviceGemm &gemm, const std::string &key) {
   GemmCache cache(tuning, comm.rank());
@@ -221,7 +208,7 @@ GemmChoices::find(const DeviceGemm &gemm, const std::string &key) {
     if (tuning.remark)
       tuning.remark(cache.pathOf(key) +
                     " names a routine that this device "
-                    "does not support; it is measured again");
+                    "does not support; the GEMM is measured again");
   }
   Expected<std::optional<Algo>> found = measure(gemm);
   if (found && *found)
@@ -250,9 +237,8 @@ GemmChoices::measure(const DeviceGemm &gemm) {
   return fastest;
 }
 
-/// The shortest time of several rounds after a warm-up. A routine that takes
-/// twice as long as `best` in the first round gets no further rounds. Returns
-/// nullopt if cuBLASLt refuses the routine.
+/// Returns the shortest time of several rounds, or the time of the warm-up if
+/// it is at least twice `best`; nullopt if cuBLASLt refuses the routine.
 Expected<std::optional<double>>
 GemmChoices::millisecondsOf(const DeviceGemm &gemm, const Algo &how,
                             double best) {

@@ -1,18 +1,17 @@
 //===- GemmChoices.h - measured choice of GEMM routines ---------*- C++ -*-===//
 //
-// cuBLASLt has many routines for a GEMM, and its heuristic guesses which is
-// fast. Before the first step, each of the heuristic's first candidates
-// computes every distinct GEMM of a plan, with the operands at their addresses
-// in the step, and the fastest routine is kept.
+// cuBLASLt has many routines for a GEMM, and its heuristic only guesses which
+// one is the fastest. Before the first step, every distinct GEMM of a plan is
+// therefore timed with each of the first routines that the heuristic proposes.
 //
-// Routines sum in different orders. Replicas of a parameter stay equal to the
-// last bit only if all ranks use the same routine. Therefore the lowest rank
-// that computes a GEMM measures it and sends its choice to the other ranks.
+// Routines add in different orders. Replicas of a parameter stay equal to the
+// last bit only if all ranks use the same routine, so the lowest rank that
+// computes a GEMM measures it and sends its choice to the other ranks.
 //
-// Choices are stored in files, one per GEMM, so later runs start at once and
-// give the same bits as the first run. cuBLASLt checks the contents of a file,
-// and the routine is tried before use: an untrusted file can make a run slow,
-// not wrong.
+// The choice for each GEMM is stored in a file, so that later runs need no
+// measurements and compute the same bits. A routine from a file is used only if
+// cuBLASLt accepts it and a trial run succeeds. An untrusted file can therefore
+// make a run slow, but not wrong.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_GEMMCHOICES_H
@@ -26,31 +25,30 @@
 
 namespace dpc::rt {
 
-/// Settings of the choice.
 struct GemmTuning {
-  bool measures = false; ///< false: use the heuristic's first routine
-  std::string folder;    ///< for stored choices; "": none are stored
-  std::string device;    ///< name and other properties that routines depend on
-  /// GEMMs that are not measured within this time use the heuristic's first
-  /// routine.
+  bool measures = false; ///< otherwise, the heuristic decides
+  std::string folder;    ///< for files with choices; "" to store none
+  /// The properties of the device and of cuBLASLt on which choices depend.
+  std::string device;
+  /// The time limit for all measurements of a rank. Later GEMMs use the
+  /// heuristic's first routine.
   double mostSeconds = 60;
-  /// Called for a file that is ignored or cannot be written.
+  /// Called with a warning about a file.
   std::function<void(const std::string &)> remark;
 };
 
-/// Stored choices. Several processes may use a cache at the same time.
+/// Several processes may use one folder at the same time.
 class GemmCache {
 public:
-  /// `rank` distinguishes the temporary files of the ranks.
+  /// `rank` is part of the names of temporary files.
   GemmCache(const GemmTuning &tuning, int rank) : tuning(tuning), rank(rank) {}
 
   std::optional<cublasLtMatmulAlgo_t> read(const std::string &key) const;
   void write(const std::string &key, const cublasLtMatmulAlgo_t &how) const;
-  /// The file of a key.
   std::string pathOf(const std::string &key) const;
 
 private:
-  /// The beginning of the file of a key.
+  /// Returns the text with which the file of a key begins.
   std::string head(const std::string &key) const;
   void remark(const std::string &what) const;
 
@@ -58,24 +56,21 @@ private:
   int rank;
 };
 
-/// For each key, the lowest rank that computes a GEMM with this key.
+/// Returns, for the key of each GEMM, the lowest rank that computes the GEMM.
 std::map<std::string, int> ownersOfGemms(const Plan &plan);
 
-/// The choices of one rank.
 class GemmChoices {
 public:
-  /// Measurements overwrite `room`, the `bytes` bytes that hold the operands.
+  /// `room` contains all operands in `bytes` bytes. Measurements overwrite it.
   GemmChoices(const GemmTuning &tuning, const CudaApi &cuda, DeviceBlas &blas,
               DeviceComm &comm, cudaStream_t stream, char *room, int64_t bytes)
       : tuning(tuning), cuda(cuda), blas(blas), comm(comm), stream(stream),
         room(room), bytes(bytes) {}
   ~GemmChoices();
 
-  /// Called by all ranks. `gemms` are all GEMMs in this rank's step; `control`
-  /// is the host communicator.
+  /// Chooses a routine for each of this rank's GEMMs. Called on all ranks.
   Status choose(const Plan &plan, const std::vector<DeviceGemm> &gemms,
                 Communicator &control);
-  /// Whether `room` has been overwritten.
   bool hasWritten() const { return isFilled; }
 
 private:

@@ -17,8 +17,7 @@ Expected<Pinned> PinnedMemory::take(int64_t bytes) {
   return Pinned{memory, bytes};
 }
 
-/// The buffer into which a task loads an input, or from which it stores an
-/// output; -1 for other tasks.
+/// Returns the buffer that a task loads from or stores to the host, or -1.
 static int hostBufferOf(const Plan &plan, const Task &task) {
   const OpVariant &op = task.instruction->op;
   if (auto *load = std::get_if<LoadInputOp>(&op))

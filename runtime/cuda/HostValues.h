@@ -1,7 +1,7 @@
 //===- HostValues.h - values between host and device in a step --*- C++ -*-===//
 //
-// Inputs, scalars and outputs of a step are in pinned memory at fixed
-// addresses, so that a graph can use them in every step.
+// The inputs, scalars and outputs of a step are in pinned memory. Their
+// addresses never change, so that a CUDA graph can use them in every step.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_HOSTVALUES_H
@@ -16,13 +16,11 @@
 
 namespace dpc::rt {
 
-/// A range of pinned memory.
 struct Pinned {
   char *data = nullptr;
   int64_t bytes = 0;
 };
 
-/// Pinned memory that is freed with this object.
 class PinnedMemory {
 public:
   explicit PinnedMemory(const CudaApi &cuda) : cuda(cuda) {}
@@ -37,36 +35,31 @@ private:
   std::vector<void *> taken;
 };
 
-/// Prepares inputs and scalars on the host and receives outputs there.
 class HostValues {
 public:
-  /// The arguments must outlive this object. `fill` is the byte that fills
-  /// input padding.
+  /// The arguments must outlive this object. `fill` is the byte of padding.
   HostValues(const Plan &plan, const DeviceProgram &program, int rank,
              unsigned char fill)
       : plan(plan), program(program), rank(rank),
         stage(plan.mesh.stageOf(rank)), fill(fill) {}
 
-  /// Allocates pinned memory for the inputs, outputs and scalars of the rank.
   Status bind(PinnedMemory &memory);
-  /// The pinned memory of a load_input or store_output task, by the task's
-  /// index.
+  /// Returns the pinned memory of a load_input or store_output task.
   const Pinned &of(int task) const { return staged.at(task); }
 
-  /// Sets the "skips" counter of every scalar that has one. Later steps copy
-  /// the counter from the device. `read` returns the bytes of a buffer, or
-  /// nullptr.
+  /// Sets the numbers of skipped steps (ScalarInput::skips) before the first
+  /// step. `read` returns the bytes of a buffer, or null.
   void setSkips(const std::function<const char *(int buffer)> &read);
-  /// Sets the scalars and inputs of a step.
+  /// Writes the scalars and inputs of a step to pinned memory.
   void takeInputs(const StepData &data);
-  /// Copies the outputs of a finished step to `data`.
+  /// Copies the outputs of a finished step from pinned memory to `data`.
   void takeOutputs(const StepData &data) const;
 
-  /// Copies the scalars to the arena at the beginning of a step.
+  /// Copies the scalars to the arena. Submitted at the beginning of a step.
   Status sendScalars(const CudaApi &cuda, char *arena,
                      cudaStream_t stream) const;
-  /// At the end of a step, copies the counters and the outputs that have no
-  /// store_output from the arena.
+  /// Copies the numbers of skipped steps, and the outputs that no store_output
+  /// task stores, to pinned memory. Submitted at the end of a step.
   Status fetchOutputs(const CudaApi &cuda, const char *arena,
                       cudaStream_t stream) const;
 
@@ -78,8 +71,8 @@ private:
   int rank;
   int64_t stage;
   unsigned char fill;
-  std::map<int, Pinned> staged; ///< by task: load_input, store_output
-  std::map<size_t, Pinned> taken, scalars, skips; ///< outputs; scalar inputs
+  std::map<int, Pinned> staged;                   ///< by task
+  std::map<size_t, Pinned> taken, scalars, skips; ///< by output; by scalar
 };
 
 } // namespace dpc::rt

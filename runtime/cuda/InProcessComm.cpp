@@ -1,10 +1,11 @@
 //===- InProcessComm.cpp - ranks are threads on one device ----------------===//
 //
 // In a collective, each rank shows the other ranks the address of its data and
-// an event after the work that wrote the data. The stream of each rank waits
-// for these events and reads its part from the memory of the other ranks. After
-// a second event, a rank may overwrite its data. Threads synchronize only to
-// exchange addresses and events: no thread waits for the device.
+// an event that is recorded after the data is written. The stream of each rank
+// waits for the events of all ranks, reads from their memory, and records a
+// second event. A rank overwrites its data only after the second events of all
+// ranks. Threads synchronize only to exchange addresses and events: they do not
+// wait for the device.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -25,7 +26,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// The data that a member shows during a collective.
+/// What a rank shows to its cell during a collective.
 struct Shown {
   const char *name = "";
   const void *in = nullptr;
@@ -33,30 +34,29 @@ struct Shown {
   cudaEvent_t written = nullptr, reduced = nullptr, read = nullptr;
 };
 
-/// The members of one cell of a group.
 struct Cell {
   explicit Cell(std::vector<int> ranks)
       : ranks(std::move(ranks)), shown(this->ranks.size()),
         arrivals(this->ranks.size()) {}
   std::vector<int> ranks;
   std::vector<Shown> shown;
-  std::vector<uint64_t> arrivals; ///< number of synchronizations of each member
-  size_t here = 0; ///< number of members that wait at the next synchronization
+  std::vector<uint64_t> arrivals; ///< calls of meet(), by rank
+  size_t here = 0;                ///< ranks that wait in meet()
   uint64_t meetings = 0;
 };
 
-/// A message that is sent but not yet received.
+/// A message that waits for its receiver.
 struct Post {
   const void *data = nullptr;
   int64_t bytes = 0;
-  cudaEvent_t written = nullptr, read = nullptr; ///< events of the sender
+  cudaEvent_t written = nullptr, read = nullptr;
   bool isTaken = false;
 };
 
 struct World {
   explicit World(const CudaApi &cuda) : cuda(cuda) {}
-  /// Ranks read each other's memory, so all memory is freed after all ranks are
-  /// destroyed.
+  /// Ranks read the memory of other ranks, so memory is freed only after the
+  /// last rank is destroyed.
   ~World() {
     for (void *memory : allocations)
       cuda.cudaFree(memory);
@@ -66,7 +66,7 @@ struct World {
 
   const CudaApi &cuda;
   std::vector<void *> allocations;
-  std::mutex mutex; ///< guards all members; held briefly
+  std::mutex mutex; ///< guards the members below
   std::condition_variable changed;
   bool aborted = false;
   std::map<int, std::vector<std::unique_ptr<Cell>>> cells; ///< by group
@@ -89,7 +89,6 @@ Status copy(const CudaApi &cuda, void *to, int64_t toOffset, const void *from,
 
 Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
-/// The inputs that all members show.
 std::vector<const void *> inputs(const Seat &seat) {
   std::vector<const void *> parts;
   parts.reserve(seat.cell->shown.size());
@@ -273,8 +272,8 @@ private:
     return Status::success();
   }
 
-  /// Waits on the host until done() returns true. late() returns the missing
-  /// ranks. The lock guards the state that both functions read.
+  /// Waits on the host for done(). After the timeout, the error names the ranks
+  /// that late() returns. Both functions run under the lock.
   template <typename Done, typename Late>
   Status until(const char *name, std::unique_lock<std::mutex> &lock,
                Done &&done, Late &&late) {
@@ -292,7 +291,7 @@ private:
     return until(name, lock, done, [&] { return std::vector<int>{peer}; });
   }
 
-  /// Returns when all members have arrived.
+  /// Waits on the host until all ranks of the cell have called meet().
   Status meet(Seat &seat, const char *name) {
     Cell &cell = *seat.cell;
     std::unique_lock lock(world->mutex);
@@ -314,7 +313,7 @@ private:
         });
   }
 
-  /// Shows the data and makes the stream wait for the data of all members.
+  /// Shows data to the cell. The stream then waits for the data of all ranks.
   Status open(Seat &seat, const char *name, const void *in, int64_t bytes,
               cudaStream_t stream) {
     Shown &own = seat.own();
@@ -337,7 +336,7 @@ private:
     return Status::success();
   }
 
-  /// Makes the stream wait for an event of every member.
+  /// Records event `point`. The stream then waits for this event of all ranks.
   Status pass(Seat &seat, const char *name, cudaEvent_t Shown::*point,
               cudaStream_t stream) {
     DPC_TRY(cuda.record(seat.own().*point, stream));
@@ -356,7 +355,8 @@ private:
     return pass(seat, name, &Shown::read, stream);
   }
 
-  /// Member i reduces part i in its memory. Then all members fetch all parts.
+  /// Each rank reduces one part of the slice, then copies the other parts from
+  /// the other ranks.
   Status reduceSlice(Seat &seat, const Slice &slice, ReduceKind kind,
                      double scale, cudaStream_t stream) {
     int64_t width = sizeOf(slice.type);
@@ -405,8 +405,8 @@ private:
   const DeviceKernels &kernels;
   int rankIndex, worldSize;
   double timeoutSeconds;
-  std::deque<Seat> seats; ///< [0] is for the world, [g + 1] for group g
-  std::vector<cudaEvent_t> events, spare; ///< all events; unused ones
+  std::deque<Seat> seats; ///< [0] is the world, [g + 1] is group g
+  std::vector<cudaEvent_t> events, spare; ///< all events; unused events
 };
 
 } // namespace

@@ -40,19 +40,19 @@ std::vector<std::string> librarySearchPaths(const std::string &name,
     addWheels(environment, name, wheel, paths);
   for (const char *root : {"/usr/local", "/usr"})
     addWheels(root, name, wheel, paths);
-  // The CUDA toolkit with which this file was built.
+  // The CUDA toolkit with which the plugin was built.
   paths.push_back(std::string(DPC_CUDA_LIBRARY_DIR) + "/" + name);
   return paths;
 }
 
-/// Registered memory, the newest feature that is used, requires this version.
+/// The first version with ncclCommRegister.
 static constexpr int kLeastNccl = NCCL_VERSION(2, 19, 0);
 
-/// Returns what is wrong with a library, or "".
+/// Returns the reason to reject a library, or "".
 using LibraryCheck = std::string (*)(void *handle);
 
-/// Libraries are never closed, because their allocations and threads live as
-/// long as the process.
+/// Opens the first library on the search path that passes the check. Libraries
+/// are never closed, because their threads live as long as the process.
 static Expected<void *> openLibrary(const std::string &name,
                                     const std::string &wheel,
                                     LibraryCheck check = nullptr) {
@@ -65,7 +65,7 @@ static Expected<void *> openLibrary(const std::string &name,
       return handle;
     if (handle)
       dlclose(handle);
-    // An existing library with a problem explains more than a missing one.
+    // A rejected library explains the failure better than a missing file.
     if (!wrong.empty())
       why = path + wrong;
     else if (why.empty() && error)

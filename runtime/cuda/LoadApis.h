@@ -1,8 +1,8 @@
 //===- LoadApis.h - loading CUDA's libraries --------------------*- C++ -*-===//
 //
-// A library is searched in the folders of $DPC_CUDA_LIB (separated by ":"),
-// then on the system's library path, then in the folders of NVIDIA's Python
-// wheels under $VIRTUAL_ENV and the system's Python.
+// A library is searched in the folders of $DPC_CUDA_LIB (separated by ":"), on
+// the system's library path, in NVIDIA's Python wheels in $VIRTUAL_ENV and in
+// the system's Python, and in the CUDA toolkit of the build, in this order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_LOADAPIS_H
@@ -16,32 +16,28 @@
 
 namespace dpc::rt {
 
-/// If it fails, the error names the missing library, or the function that the
-/// library lacks.
+/// Errors name the missing library, or the function that the library lacks.
 Expected<CudaApi> loadCudaApi();
 Expected<BlasApi> loadBlasApi();
-/// Loads the first NCCL library of version 2.19 or later. The version may
-/// differ from that of the headers in the build: NCCL reads only those fields
-/// of a configuration that its version knows.
+/// Loads the first NCCL library of version 2.19 or later. The build's headers
+/// may be of another version, because NCCL ignores the fields of a
+/// configuration that its version does not know.
 Expected<NcclApi> loadNcclApi();
 
-/// Opens convolutions through cuDNN. Fails if cuDNN is missing, and in a build
-/// without its headers.
+/// Fails without cuDNN, or if the plugin was built without cuDNN's headers.
 Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi &cuda);
 
-/// Opens attention through cuDNN. Fails if cuDNN is missing, and in a build
-/// without cudnn-frontend.
+/// Fails without cuDNN, or if the plugin was built without cudnn-frontend.
 Expected<std::unique_ptr<DeviceAttention>>
 openCudnnAttention(const CudaApi &cuda, int device);
-/// Returns the handle of cuDNN's library.
 Expected<void *> openCudnnLibrary();
 
-/// The paths to try, in order, for library `name`, which NVIDIA's wheels keep
-/// in folder `wheel`.
+/// Returns the paths to try, in order. `wheel` is the library's folder in
+/// NVIDIA's Python wheels.
 std::vector<std::string> librarySearchPaths(const std::string &name,
                                             const std::string &wheel);
 
-/// The number of GPUs; fails with a message when there is no GPU or no driver.
+/// Returns the number of GPUs. Fails if there is no GPU or no driver.
 Expected<int> countDevices(const CudaApi &cuda);
 
 } // namespace dpc::rt

@@ -13,9 +13,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// Memory for the copies of one rank's messages. A place becomes free when its
-/// message has moved. The copy and the move of a message use the same stream,
-/// so they are in order.
+/// Assigns offsets to the copies of messages. An offset is free once its
+/// message has moved, because the next copy runs later on the same stream.
 class MessageRoom {
 public:
   int64_t take(int64_t bytes) {
@@ -48,7 +47,6 @@ private:
   int64_t end = 0;
 };
 
-/// Simulates the steps of all ranks; records the steps of `own`.
 class Simulation {
 public:
   Simulation(const Plan &plan, int own) : plan(plan), own(own), cells(plan) {}
@@ -85,9 +83,9 @@ public:
 private:
   struct Rank {
     std::vector<Task> tasks;
-    std::vector<int> queues[kNumQueues]; ///< tasks
+    std::vector<int> queues[kNumQueues]; ///< indices of tasks
     size_t heads[kNumQueues] = {};
-    std::vector<uint32_t> signals; ///< number of signals so far, by event
+    std::vector<uint32_t> signals; ///< signals so far, by event
   };
   /// From, to, group, tag.
   using Key = std::tuple<int, int, int, int64_t>;
@@ -95,8 +93,7 @@ private:
     int64_t bytes, offset;
   };
 
-  /// The first task of a queue if all events that it waits for have happened,
-  /// or -1.
+  /// Returns the next task of a queue, or -1 if it must wait or does not exist.
   static int ready(const Rank &rank, int queue) {
     if (rank.heads[queue] == rank.queues[queue].size())
       return -1;
@@ -122,7 +119,7 @@ private:
             messageTag(op.tag, plan.mesh, task.entry->microBatch)};
   }
 
-  /// Runs all tasks of a rank up to the next collective or receive.
+  /// Runs all tasks of a rank that do not wait for other ranks.
   bool advance(int index) {
     Rank &rank = ranks[index];
     bool any = false, moved = true;
@@ -159,7 +156,7 @@ private:
     return any;
   }
 
-  /// The next task of a rank's comm queue. It involves other ranks.
+  /// Returns the next collective or recv of a rank, or -1.
   int meeting(int rank) const {
     return ready(ranks[rank], static_cast<int>(Queue::Comm));
   }
@@ -196,7 +193,7 @@ private:
     });
   }
 
-  /// Moves all messages that are both sent and awaited.
+  /// Moves the messages whose send has run and whose recv is reached.
   bool moveAll() {
     std::vector<std::pair<int, int>> reached; // rank and task
     DeviceStep round{DeviceStep::Kind::Round, -1, 0, {}};

@@ -37,8 +37,8 @@ namespace dpc::rt {
 struct NcclApi {
   DPC_POINTERS(DPC_NCCL_FUNCTIONS)
 
-  /// The status "WHAT: NCCL: message of NCCL" for an error; a call in progress
-  /// is not an error. `comm` may be null.
+  /// Returns success, also if the call is in progress, or the error "WHAT:
+  /// NCCL: REASON". `comm` may be null.
   Status check(ncclResult_t result, ncclComm_t comm, const char *what) const {
     if (result == ncclSuccess || result == ncclInProgress)
       return Status::success();

@@ -1,11 +1,11 @@
 //===- NcclComm.cpp - ranks on GPUs, through NCCL -------------------------===//
 //
-// Every communicator is non-blocking, which makes timeouts possible: a call may
-// return ncclInProgress, and this rank then polls until the call is done or the
-// time is up. Groups are split from the world, so they share its connections.
-// NCCL does not tell a waiting rank which ranks are missing. Therefore all
-// waiting ranks call the roll over `control`; the ranks that do not answer are
-// missing.
+// Every communicator is non-blocking: a call may return ncclInProgress, and the
+// rank then polls until the call is done or the timeout has passed. The
+// communicators of groups are split from that of the world, so that they share
+// its connections. NCCL does not report which ranks are missing. After a
+// timeout, the waiting ranks therefore send each other messages over `control`
+// (a roll call); a rank that does not answer is missing.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -23,11 +23,11 @@ namespace dpc::rt {
 
 namespace {
 
-/// The tag of the roll call; no message of a plan has it.
+/// Messages of plans do not use this tag.
 constexpr int64_t kRollTag = (int64_t(1) << 52) - 1;
 /// How long a roll call waits for answers. Waiting ranks answer immediately.
 constexpr double kRollSeconds = 5;
-/// The total time limit for shutting down all communicators.
+/// The time limit for shutting down all communicators.
 constexpr double kEndSeconds = 10;
 
 std::optional<ncclDataType_t> ncclTypeOf(DType type) {
@@ -55,13 +55,11 @@ ncclRedOp_t ncclOpOf(ReduceKind kind) {
   return ncclSum;
 }
 
-/// A communicator of NCCL and its group.
 struct Cell {
   ncclComm_t comm = nullptr;
   std::vector<int> ranks;
   int index = 0; ///< of this rank
-  /// Reduction operators that first multiply by a scale; the key is scale and
-  /// type.
+  /// Reduction operators that multiply first, by scale and type.
   std::map<std::pair<double, int>, ncclRedOp_t> scaled;
 };
 
@@ -94,7 +92,7 @@ Expected<Reduction> reductionFor(const NcclApi &nccl, Cell &cell, DType type,
 
 Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
-/// The calls of a rank that its streams may not have finished.
+/// The names of submitted calls that may be unfinished.
 class IssuedCalls {
 public:
   explicit IssuedCalls(const CudaApi &cuda) : cuda(cuda) {}
@@ -107,8 +105,8 @@ public:
       cuda.cudaEventDestroy(event);
   }
 
-  /// Records an event at the end of a call on its stream. Captured work gets no
-  /// event, because the event would belong to the graph.
+  /// Records an event after a call. Captured calls get no event, because it
+  /// would become part of the graph.
   Status mark(const char *name, cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
@@ -133,14 +131,12 @@ public:
       issued.pop_front();
     }
   }
-  /// The name of the oldest unfinished call.
   const char *oldest() {
     forgetFinished();
     return issued.empty() ? "a step" : issued.front().name;
   }
 
 private:
-  /// A call whose work may be unfinished.
   struct Issued {
     const char *name;
     cudaEvent_t done;
@@ -165,7 +161,7 @@ public:
       nccl.ncclMemFree(memory);
   }
 
-  /// Creates the world communicator with an id that rank 0 sends to all ranks.
+  /// Rank 0 sends NCCL's id to the other ranks.
   Status start() {
     ncclUniqueId id = {};
     if (rank() == 0)
@@ -205,16 +201,15 @@ public:
         ncclResult_t result =
             nccl.ncclCommSplit(cells[0].comm, static_cast<int>(color), index,
                                &cells.back().comm, &config);
-        // The parent communicator also is in progress until all ranks have
-        // split.
+        // The parent communicator stays in progress until all ranks have split.
         DPC_TRY(settle(result, cells[0].comm, "ncclCommSplit"));
         DPC_TRY(settle(ncclInProgress, cells.back().comm, "ncclCommSplit"));
       }
     return Status::success();
   }
 
-  /// Allocates memory through NCCL and registers it with every communicator.
-  /// Buffers at equal offsets of all arenas then need no intermediate copies.
+  /// Registers the memory with every communicator, so that NCCL can transfer
+  /// directly between arenas.
   Expected<void *> allocate(int64_t bytes) override {
     void *memory = nullptr;
     DPC_TRY(nccl.check(nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
@@ -268,7 +263,7 @@ public:
     });
   }
 
-  /// Uses grouped messages, because NCCL has ncclAlltoAll only since 2.28.
+  /// Uses grouped messages, because ncclAlltoAll exists only since NCCL 2.28.
   Status allToAll(int group, const void *in, void *out, int64_t bytes,
                   cudaStream_t stream) override {
     std::vector<DeviceMessage> messages;
@@ -300,8 +295,8 @@ public:
     });
   }
 
-  /// Uses the world's communicator for every group: a pair of ranks has one
-  /// connection and one order.
+  /// Always uses the communicator of all ranks, so that two ranks have one
+  /// connection and one order of messages.
   Status exchange(const std::vector<DeviceMessage> &messages,
                   cudaStream_t stream) override {
     return sendAll("send and recv", cells[0], messages, stream);
@@ -326,8 +321,7 @@ public:
     }
   }
 
-  /// Aborts only this rank's communicators; other ranks learn of the failure
-  /// over `control`.
+  /// `control` reports the failure to the other ranks.
   void abort() override {
     control.abort();
     abortOwn();
@@ -336,7 +330,6 @@ public:
 private:
   static constexpr int kBusyLooks = 200;
 
-  /// Runs `calls` as one NCCL group and marks its end on the stream.
   template <typename Calls>
   Status grouped(const char *name, Cell &cell, cudaStream_t stream,
                  Calls &&calls) {
@@ -350,7 +343,6 @@ private:
     return issued.mark(name, stream);
   }
 
-  /// Submits one call as an NCCL group.
   template <typename Call>
   Status submit(int group, const char *name, cudaStream_t stream, Call &&call) {
     Cell &cell = cells[group + 1];
@@ -359,7 +351,7 @@ private:
     });
   }
 
-  /// Submits all messages as one NCCL group; peers are ranks of the cell.
+  /// `peer` is an index in the cell.
   Status sendAll(const char *name, Cell &cell,
                  const std::vector<DeviceMessage> &messages,
                  cudaStream_t stream) {
@@ -374,8 +366,7 @@ private:
     });
   }
 
-  /// Polls until the communicator is no longer in progress; `comm` may be set
-  /// during the wait.
+  /// Polls while `comm`, which NCCL may set during the wait, is in progress.
   Status settle(ncclResult_t result, const ncclComm_t &comm, const char *what) {
     double began = nowSeconds();
     for (int looks = 0; result == ncclSuccess || result == ncclInProgress;
@@ -405,7 +396,7 @@ private:
                          cell.comm, "NCCL"));
       if (state != ncclSuccess && state != ncclInProgress) {
         Status status = nccl.check(state, cell.comm, issued.oldest());
-        // If the peer has ended, a message over `control` reports that earlier.
+        // If another rank failed first, NCCL's error is only a consequence.
         if (control.aborted())
           status = cancelled();
         abortOwn();
@@ -418,8 +409,7 @@ private:
     return cancelled();
   }
 
-  /// Every waiting rank sends a message to every other rank. Ranks from which
-  /// no message arrives are missing.
+  /// Calls the roll. A rank is missing if no message arrives from it.
   Status missing(const char *name) {
     control.setTimeout(std::min(timeoutSeconds, kRollSeconds));
     char here = 1;
@@ -436,9 +426,8 @@ private:
     return lateRanks(rank(), timeoutSeconds, name, late);
   }
 
-  /// Ends the split communicators, then the world. Afterwards no NCCL thread
-  /// runs, so memory can be freed. A communicator that does not end in time is
-  /// aborted.
+  /// Ends all communicators, so that NCCL's threads no longer use the memory. A
+  /// communicator that does not end in time is aborted.
   void endAll() {
     double deadline = nowSeconds() + std::min(timeoutSeconds, kEndSeconds);
     for (auto [comm, handle] : registrations)

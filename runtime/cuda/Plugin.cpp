@@ -2,7 +2,7 @@
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/LoadApis.h"
 
-// The assembler embeds the binary of DeviceKernels.cu for all architectures.
+// Embeds the compiled DeviceKernels.cu.
 asm(".section .rodata\n"
     ".balign 64\n"
     "dpcDeviceKernelImage:\n"

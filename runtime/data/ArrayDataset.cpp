@@ -10,10 +10,9 @@ namespace dpc::rt {
 
 namespace {
 
-/// The samples of an input in a file.
 struct Column {
   StoredArray array;
-  std::string place; ///< for messages: path, or path and name
+  std::string place; ///< path, or path and name, for messages
   std::vector<int64_t> shape;
 };
 
@@ -68,17 +67,17 @@ private:
                         "samples");
   }
 
-  std::vector<Column> columns; ///< one for each input; so are the members below
+  /// columns, ports and sizes have an element per input
+  std::vector<Column> columns;
   std::vector<Port> ports;
-  std::vector<int64_t> sizes; ///< number of elements in a sample
+  std::vector<int64_t> sizes; ///< elements per sample
   int64_t count = 0;
 };
 
 } // namespace
 
 int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count) {
-  // Labels may be negative (ignored positions), but no value may exceed the
-  // limit.
+  // Negative values are allowed: a loss may ignore negative labels.
   auto find = [&](auto zero) {
     auto value = reinterpret_cast<const decltype(zero) *>(data);
     const auto *end = value + count;

@@ -15,7 +15,6 @@ int64_t samplesPerStep(const Plan &plan) {
   return count;
 }
 
-/// Checks that every input has samples.
 static Status checkInputs(const Plan &plan) {
   if (plan.inputs.empty())
     return Status::invalid("the plan takes no input");

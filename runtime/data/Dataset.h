@@ -1,8 +1,7 @@
 //===- Dataset.h - samples in files -----------------------------*- C++ -*-===//
 //
 // A sample has one array for each input of a plan. Files may be untrusted:
-// shapes and types are checked when a file is opened, and values when they are
-// read.
+// opening a file checks shapes and types, and read() checks values.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_DATA_DATASET_H
@@ -19,30 +18,33 @@ class Dataset {
 public:
   virtual ~Dataset() = default;
 
-  /// The number of samples, at least 1.
+  /// At least 1.
   virtual int64_t samples() const = 0;
-  /// Copies sample `index` (from 0). to[i] receives the array of input i, with
-  /// the input's type and its global shape without the first extent. Safe to
-  /// call from several threads.
+  /// Copies sample `index` (0-based). The array of input i goes to to[i], with
+  /// the type of the input and its global shape without the first extent. Safe
+  /// to call from several threads.
   virtual Status read(int64_t index,
                       const std::vector<std::byte *> &to) const = 0;
 };
 
-/// `path` is one of
-///   a folder with one NAME.npy, or a .safetensors file with one NAME, for
-///   every input, [samples, ...]; a "/" in a name is "_" in the file's;
-///   any other file: token ids, raw uint16 (uint32 when the plan's vocabulary
-///   needs it) or with the headers of llm.c. Sample i is the tokens from
-///   i * length on, for a plan with one integer input [batch, length], or with
-///   a second one, which gets them shifted by one (labels).
+/// Opens the samples at `path`, which is one of
+///
+///    folder             NAME.npy for each input; "_" replaces "/" in names
+///    .safetensors file  a tensor NAME for each input
+///    any other file     token ids: uint16, or uint32 if the vocabulary needs
+///    it,
+///                       or with a header of llm.c
+///
+/// Arrays have the shape [samples, ...]. For token ids, the plan has an integer
+/// input [batch, length]; sample i begins at token i * length. A second input
+/// of the same shape gets the tokens shifted by one (labels).
 Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
                                                const std::string &path);
 
-/// The number of samples in a step: the first extent of every input; 0 if these
-/// extents differ.
+/// Returns the first extent of every input; 0 if these extents differ.
 int64_t samplesPerStep(const Plan &plan);
 
-/// openDataset() calls the function for the kind of file at `path`.
+/// Each function opens one kind of file for openDataset().
 Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
                                                   const std::string &dir);
 Expected<std::unique_ptr<Dataset>>
@@ -50,8 +52,8 @@ openSafetensorsDataset(const Plan &plan, const std::string &path);
 Expected<std::unique_ptr<Dataset>> openTokenDataset(const Plan &plan,
                                                     const std::string &path);
 
-/// The index of the first of `count` aligned elements of the input that is not
-/// below its limit; -1 if there is none.
+/// Returns the index of the first of `count` elements that is not below the
+/// limit of the input, or -1 if there is none. `data` is aligned.
 int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count);
 
 } // namespace dpc::rt

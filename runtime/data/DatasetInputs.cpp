@@ -16,9 +16,9 @@ int64_t SampleOrder::at(int64_t epoch, int64_t position) {
   return order[position];
 }
 
-/// The Fisher-Yates shuffle in Durstenfeld's version (Algorithm 235, CACM
-/// 1964). A number below n is the upper half of the product of n and 64 random
-/// bits; its bias is at most n / 2^64.
+/// Fisher-Yates shuffle by Durstenfeld (Algorithm 235, CACM 1964). A random
+/// number below n is the upper half of the 128-bit product of n and a random
+/// 64-bit number. Its bias is at most n / 2^64.
 void SampleOrder::shuffle(int64_t epoch) {
   order.resize(samples);
   std::iota(order.begin(), order.end(), 0u);
@@ -62,7 +62,8 @@ DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
   int64_t samples = dataset->samples(), perStep = samplesPerStep(plan);
   if (options.last == LastBatch::Drop && samples < perStep)
     return Status::invalid("there are ", samples, " samples, a step takes ",
-                           perStep, ": dropping the last batch leaves nothing");
+                           perStep,
+                           ": without the last batch, no step is left");
   if (options.shuffle && samples > SampleOrder::kMostShuffled)
     return Status::unsupported("there are ", samples, " samples; at most ",
                                SampleOrder::kMostShuffled, " can be shuffled");
@@ -98,19 +99,17 @@ DatasetInputs::~DatasetInputs() {
   thread.join();
 }
 
-/// The number of steps for the last `count` samples of an epoch.
+/// Returns the number of steps for the last `count` samples of an epoch.
 int64_t DatasetInputs::stepsFor(int64_t count) const {
   int64_t whole = count / perStep;
   bool isUneven = count % perStep != 0 && options.last != LastBatch::Drop;
   return whole + (isUneven ? 1 : 0);
 }
 
-/// The place of a step's first sample.
 DatasetInputs::Place DatasetInputs::placeOf(int64_t step) const {
   int64_t ahead = step - firstStep;
   if (options.last == LastBatch::Wrap) {
-    // Removes whole epochs first, because the number of steps times samples
-    // could overflow.
+    // Steps times samples could overflow, so whole epochs are removed first.
     int64_t position = firstPlace.position + ahead % samples * perStep;
     return {firstPlace.epoch + ahead / samples * perStep + position / samples,
             position % samples};
@@ -151,7 +150,7 @@ DataPosition DatasetInputs::positionAfter(int64_t step) const {
 
 Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
   firstStep = step;
-  if (position.samples == 0) // the previous run had a different kind of data
+  if (position.samples == 0) // the data had steps, not samples
     return Status::success();
   if (position.samples != samples || position.order != orderName())
     return Status::invalid("the previous run read its data from ",

@@ -12,37 +12,37 @@
 
 namespace dpc::rt {
 
-/// How the last step of an epoch is filled.
+/// How the last step of an epoch is completed if the remaining samples do not
+/// fill the step.
 enum class LastBatch {
-  Wrap, ///< complete the step with the first samples of the next epoch
-  Drop, ///< leave out the remaining samples
-  Pad,  ///< repeat the last sample; see samplesIn()
-  Mask, ///< like Pad, but repeated samples have IgnoredLabels
+  Wrap, ///< add the first samples of the next epoch
+  Drop, ///< omit the step
+  Pad,  ///< repeat the last sample of the epoch; see samplesIn()
+  Mask, ///< like Pad, and set the labels of repeated samples to IgnoredLabels
 };
 
-/// The value of labels, in the integer input `input`, that a loss leaves out of
-/// its mean.
+/// A loss ignores labels in the integer input `input` that equal `value`.
 struct IgnoredLabels {
   std::string input;
   int64_t value = -100;
 };
 
-/// The labels of a plan: its integer input "labels" or "label", if there is
-/// one.
+/// Returns the integer input "labels" or "label" of the plan, if there is one,
+/// with the default value.
 std::optional<IgnoredLabels> usualLabels(const Plan &plan);
 
-/// The order of samples: the order of the file, or a new shuffle for each
-/// epoch. It depends only on the seed, the epoch and the number of samples, not
-/// on the number of ranks, and a resumed run continues it.
+/// The order of samples in each epoch: the order of the file, or a shuffle. The
+/// order depends only on the seed, the epoch and the number of samples, so a
+/// run with a different number of ranks can resume it.
 class SampleOrder {
 public:
-  /// The limit for shuffling: an order takes 4 bytes for each sample.
+  /// The most samples that can be shuffled. An order takes 4 bytes per sample.
   static constexpr int64_t kMostShuffled = (int64_t(1) << 32) - 1;
 
   SampleOrder(int64_t samples, std::optional<uint64_t> seed)
       : samples(samples), seed(seed) {}
 
-  /// The sample at `position` of 0 .. samples - 1 in `epoch` (0-based).
+  /// Returns the sample at `position` of `epoch`; both are 0-based.
   int64_t at(int64_t epoch, int64_t position);
 
 private:
@@ -51,18 +51,18 @@ private:
   int64_t samples;
   std::optional<uint64_t> seed;
   int64_t shuffledEpoch = -1;
-  std::vector<uint32_t> order; ///< of shuffledEpoch
+  std::vector<uint32_t> order;
 };
 
 struct DataOptions {
-  /// Seed of the order; without a seed, samples keep the order of the file.
+  /// The seed of the shuffle; if unset, samples are in the order of the file.
   std::optional<uint64_t> shuffle = std::nullopt;
   LastBatch last = LastBatch::Wrap;
-  IgnoredLabels ignored = {}; ///< for LastBatch::Mask
+  IgnoredLabels ignored = {};
 };
 
-/// The samples of a dataset in SampleOrder, step by step. A thread prefetches
-/// the samples of the next step while a step runs.
+/// Reads the samples of a dataset in SampleOrder, step by step. While a step
+/// runs, a thread prefetches the samples of the next step.
 class DatasetInputs : public InputSource {
 public:
   static Expected<std::unique_ptr<InputSource>>
@@ -70,7 +70,6 @@ public:
        const DataOptions &options);
   ~DatasetInputs() override;
 
-  /// The number of steps in an epoch.
   int64_t steps() const override { return stepsFor(samples); }
   Expected<std::vector<const void *>> load(int64_t step) override;
   int64_t samplesIn(int64_t step) const override;
@@ -79,18 +78,16 @@ public:
   }
   int64_t lastStepOf(int64_t epochs) const override;
   DataPosition positionAfter(int64_t step) const override;
-  /// Continues with the next sample, even if a step now takes a different
-  /// number of samples. Refuses a different dataset or order.
+  /// Continues with the next sample. The number of samples per step may have
+  /// changed since the checkpoint; the dataset and the order must be unchanged.
   Status resumeAt(int64_t step, const DataPosition &position) override;
 
 private:
-  /// The samples of one step.
   struct Batch {
     int64_t step = -1;
-    std::vector<HostTensor> arrays; ///< one for each input
+    std::vector<HostTensor> arrays;
     Status status;
   };
-  /// A place in the order.
   struct Place {
     int64_t epoch = 0, position = 0;
   };
@@ -111,19 +108,18 @@ private:
   DataOptions options;
   int64_t samples, perStep;
   std::vector<int64_t> sampleBytes; ///< of each input
-  size_t labels = 0;                ///< the index of the masked input
+  size_t labels = 0;                ///< index of the input with the labels
   DType labelType = DType::I64;
   SampleOrder order;
   int64_t firstStep = 1; ///< of this run
   Place firstPlace;      ///< the first sample of this run
 
-  // Only the caller uses `current`. The thread uses `next` while `wanted` is
-  // above 0. `order` is used by whichever of the two fills a batch.
+  // The caller uses `current`. While `wanted` is above 0, only the thread uses
+  // `next` and `order`; otherwise only the caller does.
   Batch current, next;
   std::mutex mutex;
   std::condition_variable changed;
-  int64_t wanted =
-      0; ///< the step that the thread prefetches into `next`; 0: none
+  int64_t wanted = 0; ///< step to prefetch into `next`; 0: none
   bool stops = false;
   std::thread thread;
 };

@@ -10,7 +10,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// Headers of llm.c: 256 int32, the first of them magic, version and count.
+/// A header of llm.c has 256 int32; the first three are magic, version and
+/// number of tokens.
 struct HeaderKind {
   int32_t magic, version;
   int64_t width; ///< bytes of a token
@@ -54,7 +55,7 @@ public:
   }
 
 private:
-  /// How many tokens after the last sample are used only as labels.
+  /// The number of tokens after the last sample that are used only as labels.
   int64_t labels() const { return static_cast<int64_t>(ports.size()) - 1; }
 
   Status takePorts(const Plan &plan, const std::string &path) {
@@ -63,7 +64,7 @@ private:
     for (const Port &port : ports)
       fits = fits && isInteger(port.dtype) &&
              port.globalShape == ports.front().globalShape;
-    // An input without a limit does not hold labels but, for example, a mask.
+    // Of two inputs, one without a limit may be a mask, not tokens or labels.
     if (ports.size() == 2)
       fits = fits && ports[0].limit > 0 && ports[1].limit > 0;
     if (fits)
@@ -83,8 +84,8 @@ private:
     return Status::invalid(file.path(), ": ", why);
   }
 
-  /// Whether the file looks like uint32 tokens, that is, the upper halves of
-  /// the first tokens are all zero.
+  /// Whether the file seems to have uint32 tokens: the upper halves of the
+  /// first tokens are zero, but not all lower halves.
   Expected<bool> looksWide() const {
     constexpr int64_t kLooked = 1 << 20;
     int64_t pairs = std::min<int64_t>(kLooked, file.size() / 4);
@@ -124,7 +125,6 @@ private:
     return Status::success();
   }
 
-  /// Checks that the file holds exactly the tokens that its header counts.
   Status checkHeader(const HeaderKind &kind, int32_t version, int32_t count) {
     if (version != kind.version)
       return refuse("its header has magic " + std::to_string(kind.magic) +
@@ -137,7 +137,7 @@ private:
                     " tokens, of uint" + std::to_string(8 * width) +
                     "; the file has " + std::to_string(file.size()) +
                     " bytes, expected " + std::to_string(begin) +
-                    " and those of the tokens");
+                    " and the bytes of the tokens");
     return Status::success();
   }
 

@@ -38,7 +38,8 @@ Status checkCopy(const Plan &from, const Plan &to) {
 
 namespace {
 
-/// One tensor in transit between two sessions.
+/// Copies one tensor between two sessions of the same processes. `i` is the
+/// index of a rank in this process.
 class TensorCopy {
 public:
   TensorCopy(const Running &from, const Running &to, const Tensor &source,
@@ -46,10 +47,9 @@ public:
       : from(from), to(to), source(source), target(target),
         own(from.session.ranksHere().size()) {}
 
-  /// Sends the shard of the source that the `i`th rank here owns to the ranks
-  /// that need parts of it.
+  /// Sends the parts that other ranks need, if rank `i` owns a shard in `from`.
   Status send(size_t i);
-  /// Receives the shard of the `i`th rank here.
+  /// Assembles the shard that rank `i` has in `to`.
   Status receive(size_t i);
 
 private:
@@ -57,20 +57,20 @@ private:
     return ownsShard(source.layout, from.plan.mesh, rank, 0,
                      from.plan.buffers[source.buffer].stage);
   }
-  /// The buffer of `rank` that holds the tensor of `to`; -1: none.
+  /// Returns the buffer of the tensor on `rank` of `to`; -1 if there is none.
   int homeOf(int rank) const;
   SharedElements shared(int owner, int rank) const {
     return {{source.layout, from.plan.mesh, owner},
             {target.layout, to.plan.mesh, rank}};
   }
-  /// The rank that the process or thread of `rank` in `to` has in `from`.
+  /// Returns which rank of `from` is in the same process or thread as `rank` of
+  /// `to`.
   int placeOf(int rank) const;
   int64_t size() const { return sizeOf(target.dtype); }
 
   const Running &from, &to;
   const Tensor &source, &target;
-  std::vector<std::vector<char>>
-      own; ///< parts that the ranks here send to themselves
+  std::vector<std::vector<char>> own; ///< by `i`: the parts that the rank keeps
 };
 
 } // namespace

@@ -6,20 +6,18 @@
 
 namespace dpc::rt {
 
-/// A plan and the session that runs it.
 struct Running {
   const Plan &plan;
   Session &session;
 };
 
-/// Checks that `from` has every tensor of `to`, by name, role, type and shape,
-/// and that both plans have the same number of ranks.
+/// Checks that `from` has every tensor of `to` with the same name, role, type
+/// and shape, and that both plans have the same number of ranks.
 Status checkCopy(const Plan &from, const Plan &to);
 
-/// Copies the current values of all tensors of `from` to `to`. The layouts of
-/// the two plans may differ. All processes call this between two steps, after
-/// checkCopy(). Copies one tensor after the other: each rank sends the parts of
-/// its shard that other ranks need.
+/// Copies the current values of all tensors of `from` to `to`, whose layouts
+/// may differ. Copies one tensor at a time, and sends each rank only the parts
+/// that it needs. All processes call this between two steps, after checkCopy().
 Status copyValues(const Running &from, const Running &to);
 
 } // namespace dpc::rt

@@ -9,7 +9,7 @@
 
 namespace dpc::rt {
 
-/// C [m, n] = op(A) op(B) of dense matrices of one type.
+/// A GEMM of dense matrices of one type: [m, k] by [k, n].
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
@@ -17,28 +17,28 @@ struct ProductShape {
 };
 
 struct DeviceFacts {
-  std::string name;      ///< the driver's name of the device
-  std::string libraries; ///< the GEMM library and its version
+  std::string name;
+  std::string libraries; ///< GEMM library and version
   int64_t memoryBytes = 0;
-  /// Memory that the driver and libraries use before a plan allocates any.
+  /// Memory in use by the driver and libraries before a plan runs.
   int64_t reservedBytes = 0;
   int64_t multiprocessors = 0;
 };
 
-/// Measures times on one device. Each function queues many operations, as a
-/// step does, and returns the mean seconds per operation.
+/// Measures times on one device. Each function queues many operations, as in a
+/// step, and returns the mean seconds per operation.
 class DeviceProbe {
 public:
   virtual ~DeviceProbe() = default;
   virtual const DeviceFacts &facts() const = 0;
-  /// A GEMM by the library's fastest routine, as in a run. The operands are not
-  /// in a cache.
+  /// Measures the fastest routine of the GEMM library. The operands are not in
+  /// a cache.
   virtual Expected<double> product(const ProductShape &shape) = 0;
-  /// A copy on the device. Half of the bytes are read and half are written.
+  /// Measures a copy in device memory, which reads and writes `bytes` / 2 each.
   virtual Expected<double> stream(int64_t bytes) = 0;
-  /// A copy between pinned host memory and device memory.
+  /// Measures a copy between pinned host memory and device memory.
   virtual Expected<double> hostCopy(int64_t bytes, bool toDevice) = 0;
-  /// The smallest kernel and the gap before the next kernel.
+  /// Measures an empty kernel, including the gap before the next kernel.
   virtual Expected<double> launch() = 0;
 };
 

@@ -14,68 +14,64 @@
 
 namespace dpc::rt {
 
-/// The data of a step outside the rank's memory.
 struct StepData {
   int64_t step = 1; ///< 1-based
-  /// One dense global array for each of Plan::inputs.
+  /// A dense global array for each of Plan::inputs.
   std::vector<const void *> inputs;
-  /// One global array for each of Plan::outputs. The ranks of a process share
-  /// these arrays; each rank writes the shards that it owns.
+  /// A global array for each of Plan::outputs. The ranks of a process share the
+  /// arrays; each rank writes the shards that it owns.
   std::vector<HostTensor> *outputs = nullptr;
 };
 
-/// The settings of the steps of all ranks.
+/// Settings that are equal on all ranks.
 struct StepSettings {
-  /// Fill memory and padding with NaN (-1 in integers) instead of zero.
+  /// Whether unwritten memory and padding are NaN (-1 in integers), not 0.
   bool poison = false;
   bool trace = false;
-  /// Check the results of all instructions for NaN.
+  /// Whether the results of all instructions are checked for NaN.
   bool checkNumbers = false;
-  /// Measure how long each rank spends without communication
-  /// (takeOwnSeconds()).
+  /// Whether to measure the time for takeOwnSeconds().
   bool timesRanks = false;
-  /// Overlap communication and transfers with computation. Otherwise, run all
-  /// instructions one after the other in the order of the plan.
+  /// Whether communication and transfers overlap with computation. If false,
+  /// instructions run one after another in the order of the plan.
   bool overlap = true;
-  std::string offloadDir = "."; ///< folder for values that stay on disk
-  /// Called once, by the thread that fails first, with the reason.
+  std::string offloadDir = "."; ///< folder for values offloaded to disk
+  /// Called once with the reason, by the first thread that fails.
   std::function<void(const Status &)> onFailure;
 };
 
 struct ExecutorOptions : StepSettings {
   int threads = 1;                      ///< for GEMMs
-  FlightRecord *flightRecord = nullptr; ///< the rank's record, or null
+  FlightRecord *flightRecord = nullptr; ///< may be null
 };
 
-/// Holds a rank's memory and runs its steps. RankExecutor runs on CPUs; a
-/// Device makes other executors. All calls come from one thread.
+/// Runs the steps of a rank on its memory. RankExecutor is for CPUs; a Device
+/// creates executors for other devices. One thread makes all calls.
 class Executor {
 public:
   Executor(const Plan &plan, int rank)
       : plan(plan), rankIndex(rank), stageIndex(plan.mesh.stageOf(rank)) {}
   virtual ~Executor() = default;
 
-  /// Runs one step. After a failure no further step may run.
+  /// After a failure, no further step may run.
   virtual Status runStep(const StepData &data) = 0;
-  /// Fills a tensor's buffer with poison or zeros, and then calls fill(bytes).
+  /// Fills the buffer of a tensor with poison or zeros, then calls fill(bytes).
   virtual Status fillBuffer(int id,
                             const std::function<Status(char *)> &fill) = 0;
-  /// The bytes of a tensor's buffer. Buffers outside host memory are copied to
-  /// `scratch`.
+  /// Returns the bytes of the buffer of a tensor. A buffer that is not in host
+  /// memory is copied to `scratch`.
   virtual Expected<const char *> readBuffer(int id,
                                             std::vector<char> &scratch) = 0;
-  /// When each instruction ran; empty without StepSettings::trace.
+  /// Returns when each instruction ran; empty without StepSettings::trace.
   virtual std::vector<TraceLane> traceLanes() const { return {}; }
   virtual void forgetTrace() {}
-  /// The first NaN of the last step; nullopt without
-  /// StepSettings::checkNumbers.
+  /// Returns the first NaN of the last step, if StepSettings::checkNumbers.
   virtual std::optional<NumberFault> numberFault() const { return {}; }
 
-  /// The seconds that the rank spent in instructions without communication
-  /// since the last call, with StepSettings::timesRanks. 0 if unknown.
+  /// Returns how many seconds the rank has spent in instructions without
+  /// communication since the last call. 0 without StepSettings::timesRanks.
   virtual double takeOwnSeconds() { return 0; }
 
-  /// Whether a buffer belongs to this rank's stage.
   bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }
   int rank() const { return rankIndex; }
 
@@ -85,7 +81,8 @@ protected:
   int64_t stageIndex; ///< of the rank
 };
 
-/// Makes the executor of the communicator's rank, in the thread that uses it.
+/// Creates the executor of the rank of a communicator. Called by the thread
+/// that then uses the executor.
 using ExecutorFactory = std::function<Expected<std::unique_ptr<Executor>>(
     Communicator &, const ExecutorOptions &)>;
 

@@ -4,7 +4,7 @@
 
 namespace dpc::rt {
 
-/// The value of an environment variable as a number >= 0, or -1.
+/// Returns the number in an environment variable, or -1 if there is none.
 static int numberIn(const char *variable) {
   const char *text = std::getenv(variable);
   if (!text || !*text)
@@ -20,8 +20,8 @@ Launch detectLaunch() {
   struct Convention {
     const char *launcher, *rank, *size, *localSize, *localRank;
   };
-  // SLURM_PROCID is also set in the shell of an allocation, but only srun sets
-  // SLURM_STEP_NUM_TASKS.
+  // SLURM_STEP_NUM_TASKS distinguishes srun from the shell of an allocation,
+  // which also has SLURM_PROCID.
   constexpr Convention conventions[] = {
       {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
       {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",

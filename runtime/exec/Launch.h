@@ -6,18 +6,19 @@
 
 namespace dpc::rt {
 
-/// The contents of the launcher's environment variables.
+/// The process of a job, as the launcher describes it.
 struct Launch {
   std::string launcher; ///< "torchrun", "mpirun", "srun" or "" (none)
   int rank = 0;
   int size = 1;
-  int localSize = 1; ///< processes of the job on this machine
-  int localRank = 0; ///< the index of this process on its machine
+  int localSize = 1; ///< number of processes of the job on this machine
+  int localRank = 0; ///< index of this process on this machine
 };
 
-/// Reads RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_* and SLURM_*, in
-/// this order. If the number of processes on this machine is unknown, all
-/// processes of the job are assumed to be here.
+/// Reads the environment variables of torchrun (RANK, WORLD_SIZE), Open MPI
+/// (OMPI_COMM_WORLD_*), other MPIs (PMI_*) and Slurm (SLURM_*), in this order.
+/// If the number of processes on this machine is unknown, assumes that all
+/// processes are on this machine.
 Launch detectLaunch();
 
 } // namespace dpc::rt

@@ -8,8 +8,8 @@ namespace dpc::rt {
 
 using Json = nlohmann::ordered_json;
 
-/// The GEMMs of one layer: queries, keys and values; the projection after
-/// attention; the feed-forward network; and both gradients of its second GEMM.
+/// Adds the GEMMs of a layer: queries, keys and values; the projection after
+/// attention; the feed-forward network; both gradients of its second GEMM.
 static void addLayer(std::vector<ProductShape> &products, int64_t tokens,
                      int64_t hidden) {
   constexpr DType type = DType::BF16;
@@ -34,12 +34,12 @@ DeviceSchedule usualSchedule() {
   };
   for (int64_t size : {128, 256, 512, 1024, 2048, 4096, 8192})
     add(size, size, size, DType::BF16);
-  // Few tiles with long sums, and many tiles with short sums.
+  // Few tiles with a large k, and many tiles with a small k.
   add(256, 256, 16384, DType::BF16);
   add(512, 512, 8192, DType::BF16);
   add(16384, 16384, 64, DType::BF16);
   add(8192, 8192, 128, DType::BF16);
-  // Vocabularies and hidden sizes that are not multiples of a cache line.
+  // Vocabularies and hidden sizes, mostly unaligned.
   add(8192, 50304, 768, DType::BF16);
   add(8192, 50257, 768, DType::BF16);
   add(8192, 3000, 1000, DType::BF16);
@@ -55,7 +55,7 @@ DeviceSchedule usualSchedule() {
 
 namespace {
 
-/// The seconds of all measurements, by measurement and pass.
+/// Seconds, by measurement and pass.
 struct Times {
   std::vector<std::vector<double>> products, streams, to, from;
   std::vector<double> launch;
@@ -72,7 +72,7 @@ double medianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Appends a measurement. Fails if it failed or is not positive.
+/// Appends a measurement to `times`. Fails if `seconds` is not positive.
 Status keep(std::vector<double> &times, Expected<double> seconds,
             const std::string &what) {
   if (!seconds)

@@ -9,16 +9,15 @@
 
 namespace dpc::rt {
 
-/// The measurements and their order.
 struct DeviceSchedule {
   std::vector<ProductShape> products;
   std::vector<int64_t> streamBytes, copyBytes;
-  int passes = 3; ///< over all measurements; the median of each counts
+  int passes = 3; ///< the median of the passes counts
 };
 
-/// The default measurements: GEMMs of transformer layers and square GEMMs, from
-/// small sizes to sizes that fill any device. Most are in bf16, and some have
-/// unaligned sizes. All measurements together take at most a minute.
+/// Returns the default measurements: GEMMs of transformer layers and square
+/// GEMMs, from small sizes to sizes that fill any device. Most GEMMs are in
+/// bf16; some have unaligned sizes. Takes at most a minute.
 DeviceSchedule usualSchedule();
 
 /// Runs the measurements and returns the text of a file for dpc-opt
@@ -26,8 +25,8 @@ DeviceSchedule usualSchedule();
 /// `libraries`, `memory_bytes`, `reserved_bytes`, `multiprocessors`,
 /// `launch_seconds`, and the lists `products` (`type`, `m`, `n`, `k`,
 /// `trans_a`, `trans_b`, `seconds`), `streams` (`bytes`, `seconds`) and
-/// `host_copies` (`bytes`, `to_device`, `seconds`). Fails if a measurement
-/// fails. Skips types that the device's library does not support. Calls
+/// `host_copies` (`bytes`, `to_device`, `seconds`). Omits types that the GEMM
+/// library does not support, and fails if any other measurement fails. Calls
 /// `progress` before each pass.
 Expected<std::string>
 measureDevice(DeviceProbe &probe, const DeviceSchedule &schedule,

@@ -10,7 +10,6 @@
 
 namespace dpc::rt {
 
-/// Runs the op of a task.
 struct RankExecutor::OpRunner {
   RankExecutor &self;
   const Task &task;
@@ -131,7 +130,7 @@ struct RankExecutor::OpRunner {
   }
 
 private:
-  /// The index of a message's peer in the group; -1 if there is none.
+  /// Returns the index of the peer in its group, or -1 if there is no peer.
   template <typename Op> int peerOf(const Op &op) const {
     int peer = rt::peerOf(group(op.group), op, self.rankIndex);
     const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
@@ -199,8 +198,8 @@ Status RankExecutor::runStep(const StepData &data) {
   runQueue(Queue::Compute);
   if (!sideThreads.empty())
     finished.waitUntil([&] { return finished.load() >= goal; });
-  // All messages of a step are received in the same step, so this wait does not
-  // depend on a later step. It keeps the copies from accumulating.
+  // Frees the copies of sent messages. The wait ends, because every message is
+  // received in the step in which it is sent.
   if (program.sends && !failed)
     if (Status status = comm.finishSends(); !status.ok())
       fail(status.in("step " + std::to_string(data.step)));
@@ -248,8 +247,8 @@ void RankExecutor::runQueue(Queue queue) {
   }
 }
 
-/// "s1.forward of micro-batch 2, " for a pipeline. In other plans, the name of
-/// the instruction is enough.
+/// Returns "s1.forward of micro-batch 2, " in a pipeline, and otherwise "",
+/// because the name of the instruction is enough.
 std::string RankExecutor::placeIn(const Task &task) const {
   if (plan.mesh.stages() == 1)
     return "";
@@ -280,7 +279,7 @@ void RankExecutor::checkNumbers(const Task &task) {
   }
 }
 
-/// Also checks the padding, which is zero without poison.
+/// Includes the padding, which is zero without poison.
 void RankExecutor::checkTensors() {
   for (const Tensor &tensor : plan.tensors) {
     const Buffer &buffer = plan.buffers[tensor.buffer];

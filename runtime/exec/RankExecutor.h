@@ -13,11 +13,10 @@
 
 namespace dpc::rt {
 
-/// Runs a rank on the CPU with one thread per queue. The calling thread runs
-/// the compute queue.
+/// Runs each queue in a thread. The calling thread runs the compute queue.
 class RankExecutor : public Executor {
 public:
-  /// `plan`, `kernels` and `comm` must outlive it.
+  /// `plan`, `kernels` and `comm` must outlive the executor.
   static Expected<std::unique_ptr<RankExecutor>>
   create(const Plan &plan, int rank, const KernelLibrary &kernels,
          Communicator &comm, const ExecutorOptions &options);
@@ -40,9 +39,9 @@ private:
   RankExecutor(const Plan &plan, int rank, Communicator &comm,
                const ExecutorOptions &options);
 
-  /// The bytes of a buffer of this rank that is neither in a frame nor on disk.
+  /// The buffer must belong to this rank and be neither in a frame nor on disk.
   char *bufferData(int id) const { return memory.data(plan.buffers[id]); }
-  /// The byte that fills unwritten memory: 0xff with poison, else 0.
+  /// All bits set are NaN in floats and -1 in integers.
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
 
   void queueLoop(Queue queue);
@@ -65,18 +64,18 @@ private:
   std::vector<WaitWord> events;
   /// For each output, whether an instruction stores it.
   std::vector<bool> isStored;
-  double ownSeconds = 0; ///< of the compute queue's thread
-  int64_t stepsTraced;   ///< limit of tracedSteps
+  double ownSeconds = 0;
+  int64_t stepsTraced;
   std::vector<TraceLane> lanes;
-  int64_t tracedSteps = 0; ///< number of steps in `lanes`
-  bool tracesStep = false; ///< whether the current step is traced
+  int64_t tracedSteps = 0;
+  bool tracesStep = false;
   const StepData *step = nullptr;
 
   std::atomic<bool> failed{false};
   std::mutex mutex; ///< guards `failure` and `fault`
   Status failure;
   std::optional<NumberFault> fault;
-  WaitWord started, finished; ///< step numbers for the side threads
+  WaitWord started, finished;
   std::atomic<bool> stopping{false};
   std::vector<std::thread> sideThreads; ///< one per side queue
 };

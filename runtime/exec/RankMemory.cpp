@@ -8,8 +8,8 @@
 namespace dpc::rt {
 
 Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
-  // All pages are touched, so the kernel would kill a process that uses more
-  // memory than the machine has.
+  // Fails here, because the kernel would kill a process that fills more memory
+  // than the machine has.
   int64_t installed =
       int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
   if (installed > 0 && bytes > installed)
@@ -17,9 +17,7 @@ Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
                                " bytes of memory, this machine has ",
                                installed);
   constexpr int64_t page = 4096, hugePage = 2 << 20;
-  // A small arena would waste most of a huge page.
   int64_t alignment = bytes >= hugePage ? hugePage : page;
-  // The page after the last one is protected.
   int64_t whole = (std::max<int64_t>(bytes, 1) + page - 1) / page * page;
   int64_t mapped = whole + alignment + page;
   void *raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
@@ -31,7 +29,7 @@ Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
   auto *aligned = reinterpret_cast<char *>((address + alignment - 1) &
                                            ~uintptr_t(alignment - 1));
   mprotect(aligned + whole, page, PROT_NONE);
-  // The tail uses small pages, because a huge page would round up its size.
+  // The last part uses small pages, so that its size is not rounded up.
   if (alignment == hugePage)
     madvise(aligned, bytes / hugePage * hugePage, MADV_HUGEPAGE);
   std::memset(aligned, fill, bytes);

@@ -7,14 +7,13 @@
 
 namespace dpc::rt {
 
-/// One block of memory for the buffers of a rank, in huge pages if the system
-/// has them. All pages are touched when the block is created, because a page
-/// fault in a step would cost more than the work on the page. The page after
-/// the block is protected.
+/// A block of memory for buffers, in huge pages if possible. Creating the block
+/// touches all pages, because page faults would slow down the steps. The page
+/// after the block is protected, to detect overruns.
 class Arena {
 public:
-  /// Fills the block with `fill` (0xff bytes are NaN in every float type).
-  /// Called by the thread that uses the block.
+  /// Fills the block with the byte `fill`. Call it in the thread that uses the
+  /// block, so that the pages are close to its core.
   static Expected<Arena> create(int64_t bytes, unsigned char fill);
 
   char *at(int64_t offset) const { return base.get() + offset; }
@@ -25,22 +24,21 @@ private:
   int64_t length = 0;
 };
 
-/// The device, host and disk memory of a rank, with the sizes in the plan.
 class RankMemory {
 public:
   RankMemory() = default;
 
-  /// Fills device and host memory with the byte `fill`, see Arena. If the plan
-  /// uses disk memory, creates its file in `offloadDir`.
+  /// Fills device and host memory with the byte `fill`. Creates a file in
+  /// `offloadDir` if the plan uses disk memory.
   static Expected<RankMemory> create(const Plan &plan, int rank,
                                      unsigned char fill,
                                      const std::string &offloadDir);
 
   const Arena &device() const { return deviceArena; }
 
-  /// The bytes of a buffer that is not in a frame; null for a buffer on disk.
+  /// Returns null for a buffer on disk. The buffer must not be in a frame.
   char *data(const Buffer &buffer) const;
-  /// Copies all of a buffer in any space. Fails if the disk fails.
+  /// Copies a buffer from any space. Fails if the disk fails.
   Status read(const Buffer &buffer, void *to) const;
   Status write(const Buffer &buffer, const void *from) const;
 

@@ -36,8 +36,7 @@ private:
     if (meetsOthers(plan, instruction.op, rank))
       task.ledgerLine = ledgerLines++;
     program.sends |= std::holds_alternative<SendOp>(instruction.op);
-    // The number of signals so far selects the last run before this one in the
-    // schedule. Before the first signal, there is nothing to wait for.
+    // Waits for the last signal before this task in the schedule, if any.
     for (int event : instruction.waits)
       if (auto it = signalled.find(event); it != signalled.end())
         task.waits.push_back({denseEvent(event), it->second});

@@ -1,7 +1,7 @@
 //===- RunPlan.h - running a plan in this process ---------------*- C++ -*-===//
 //
-// Runs a plan in order to check it: all ranks are threads, and inputs and
-// results have names.
+// Runs all ranks of a plan as threads, with named inputs and results, to check
+// the plan.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_EXEC_RUNPLAN_H
@@ -18,30 +18,28 @@ namespace dpc::rt {
 
 struct RunRequest {
   int64_t steps = 1;
-  /// Global values of tensors by name. Other tensors come from their sources or
-  /// `init`.
+  /// Global values by name. Tensors without a value here are filled from their
+  /// sources or `init`.
   std::map<std::string, HostTensor> tensors;
   InitChoice init;
-  /// Global inputs by name, one map per step. If there are fewer maps than
-  /// steps, the maps repeat. Empty: random data.
+  /// Global inputs by name, for each step. If there are fewer entries than
+  /// steps, the entries repeat; if there are none, inputs are random.
   std::vector<std::map<std::string, HostTensor>> inputs;
   double timeoutSeconds = 60;
-  bool poison = false; ///< fill padding and fresh memory with NaN
+  bool poison = false;
 };
 
 struct RunResult {
-  /// Global outputs by name, one map per step.
+  /// Global outputs by name, for each step.
   std::vector<std::map<std::string, HostTensor>> outputs;
-  /// Every tensor of the plan after the last step, global.
+  /// Global values of all tensors after the last step.
   std::map<std::string, HostTensor> tensors;
 };
 
-/// Validates `plan`, loads its kernels from DIR/kernels and runs it with local
-/// communicators.
+/// Validates `plan`, loads its kernels from DIR/kernels, and runs it.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             RunRequest request);
-/// Runs `plan` with kernels that are already loaded; relative paths of sources
-/// begin in `dir`.
+/// Relative paths of sources begin in `dir`.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             const KernelLibrary &kernels, RunRequest request);
 

@@ -10,7 +10,6 @@
 
 namespace dpc::rt {
 
-/// A thread that runs one job at a time.
 class Session::Worker {
 public:
   Worker() : thread([this] { loop(); }) {}
@@ -58,7 +57,7 @@ private:
   std::function<Status()> job;
   Status result;
   bool stopping = false;
-  std::thread thread; ///< the last member, because it uses the others
+  std::thread thread; ///< last: the thread uses the other members
 };
 
 Session::Session(const Plan &plan, const SessionOptions &options)
@@ -191,7 +190,7 @@ std::vector<Session::Shard> Session::travelling(const Layout &layout,
                                                 int64_t stage) const {
   std::vector<Shard> shards;
   if (comms.size() == static_cast<size_t>(plan.ranks()))
-    return shards; // all shards are in this process
+    return shards; // nothing to send
   assert(comms.size() == 1 && "a process holds one rank or all");
   int here = comms.front()->rank();
   for (int rank = 1; rank < plan.ranks(); ++rank)
@@ -264,7 +263,7 @@ Session::collectTexts(const std::string &text) {
   if (comm.rank() != 0) {
     DPC_TRY(comm.send(kWorldGroup, &length, sizeof length, 0, 0));
     DPC_TRY(comm.send(kWorldGroup, text.data(), length, 0, 0));
-    // The sends complete while rank 0 receives.
+    // The sends are complete after the barrier, because rank 0 receives first.
     DPC_TRY(comm.barrier(kWorldGroup));
     return texts;
   }
@@ -279,8 +278,7 @@ Session::collectTexts(const std::string &text) {
 }
 
 Expected<std::string> Session::numberFault() {
-  // Clocks of different machines differ, so the order between machines is a
-  // guess.
+  // The clocks of machines differ, so it is a guess which machine was first.
   std::string mine;
   for (const auto &executor : executors)
     if (std::optional<NumberFault> fault = executor->numberFault())
@@ -303,7 +301,7 @@ Session::fromRankZero(const std::function<Expected<std::string>()> &make) {
   if (comms.size() == static_cast<size_t>(plan.ranks()))
     return make();
   Communicator &comm = *comms.front();
-  // The code of the status, followed by the text or the message of the error.
+  // The status code, then the text of the result or the error.
   std::string text;
   if (comm.rank() == 0) {
     Expected<std::string> made = make();

@@ -7,22 +7,20 @@
 
 namespace dpc::rt {
 
-/// GPT-2's standard deviation of weights.
+/// The standard deviation of weights in GPT-2.
 static constexpr double kDeviation = 0.02;
 
 static std::string nameWithRole(const Tensor &tensor) {
   return std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
 }
 
-/// Copies a shard from a dense global array, which may have another element
-/// type.
+/// Copies a shard from a dense global array of element type `type`.
 static void packConverted(const void *global, DType type, const Tensor &tensor,
                           const Mesh &mesh, int rank, void *local) {
   if (type == tensor.dtype)
     return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank, 0);
-  // Packs into a copy of the shard that has the array's type. Converting the
-  // shard to this type and back preserves the padding, which packShard does not
-  // write.
+  // packShard() does not write padding. Converting the shard to `type` and back
+  // preserves the padding.
   int64_t count = numElements(localShape(tensor.layout, mesh));
   std::vector<std::byte> narrow(count * sizeOf(type));
   convertElements(local, tensor.dtype, narrow.data(), type, count);
@@ -104,15 +102,14 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
       source.offset > file->size() - source.bytes)
     return Status::invalid(nameWithRole(tensor), ": bytes ", source.offset,
                            " to ", source.offset + source.bytes, " of ",
-                           file->path(), " lie past its end (", file->size(),
+                           file->path(), " are past its end (", file->size(),
                            " bytes)");
   packConverted(file->data() + source.offset, source.dtype, tensor, mesh, rank,
                 local);
   return Status::success();
 }
 
-// The functions below do not build the global tensor, because it may exceed the
-// memory.
+// A global tensor may exceed the memory, so these functions fill the shard.
 
 static void fillWithNumber(double number, const Tensor &tensor,
                            const Mesh &mesh, int rank, void *local) {

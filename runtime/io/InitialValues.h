@@ -12,45 +12,40 @@
 
 namespace dpc::rt {
 
-/// Provides values for the tensors of a plan. Safe to use from several threads.
+/// Fills the tensors of a plan. Safe to use from several threads.
 class ValueSource {
 public:
   virtual ~ValueSource() = default;
 
-  /// Checks in advance, as far as possible, whether the plan's tensors can be
-  /// filled.
+  /// Checks, as far as possible, that fill() will succeed.
   virtual Status check(const Plan &plan) const = 0;
   /// Copies the shard of `rank` to `local`. Padding stays unchanged.
   virtual Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
                       void *local) const = 0;
 };
 
-/// The choice of --init. The values of a file override the values of the model;
-/// `random` and `zeros` fill only weights for which the model has no data.
+/// The value of --init. A file overrides the values of the model; `random` and
+/// `zeros` only fill weights for which the model has no data.
 struct InitChoice {
   enum class Kind { None, Random, Zeros, File };
   Kind kind = Kind::None;
   uint64_t seed = 0;               ///< for Random
   std::optional<WeightFiles> file; ///< for File
 
-  /// Parses "random:SEED", "random", "zeros", or a path for
-  /// WeightFiles::open().
+  /// Parses "random:SEED", "random", "zeros", or a path of weight files.
   static Expected<InitChoice> parse(const std::string &text);
 };
 
-/// Initial values from the model, --init and the plan.
 class InitialValues : public ValueSource {
 public:
-  /// Relative paths of sources begin in `planDir`. The tensors in `given`
-  /// override all other values.
+  /// Relative paths of sources begin in `planDir`. `given` has priority.
   InitialValues(std::string planDir, InitChoice choice,
                 std::map<std::string, HostTensor> given = {});
 
   /// Refuses an --init file that contains no tensor of the plan.
   Status check(const Plan &plan) const override;
-  /// Uses the first of these that exists: the given values; a tensor of the
-  /// --init file; the data of the model; --init=random or zeros; the `init` of
-  /// the plan.
+  /// Uses the first value that exists: `given`, the --init file, the data of
+  /// the model, --init=random or zeros, the `init` of the plan.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

@@ -9,7 +9,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// "f32[steps, 8, 64]", or "f32[8, 64]" without `perStep`.
+/// Returns "f32[steps, 8, 64]", or without `perStep` "f32[8, 64]".
 std::string expectedShape(const Port &port, bool perStep) {
   std::string text = describe(port.dtype, port.globalShape);
   if (perStep)
@@ -75,8 +75,7 @@ private:
     return Status::success();
   }
 
-  /// Labels may be negative (ignored positions), but no value may exceed the
-  /// limit.
+  /// Negative values are allowed: a loss may ignore negative labels.
   static Status checkLimit(const Port &port, const NpyArray &array,
                            const std::string &path) {
     if (port.limit == 0 || !isInteger(port.dtype))

@@ -10,49 +10,46 @@
 
 namespace dpc::rt {
 
-/// The position of a run in its data.
+/// The next sample that a run reads.
 struct DataPosition {
   int64_t epoch = 0;    ///< 0-based
-  int64_t position = 0; ///< index of the next sample in the order of the epoch
-  int64_t samples = 0;  ///< samples per epoch; 0: the data consists of steps
-  std::string order;    ///< "as they lie", "shuffled by seed 7"
+  int64_t position = 0; ///< index in the sample order of the epoch
+  /// samples per epoch; 0: the data has steps
+  int64_t samples = 0;
+  std::string order; ///< "as they lie", "shuffled by seed 7"
 };
 
-/// The global arrays of a plan's inputs, step by step.
+/// Provides the inputs of a plan, step by step.
 class InputSource {
 public:
   virtual ~InputSource() = default;
 
-  /// The number of steps that have data; later steps repeat the data. 0: the
-  /// data never ends.
+  /// The number of steps with data, after which the data repeats. 0 if the data
+  /// never ends.
   virtual int64_t steps() const = 0;
-  /// The dense arrays of a step (1-based), one for each of Plan::inputs. The
-  /// arrays are valid until the next call.
+  /// Returns a dense global array for each of Plan::inputs, valid until the
+  /// next call. `step` is 1-based.
   virtual Expected<std::vector<const void *>> load(int64_t step) = 0;
 
-  /// How many samples of a step count; the remaining samples only fill the
-  /// step. -1: all samples count.
+  /// The number of samples that count; other samples only fill the step. -1 if
+  /// all samples count.
   virtual int64_t samplesIn(int64_t /*step*/) const { return -1; }
-  /// The input whose labels the loss ignores in the samples that do not count;
-  /// "": none.
+  /// The input whose labels are ignored in samples that do not count, or "".
   virtual std::string ignoredInput() const { return ""; }
-  /// The last step of `epochs` epochs.
   virtual int64_t lastStepOf(int64_t epochs) const { return epochs * steps(); }
-  /// The position in the data after a step.
   virtual DataPosition positionAfter(int64_t /*step*/) const { return {}; }
-  /// Called before the first load if the run resumes with `step` at `position`.
+  /// Called before the first load() if the run resumes with `step`.
   virtual Status resumeAt(int64_t step, const DataPosition &position);
 };
 
-/// Opens npyFile(DIR, input) for each input. With `perStep`, the arrays are
-/// [steps, global shape..]; otherwise they have the global shape.
+/// Opens npyFile(dir, input) for each input. With `perStep`, an array is
+/// [steps, global shape]; otherwise it has the global shape.
 Expected<std::unique_ptr<InputSource>>
 openNpyInputs(const Plan &plan, const std::string &dir, bool perStep = true);
 
-/// Random data, different in each step.
 std::unique_ptr<InputSource> randomInputs(const Plan &plan, uint64_t seed);
 
-/// The given arrays of all inputs, by step and name.
+/// `steps` has arrays by step and by the name of the input.
 Expected<std::unique_ptr<InputSource>>
 fixedInputs(const Plan &plan,
             std::vector<std::map<std::string, HostTensor>> steps);

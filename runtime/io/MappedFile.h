@@ -10,19 +10,17 @@
 
 namespace dpc::rt {
 
-/// A read-only mapping of a whole file. Copies share the mapping. The pages are
-/// in the page cache, so a mapping needs no other memory.
+/// Maps a file read-only. Copies share the mapping. A mapping needs no memory
+/// besides the page cache.
 class MappedFile {
 public:
-  /// Fails with NotFound and the system's reason.
   static Expected<MappedFile> open(const std::string &path);
 
   const char *data() const { return bytes.get(); }
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
-  /// Releases the resident pages.
   void dropPages() const { dropPages(0, length); }
-  /// Releases the pages of `count` bytes from `offset`.
+  /// Lets the system reclaim the pages. A later access reads them again.
   void dropPages(int64_t offset, int64_t count) const;
 
 private:

@@ -29,7 +29,7 @@ std::optional<DType> typeOfDescr(const std::string &descr) {
   return std::nullopt;
 }
 
-/// The text of the header's value for `key`, up to `end`.
+/// Returns the text between `begin` and `end` that follows `key` in a header.
 std::optional<std::string> valueOf(const std::string &header,
                                    const std::string &key, char begin,
                                    char end) {
@@ -136,7 +136,7 @@ Status StoredArray::read(int64_t first, int64_t count, DType as,
   return Status::success();
 }
 
-/// The type in the file for a type that NumPy lacks.
+/// Returns the type of the elements in the file, for types that NumPy lacks.
 static DType heldAs(DType type) {
   switch (type) {
   case DType::I4:
@@ -164,7 +164,7 @@ Status NpyWriter::start(const std::string &to, DType type,
   for (int64_t extent : shape)
     header += std::to_string(extent) + ", ";
   header += "), }";
-  // Data starts at a multiple of 64 bytes.
+  // Pads the header, so that the data begins at a multiple of 64 bytes.
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
   header += '\n';
   out.open(path + ".new", std::ios::binary);

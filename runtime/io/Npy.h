@@ -11,44 +11,40 @@
 
 namespace dpc::rt {
 
-/// An array in a .npy file.
 struct NpyArray {
   MappedFile file;
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
-  const char *data = nullptr; ///< points into the mapping; not aligned
+  const char *data = nullptr; ///< in the mapping; not aligned
 };
 
-/// Opens a .npy file (format 1 to 3) and checks that its data is complete.
-/// Refuses Fortran order, big-endian and unsupported element types.
+/// Opens a .npy file of format 1 to 3 and checks that its data is complete.
+/// Refuses Fortran order, big-endian data and unsupported element types.
 Expected<NpyArray> openNpy(const std::string &path);
 
-/// DIR/NAME.npy, the file of an input or output; a "/" in its name becomes "_".
+/// Returns DIR/NAME.npy for an input or output; "_" replaces "/" in NAME.
 std::string npyFile(const std::string &dir, const Port &port);
 
-/// An array that is read in parts during a run of perhaps weeks. If the file
-/// changes, reads fail with a message, while a mapping would end the process.
+/// An array that a run reads in parts. If the file is truncated, a read fails
+/// with a message; an access to a mapping would end the process.
 struct StoredArray {
   InputFile file;
-  int64_t begin = 0; ///< offset of the first element in bytes
+  int64_t begin = 0;
   DType dtype = DType::F32;
 
-  /// Reads `count` elements from element `first` on, converted to `as`.
+  /// Reads `count` elements from index `first` on and converts them to `as`.
   Status read(int64_t first, int64_t count, DType as, void *to) const;
 };
 
-/// Writes a file in parts, so that only one part is in memory at a time. bf16
-/// and narrower floats are converted to f32. Integers with fewer than 8 bits
-/// occupy a byte.
+/// Writes a file in parts, so that only one part is in memory. bf16 and
+/// narrower floats become f32; integers of fewer than 8 bits become bytes.
 class NpyWriter {
 public:
-  /// Starts `path`. Until finish(), the data goes to a temporary file in the
-  /// same folder.
+  /// Until finish(), the data is in a temporary file in the folder of `path`.
   Status start(const std::string &path, DType dtype,
                const std::vector<int64_t> &shape);
-  /// Appends the first `count` elements of a tensor.
   Status append(const HostTensor &tensor, int64_t count);
-  /// Renames the file to `path`. All elements must have been appended.
+  /// Renames the file to `path`. Fails if elements are missing.
   Status finish();
 
 private:
@@ -58,7 +54,6 @@ private:
   std::ofstream out;
 };
 
-/// Writes `tensor` with NpyWriter, so that the file is replaced atomically.
 Status writeNpy(const std::string &path, const HostTensor &tensor);
 
 } // namespace dpc::rt

@@ -22,7 +22,7 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
     delete owned;
   });
   unlink(file.path.c_str());
-  // Allocates all bytes now, so that a full disk does not end the run later.
+  // Allocates all bytes now: otherwise, a full disk would end a later step.
   if (int error = bytes > 0 ? posix_fallocate(descriptor, 0, bytes) : 0)
     return Status::io(file.path, ": cannot allocate ", bytes,
                       " bytes of disk: ", std::strerror(error),
@@ -30,7 +30,7 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
   return file;
 }
 
-/// Repeats call(memory, bytes, offset) until all bytes are moved.
+/// Repeats call(memory, bytes, offset) until all bytes are transferred.
 template <typename Call, typename Byte>
 Status OffloadFile::move(const char *what, Call &&call, int64_t offset,
                          Byte *memory, int64_t bytes) const {

@@ -9,19 +9,17 @@
 
 namespace dpc::rt {
 
-/// A file of fixed size for the values that a rank keeps on disk while it runs.
-/// The file is unlinked as soon as it is open, so it disappears when the
-/// process ends in any way.
+/// A file of fixed size for values that a rank offloads to disk. The open file
+/// has no name, so the system removes it when the process ends.
 class OffloadFile {
 public:
   OffloadFile() = default;
 
-  /// Allocates `bytes` bytes of disk in folder `dir` for `rank`. Fails if the
-  /// folder is missing or the disk is full.
+  /// Allocates `bytes` bytes in folder `dir`. Fails if the folder is missing or
+  /// the disk is full.
   static Expected<OffloadFile> create(const std::string &dir, int rank,
                                       int64_t bytes);
 
-  /// Copies `bytes` bytes between the file at `offset` and memory.
   Status read(int64_t offset, void *to, int64_t bytes) const;
   Status write(int64_t offset, const void *from, int64_t bytes) const;
 

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The limit of a header in the reference implementation.
+/// The limit in the reference implementation.
 constexpr uint64_t kMaxHeaderBytes = 100 << 20;
 
 struct TypeName {
@@ -54,7 +54,7 @@ Status readEntry(const Json &json, int64_t dataBytes, SafetensorsEntry &entry) {
       !range[0].is_number_unsigned() || !range[1].is_number_unsigned() ||
       range[0] > range[1] || range[1].get<uint64_t>() > uint64_t(dataBytes))
     return Status::invalid("data_offsets ", range.dump(),
-                           " lie outside the data");
+                           " are outside the data");
   entry.offset = range[0].get<int64_t>();
   entry.bytes = range[1].get<int64_t>() - entry.offset;
   if (entry.bytes != bytes)
@@ -119,7 +119,7 @@ Status SafetensorsWriter::refuse(int error) const {
   return Status::io(path, ": cannot be written: ", std::strerror(error));
 }
 
-/// The header's text, padded so that the data begins at a multiple of 8.
+/// Pads the text, so that the data begins at a multiple of 8 bytes.
 static std::string
 headerText(const std::vector<SafetensorsWriter::Entry> &entries,
            const std::map<std::string, std::string> &metadata) {

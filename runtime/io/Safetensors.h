@@ -1,8 +1,13 @@
 //===- Safetensors.h - .safetensors files -----------------------*- C++ -*-===//
 //
-// u64 length N | N bytes of JSON {"name": {"dtype", "shape", "data_offsets":
-// [begin, end]}} | data. Offsets are relative to the data; the tensors cover it
-// without gaps or overlaps.
+// A file has three parts:
+//
+//    the length N of the header as u64
+//    N bytes of JSON, {"name": {"dtype", "shape", "data_offsets": [begin,
+//    end]}} the data
+//
+// Offsets count from the start of the data. The tensors cover the data without
+// gaps or overlaps.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_IO_SAFETENSORS_H
@@ -15,11 +20,10 @@
 
 namespace dpc::rt {
 
-/// A tensor inside an open file.
 struct SafetensorsEntry {
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
-  int64_t offset = 0; ///< bytes from the file's start
+  int64_t offset = 0; ///< from the start of the file
   int64_t bytes = 0;
 };
 
@@ -28,15 +32,13 @@ struct SafetensorsFile {
   std::map<std::string, SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata; ///< text entries of
                                                ///< "__metadata__"
-  int64_t headerBytes = 0; ///< bytes before the data, with the length field
+  int64_t headerBytes = 0;                     ///< bytes
 };
 
-/// Opens a file, which may be untrusted, and checks that all tensors are inside
-/// it.
+/// Checks that all tensors are inside the file, which may be untrusted.
 Expected<SafetensorsFile> openSafetensors(const std::string &path);
 
-/// Writes a file tensor by tensor, so that only one tensor is in memory at a
-/// time.
+/// Writes one tensor after another, so that only one tensor is in memory.
 class SafetensorsWriter {
 public:
   SafetensorsWriter() = default;
@@ -50,16 +52,15 @@ public:
     DType dtype;
     std::vector<int64_t> shape;
   };
-  /// Starts `path`. Until finish(), the data goes to a temporary file in the
-  /// same folder.
+  /// Until finish(), the data is in a temporary file in the folder of `path`.
   Status start(const std::string &path, const std::vector<Entry> &entries,
                const std::map<std::string, std::string> &metadata = {});
-  /// Appends the elements of the next tensor, in the order of start().
+  /// Appends the next tensor; start() sets the order.
   Status append(const HostTensor &tensor) {
     return append(tensor.data.data(), static_cast<int64_t>(tensor.data.size()));
   }
   Status append(const void *bytes, int64_t count);
-  /// Waits until the file is on the disk, and renames it to `path`.
+  /// Renames the file to `path` after its data is on the disk.
   Status finish();
 
 private:

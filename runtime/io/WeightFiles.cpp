@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 static constexpr const char *kSingle = "model.safetensors";
 static constexpr const char *kIndex = "model.safetensors.index.json";
-/// A limit above the size of any model's index.
+/// A larger file is not an index.
 static constexpr int64_t kMaxIndexBytes = 100 << 20;
 
 static bool endsWith(const std::string &text, std::string_view end) {
@@ -30,8 +30,8 @@ bool namesWeightFiles(const std::string &text) {
          fs::is_directory(text, code);
 }
 
-/// The file to read from a folder. As in other readers, model.safetensors has
-/// priority over an index.
+/// Returns the first file to read. In a folder, model.safetensors has priority
+/// over an index, as in other readers.
 static std::string entryOf(const std::string &path) {
   std::error_code code;
   if (!fs::is_directory(path, code))
@@ -58,7 +58,6 @@ Status WeightFiles::addFile(const std::string &path) {
   return Status::success();
 }
 
-/// Whether `name` is a .safetensors file without a folder.
 static bool isPlainName(const std::string &name) {
   return endsWith(name, ".safetensors") &&
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
@@ -84,7 +83,7 @@ Status WeightFiles::addIndex(const std::string &path) {
     std::string file = value.is_string() ? value.get<std::string>() : "";
     if (!isPlainName(file))
       return refuse("tensor '" + tensor + "': " + value.dump() +
-                    " is not a .safetensors file beside the index");
+                    " is not a .safetensors file in the folder of the index");
     if (!opened.count(file)) {
       DPC_ASSIGN(
           opened[file],

@@ -17,7 +17,6 @@
 
 namespace dpc::rt {
 
-/// Tensors by name, in any number of files.
 class WeightFiles {
 public:
   struct Weight {
@@ -27,11 +26,9 @@ public:
   };
 
   /// Opens a .safetensors file, an .index.json, or a folder with one of them.
-  /// The files may be untrusted: an index may only name files in the folder of
-  /// the index.
+  /// The files are untrusted: an index may only name files in its folder.
   static Expected<WeightFiles> open(const std::string &path);
 
-  /// Null if there is no tensor of this name.
   const Weight *find(const std::string &name) const {
     auto it = weights.find(name);
     return it == weights.end() ? nullptr : &it->second;
@@ -46,24 +43,23 @@ private:
   std::map<std::string, Weight> weights;
 };
 
-/// Whether WeightFiles::open() accepts the path `text`.
 bool namesWeightFiles(const std::string &text);
 
-/// The bytes of "5GB", "200MiB" or "1000"; nullopt if `text` is not a size.
+/// Parses a size such as "5GB", "200MiB" or "1000" to bytes.
 std::optional<int64_t> parseSize(const std::string &text);
 
-/// Writes the files named at the top of this file, tensor by tensor.
+/// Writes weights to a folder, one tensor after another.
 class WeightFolderWriter {
 public:
-  /// Creates `dir`. Each file holds up to `fileBytes` of data, but at least one
-  /// tensor.
+  /// Creates `dir`. A file has at most `fileBytes` bytes of data, or a single
+  /// larger tensor.
   Status start(const std::string &dir,
                const std::vector<SafetensorsWriter::Entry> &entries,
                int64_t fileBytes);
-  /// Appends the elements of the next tensor, in the order of start().
+  /// Appends the next tensor; start() sets the order.
   Status append(const HostTensor &tensor);
-  /// Writes the index. Removes a file of an earlier model if readers would
-  /// prefer it to the new files.
+  /// Writes the index and removes an old model.safetensors, which readers would
+  /// prefer to the index.
   Status finish();
 
 private:

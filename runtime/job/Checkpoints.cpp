@@ -12,15 +12,13 @@ namespace dpc {
 
 using namespace rt;
 
-/// An identifier for the unfinished folders of this run.
 static std::string makeTag() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::to_string(now.count()) + "-" + std::to_string(getpid());
 }
 
-/// Refuses a folder that has checkpoints of steps after the beginning of this
-/// run. These checkpoints belong to another run, but this run would keep them
-/// as the newest and prune the checkpoints that it writes.
+/// Refuses a folder with newer checkpoints of a different run: prune() would
+/// keep them and remove the checkpoints of this run.
 Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   std::vector<int64_t> steps = folder.steps();
   if (steps.empty() || (options.resume && options.resume->empty()))
@@ -29,7 +27,8 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   if (options.resume) {
     Expected<Manifest> manifest = readManifest(*options.resume);
     if (!manifest)
-      return Status::success(); // reported when the checkpoint is read
+      // begin() reports the error
+      return Status::success();
     begin = manifest->step;
   }
   if (steps.back() <= begin)
@@ -40,10 +39,10 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
       "remove it, or choose another folder");
 }
 
-/// Prepares the folder, in the process of rank 0, before any process writes.
+/// Prepares the folder before any process writes, in the process of rank 0.
 /// Returns the tag of this run.
 Expected<std::string> Checkpoints::prepare() {
-  // A rank of the previous start may outlive its launcher briefly.
+  // After a restart, a rank of the previous start may still have the lock.
   constexpr double kPatience = 5;
   CheckpointFolder folder(options.checkpoint);
   Status status = folder.prepare();
@@ -58,7 +57,6 @@ Expected<std::string> Checkpoints::prepare() {
   return makeTag();
 }
 
-/// The folder to resume from; "": none.
 Expected<std::string> Checkpoints::chooseFolder() const {
   if (!options.resume)
     return std::string();
@@ -69,14 +67,14 @@ Expected<std::string> Checkpoints::chooseFolder() const {
   return steps.empty() ? std::string() : folder.checkpoint(steps.back());
 }
 
-/// The end of the message about a checkpoint that cannot be read. It suggests
-/// another checkpoint, if one exists.
+/// Returns the end of a message about a checkpoint that cannot be read, which
+/// suggests another checkpoint if there is one.
 std::string Checkpoints::otherChoice() const {
   namespace fs = std::filesystem;
   CheckpointFolder inside(path);
   if (std::vector<int64_t> steps = inside.steps(); !steps.empty())
     return "; --resume=" + inside.checkpoint(steps.back()) +
-           " is the newest in it";
+           " is the newest checkpoint in this folder";
   fs::path full = fs::path(path).lexically_normal();
   if (!full.has_filename()) // "ck/step-3/"
     full = full.parent_path();
@@ -90,11 +88,12 @@ std::string Checkpoints::otherChoice() const {
     return "";
   std::string before = beside.checkpoint(steps.back());
   std::error_code code;
-  // A later checkpoint in this run's folder would belong to another run.
+  // A run resumes only from the newest checkpoint of its folder.
   return !options.checkpoint.empty() &&
                  fs::equivalent(options.checkpoint, beside.path(), code)
              ? "; remove it to resume from " + before
-             : "; --resume=" + before + " resumes from the one before";
+             : "; --resume=" + before +
+                   " resumes from the checkpoint before it";
 }
 
 Expected<int64_t> Checkpoints::begin() {
@@ -119,7 +118,7 @@ Expected<int64_t> Checkpoints::begin() {
                    (!reader || (*reader)->check(plan).ok());
   if (isDamaged)
     status = Status(status.code(), status.message() + otherChoice());
-  if (status.ok() && !plan.trains) // inference uses only the tensors
+  if (status.ok() && !plan.trains) // inference needs only the tensors
     return int64_t(0);
   if (status.ok())
     status = resumeData((*reader)->manifest());
@@ -129,8 +128,9 @@ Expected<int64_t> Checkpoints::begin() {
 }
 
 /// Moves the data to the position of the checkpoint. Data that consists of
-/// steps continues with the next step, which must have the same number of
-/// samples. Data that consists of samples continues with the next sample.
+/// samples continues with the next sample. Data that consists of steps
+/// continues with the next step, and a step must have the same number of
+/// samples as before.
 Status Checkpoints::resumeData(const Manifest &manifest) {
   int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
   bool hasSamples = inputs.positionAfter(0).samples > 0;
@@ -141,10 +141,11 @@ Status Checkpoints::resumeData(const Manifest &manifest) {
                            ", or give the data as "
                            "samples (--data)");
   if (!hasSamples && manifest.data.samples > 0 && !options.newData)
-    return Status::invalid(
-        "the run of the checkpoint read its data from ", manifest.data.samples,
-        " samples (--data); give --data again to continue there, or --new-data "
-        "to start with the first sample");
+    return Status::invalid("the run of the checkpoint read its data from ",
+                           manifest.data.samples,
+                           " samples (--data); give --data again to continue "
+                           "with the next sample, or --new-data "
+                           "to start with the first sample");
   return inputs.resumeAt(manifest.step + 1,
                          options.newData ? DataPosition() : manifest.data);
 }

@@ -10,30 +10,27 @@
 
 namespace dpc {
 
-/// Saves the state of a run and restores it. All processes make all calls.
+/// Saves and restores the state of a run. All processes make all calls.
 class Checkpoints {
 public:
   Checkpoints(const RunOptions &options, const rt::Plan &plan,
               rt::Session &session, rt::InputSource &inputs)
       : options(options), plan(plan), session(session), inputs(inputs) {}
 
-  /// Creates the folder of --checkpoint. If --resume names a checkpoint, fills
-  /// the session's tensors from it, moves the data to its position, and returns
-  /// the number of completed steps. Returns -1 and fills no tensors if there is
-  /// no checkpoint.
+  /// Creates the folder of --checkpoint. If --resume finds a checkpoint, reads
+  /// its tensors into the session, moves the data to its position, and returns
+  /// the number of completed steps. Otherwise returns -1 and fills no tensors.
   Expected<int64_t> begin();
-  /// The checkpoint from which begin() resumed, or "".
+  /// The checkpoint that begin() has read, or "".
   const std::string &from() const { return path; }
-  /// Called after each step. Saves after every --checkpoint-every steps and
-  /// after the last one.
+  /// Called after each step. Saves a checkpoint every --checkpoint-every steps
+  /// and after the last step.
   Status afterStep(int64_t step, bool isLast);
-  /// Waits until the current checkpoint is written.
   Status finish();
-  /// The signal that any process has received; 0: none. The result is equal in
-  /// all processes. Fails if a background checkpoint has failed in any process.
+  /// Returns in all processes the signal that one of them has received, or 0.
+  /// Fails if a background checkpoint has failed in any process.
   Expected<int> stoppedBy();
 
-  /// See CheckpointWriter::areAgreed().
   bool areAgreed() const { return writer && writer->areAgreed(); }
 
 private:
@@ -48,7 +45,7 @@ private:
   rt::Session &session;
   rt::InputSource &inputs;
   std::string path;
-  rt::FolderLock lock; ///< held by the process of rank 0
+  rt::FolderLock lock; ///< only in the process of rank 0
   std::unique_ptr<rt::CheckpointWriter> writer;
 };
 

@@ -15,7 +15,7 @@
 
 namespace dpc {
 
-/// The time between asking a child to end and killing it.
+/// A child that does not end within this time is killed.
 static constexpr std::chrono::seconds kGrace(5);
 
 static double secondsSince(std::chrono::steady_clock::time_point begin) {
@@ -67,7 +67,7 @@ bool Child::start(const std::vector<std::string> &words) {
 }
 
 void Child::takeLine(const std::string &line, const Watch &how) {
-  constexpr std::string_view kStep = "step "; // in the format of Progress
+  constexpr std::string_view kStep = "step "; // as Progress prints
   int64_t step = 0;
   std::string_view text(line);
   if (text.substr(0, kStep.size()) == kStep) {
@@ -84,7 +84,7 @@ void Child::takeLine(const std::string &line, const Watch &how) {
   how.onLine(line);
 }
 
-/// Reads available output; false at its end.
+/// Returns false at the end of the output.
 bool Child::readSome(const Watch &how) {
   char bytes[4096];
   ssize_t count = read(out, bytes, sizeof bytes);
@@ -102,7 +102,7 @@ bool Child::readSome(const Watch &how) {
 
 void Child::end(Ending &ending) {
   kill(-pid, SIGTERM);
-  kill(-pid, SIGCONT); // a stopped process cannot end
+  kill(-pid, SIGCONT); // a stopped process would not end
   Clock::time_point begin = Clock::now();
   while (!reap(ending)) {
     if (secondsSince(begin) > static_cast<double>(kGrace.count()))
@@ -111,8 +111,8 @@ void Child::end(Ending &ending) {
   }
 }
 
-/// Asks the command to save and leave, if necessary. Before its first step, the
-/// command may not handle SIGUSR1 yet.
+/// Asks the command to save and exit, if necessary. Sends SIGUSR1 only after a
+/// first step, because earlier the command may not handle it.
 void Child::forwardSignal(const Watch &how, Ending &ending) {
   if (wasAsked)
     return;
@@ -129,7 +129,7 @@ void Child::forwardSignal(const Watch &how, Ending &ending) {
   }
 }
 
-/// Reads the remaining output, for a limited time: a process that outlives its
+/// Reads the remaining output, but not for long: a process that outlives its
 /// launcher keeps the pipe open.
 void Child::drain(const Watch &how, bool isOpen) {
   pollfd waits{out, POLLIN, 0};
@@ -157,7 +157,7 @@ Ending Child::watch(const Watch &how) {
     else if (poll(&waits, 1, 100) > 0)
       isOpen = readSome(how);
   }
-  kill(-pid, SIGKILL); // processes that the launcher left behind
+  kill(-pid, SIGKILL); // remaining processes of a launcher
   drain(how, isOpen && !ending.isHung);
   close(out);
   ending.lastStep = lastStep;

@@ -13,13 +13,12 @@
 
 namespace dpc {
 
-/// How a child ended.
 struct Ending {
   int status = 0;        ///< from waitpid
-  int64_t lastStep = -1; ///< the last step that the child reported; -1: none
+  int64_t lastStep = -1; ///< the last reported step; -1: none
   bool isHung = false;
-  bool isAsked = false; ///< whether the child was asked to leave
-  bool isAtEnd = false; ///< whether the child reported the last step of the run
+  bool isAsked = false; ///< whether shouldLeave() has ended the child
+  bool isAtEnd = false;
 
   bool isSuccess() const { return WIFEXITED(status) && !WEXITSTATUS(status); }
   int code() const {
@@ -28,26 +27,23 @@ struct Ending {
   std::string text(double hangSeconds) const;
 };
 
-/// One start of a command. The command gets a new process group, so that all of
-/// its processes can be ended. Its output is received line by line.
+/// A command in a new process group. All of its processes are killed together.
 class Child {
 public:
   struct Watch {
-    double hangSeconds = 0; ///< limit without a step; 0: no limit
-    /// Whether the command is a launcher. A launcher is asked to leave by
-    /// SIGUSR1, which it forwards to its processes; on SIGTERM, it would kill
-    /// them.
+    double hangSeconds = 0; ///< longest time between two steps; 0: no limit
+    /// Whether the command is a launcher, which forwards SIGUSR1 to its
+    /// processes but kills them on SIGTERM.
     bool isLauncher = false;
-    /// Whether the command should save and leave; called repeatedly.
+    /// Called repeatedly; returns whether the command should save and exit.
     std::function<bool()> shouldLeave;
     std::function<void(const std::string &)> onLine;
-    /// Called before a hanging run is ended, because ending the run wakes
-    /// stopped processes.
+    /// Called before a hanging command is killed.
     std::function<void()> onHang;
   };
 
   bool start(const std::vector<std::string> &words);
-  /// Watches the command until it ends. Forwards stopSignal().
+  /// Watches the command until it ends. Forwards the signals of stopSignal().
   Ending watch(const Watch &how);
 
 private:

@@ -26,10 +26,10 @@ static void say(const std::string &text) {
   std::fprintf(stderr, "dpc-run: %s\n", text.c_str());
 }
 
-/// A limit above the ranks of any cluster.
+/// No cluster has more ranks.
 static constexpr int64_t kMostRanks = 1 << 20;
 
-/// The number that `text` consists of; 0 if it is not a positive number.
+/// Returns 0 unless `text` is a positive number.
 static int64_t numberIn(std::string_view text) {
   int64_t number = 0;
   auto [end, error] =
@@ -87,7 +87,8 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
   return self;
 }
 
-/// The number in --ranks-file, at most MAX; 0 if the file contains no number.
+/// Returns the number in --ranks-file, limited to `most`, or 0 if the file has
+/// no number.
 int64_t Elastic::inFile() const {
   std::ifstream file(options.ranksFile);
   std::string word;
@@ -124,7 +125,7 @@ void Elastic::lose(bool madeProgress) {
   lastLoss = Clock::now();
 }
 
-/// Waits until there are enough ranks. Returns false after a signal.
+/// Returns false after a signal.
 bool Elastic::awaitRanks() {
   bool hasReported = false;
   while (!options.ranksFile.empty()) {
@@ -168,7 +169,7 @@ Expected<Elastic::Start> Elastic::planFor(int64_t count) {
   return plans[count] = {folder, plan.ranks()};
 }
 
-/// The path of dpc-opt, which is installed in the folder of this program.
+/// dpc-opt is in the folder of this program.
 static std::string compilerPath() {
   std::error_code code;
   fs::path self = fs::read_symlink("/proc/self/exe", code);

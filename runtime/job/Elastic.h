@@ -1,13 +1,13 @@
 //===- Elastic.h - --elastic: runs on the available ranks -------*- C++ -*-===//
 //
-// After a failure, one rank is assumed to be lost. The run continues with one
-// rank fewer and a plan that dpc-opt makes from the command of the first plan
-// (command.json). Lost ranks are assumed to return after --elastic-wait
-// seconds; if a start with the returned ranks fails, this time doubles. With
-// --ranks-file, a file contains the number of ranks, and nothing is assumed.
+// After a failure, one rank counts as lost. The run continues with one rank
+// fewer. dpc-opt makes a plan for this number of ranks from the command of the
+// first plan (command.json). After --elastic-wait seconds, the run starts again
+// with the lost ranks. If it then fails before its first step, the wait
+// doubles. With --ranks-file, a file has the number of available ranks.
 //
-// Plans for other numbers of ranks are in the checkpoint folder as plan-N. A
-// run makes each plan at most once and does not use the plans of other runs.
+// New plans are in the checkpoint folder as plan-N, for N ranks. A run makes
+// each plan at most once and does not use the plans of other runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_ELASTIC_H
@@ -23,7 +23,7 @@
 
 namespace dpc {
 
-/// The words of `text`, with {ranks} replaced by `ranks`.
+/// Splits `text` into words and replaces {ranks} by `ranks`.
 std::vector<std::string> wordsFor(const std::string &text, int64_t ranks);
 
 class Elastic {
@@ -31,23 +31,20 @@ public:
   /// Without --elastic, all ranks of the plan are always available.
   static Expected<Elastic> open(const RunOptions &options);
 
-  /// A plan that is ready to run.
   struct Start {
     std::string plan; ///< folder; "" if a signal ends the run
     int64_t ranks = 0;
   };
-  /// Returns the plan for the available ranks. Waits until there are enough
-  /// ranks, and makes the plan if it does not exist. If no plan exists for all
-  /// available ranks, uses fewer ranks.
+  /// Returns the plan for the available ranks, which dpc-opt makes if it does
+  /// not exist. Waits until there are enough ranks. If no plan for all
+  /// available ranks can be made, uses fewer ranks.
   Expected<Start> next();
 
-  /// Whether the number of available ranks differs from the number in the last
-  /// start.
+  /// Whether the number of available ranks has changed since the last start.
   bool wantsOther();
-  /// Called when the last start has ended because of wantsOther().
+  /// Called when the last start has ended because wantsOther() was true.
   void leave();
-  /// Called when the last start has failed. `madeProgress`: whether it
-  /// completed a step.
+  /// Called when the last start has failed, after a step if `madeProgress`.
   void lose(bool madeProgress);
 
 private:
@@ -58,16 +55,16 @@ private:
   Status makePlan(int64_t count, const std::string &folder) const;
 
   RunOptions options;
-  rt::PlanCommand command; ///< the command of the first plan
+  rt::PlanCommand command; ///< of the first plan
   int64_t least = 0, most = 0;
-  int64_t full = 0;      ///< the number of ranks without losses
-  int64_t ranks = 0;     ///< available ranks for the next start
-  int64_t started = 0;   ///< ranks of the last start
-  int64_t before = 0;    ///< number of ranks before lost ranks were tried again
+  int64_t full = 0;      ///< number of ranks of the first plan
+  int64_t ranks = 0;     ///< available
+  int64_t started = 0;   ///< of the last start
+  int64_t before = 0;    ///< `ranks` before lost ranks were tried again
   double wait = 0;       ///< seconds until lost ranks are tried again
-  bool isTrying = false; ///< whether the last start included lost ranks
+  bool isTrying = false; ///< whether the last start tried lost ranks again
   Clock::time_point lastLoss, lastLook;
-  std::map<int64_t, Start> plans; ///< by number of available ranks
+  std::map<int64_t, Start> plans; ///< by number of ranks
 };
 
 } // namespace dpc

@@ -11,33 +11,32 @@
 
 namespace dpc {
 
-/// Checks that the outputs cover exactly `samples` samples. If repeated samples
-/// fill the last step, refuses outputs with one value per step.
+/// Checks that the outputs can be written for exactly `samples` samples.
+/// Refuses an output with one value per step if repeated samples fill a step.
 Status checkEvaluation(const rt::Plan &plan, int64_t samples);
 
-/// Writes the outputs of an inference plan for the samples of a dataset. An
-/// output with one value per sample omits the samples that only fill a step.
-/// Other outputs have one value per step.
+/// Writes the outputs of an inference plan. Outputs with one value per sample
+/// omit samples that only fill a step. Other outputs have one value per step.
 class Evaluation {
 public:
   explicit Evaluation(const rt::Plan &plan) : plan(plan) {}
 
-  /// Starts DIR/NAME.npy for every output. Writes no files if `dir` is "".
+  /// Creates DIR/NAME.npy for every output, or no files if `dir` is "".
   Status start(const std::string &dir, int64_t samples, int64_t steps);
-  /// Adds the outputs of a step, whose first `counted` samples count.
+  /// Appends the outputs of a step, whose first `counted` samples count.
   Status add(const std::vector<rt::HostTensor> &outputs, int64_t counted);
   Status finish();
 
   int64_t samples() const { return counted; }
-  /// The mean of the output 'loss' over all steps. All steps are full, as
-  /// checkEvaluation() ensures.
+  /// The mean of the output 'loss' over all steps. All steps have equally many
+  /// samples (checkEvaluation()).
   std::optional<double> meanLoss() const;
 
 private:
   bool hasSamples(const rt::Port &output) const;
 
   const rt::Plan &plan;
-  std::vector<rt::NpyWriter> writers; ///< one for each output, or empty
+  std::vector<rt::NpyWriter> writers;
   int64_t counted = 0;
   double lossSum = 0;
   bool hasLoss = false;

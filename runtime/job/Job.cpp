@@ -27,7 +27,7 @@ namespace dpc {
 
 using namespace rt;
 
-/// Creates the folder of an option; `name` is a file to be written there.
+/// Creates `folder` and checks that the file `name` can be written there.
 static Status checkFolder(const std::string &folder, const char *name) {
   if (folder.empty())
     return Status::success();
@@ -35,7 +35,6 @@ static Status checkFolder(const std::string &folder, const char *name) {
   return checkWritable(folder + "/" + name);
 }
 
-/// Checks that rank 0 can write all result files. Other ranks write none.
 static Status checkOutputs(const RunOptions &options, const Plan &plan,
                            bool isDistributed) {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
@@ -47,7 +46,7 @@ static Status checkOutputs(const RunOptions &options, const Plan &plan,
                             : checkWritable(place.path))
                 .in("--metrics"));
   }
-  // These files are written under a temporary name and then renamed.
+  // These files are first written as PATH.new.
   std::string profile = options.profile ? options.plan + "/profile.json" : "";
   for (const auto &[option, path] :
        {std::pair("--save-params", options.saveParams),
@@ -72,7 +71,7 @@ openInputs(const RunOptions &options, const Plan &plan) {
   return randomInputs(plan, 0);
 }
 
-/// The last step of the run. It depends on the position of resumed data.
+/// Returns the last step, which depends on where resumed data continues.
 static int64_t lastStep(const RunOptions &options, const Plan &plan,
                         const InputSource &inputs) {
   if (options.steps > 0)
@@ -110,8 +109,7 @@ Status Job::prepare() {
   return checkOutputs(options, plan, isDistributed);
 }
 
-/// Runs work() in the process of rank 0 and returns its status in all
-/// processes.
+/// Runs work() in the process of rank 0. All processes get its status.
 static Status onRankZero(Session &session,
                          const std::function<Status()> &work) {
   return session
@@ -133,7 +131,7 @@ SessionOptions Job::sessionOptions() {
   made.flightRecord = options.flightRecord;
   made.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
-  // If one process fails, it prints its error before it ends the job.
+  // A failing process prints its error before it ends the job.
   if (isDistributed)
     made.onFailure = [this](const Status &status) {
       isPrinted = true;
@@ -164,8 +162,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   return session->initialize(values);
 }
 
-/// Checks with the data of the last step that the loss leaves out the samples
-/// that fill the step.
+/// Checks, with the data of the last step of an epoch, that the loss ignores
+/// samples that only fill the step.
 Status Job::checkMask() {
   if (options.lastBatch != "mask" || options.data.empty() ||
       !hasScalarLoss(plan))
@@ -188,7 +186,6 @@ Status Job::checkMask() {
   return status.ok() ? status : status.in("--last-batch=mask");
 }
 
-/// Prints the locations of all results of this run.
 static void printResultPlaces(const RunOptions &options, bool hasRun,
                               bool hasEvaluated) {
   std::string text;
@@ -220,7 +217,7 @@ Status Job::run() {
   return Status::success();
 }
 
-/// Warns of a failure to write metrics, which does not end the run.
+/// Prints the first failure to write metrics. Failures do not end the run.
 void Job::warnOnce(const Status &status) {
   if (status.ok() || hasWarned)
     return;
@@ -235,7 +232,6 @@ static std::optional<double> scalarOf(const HostTensor *value) {
   return value->at(0);
 }
 
-/// Describes the outcome of --resume.
 static std::string resumeText(const RunOptions &options, const Plan &plan,
                               const std::string &from, int64_t done) {
   if (from.empty())
@@ -251,8 +247,7 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
   return text;
 }
 
-/// Warns if ranks share processors, because measured times then include waits
-/// for other ranks.
+/// Warns if ranks share processors, which makes measured times longer.
 static void warnOfSharedProcessors(size_t ranks) {
   size_t processors = std::thread::hardware_concurrency();
   if (processors == 0 || ranks <= processors)
@@ -299,7 +294,7 @@ Status Job::runSteps() {
   return Status::success();
 }
 
-/// Does the work between two steps. Returns the signal that ends the run, or 0.
+/// Returns the signal that ends the run, or 0.
 Expected<int> Job::betweenSteps(StepReport &report,
                                 std::optional<Progress> &progress) {
   DPC_TRY(detectStragglers(report));
@@ -353,8 +348,8 @@ Status Job::guard(const StepReport &report) {
                     [&] { return same.in(concat("step ", report.step)); });
 }
 
-/// The end of a message about NaN. `input` describes NaN in inputs, and `fault`
-/// describes the instruction that wrote the first NaN. Either is "" if unknown.
+/// Returns the end of a message about NaN. `input` describes NaN in inputs, and
+/// `fault` describes the instruction that wrote the first NaN; "" if unknown.
 static std::string sourceOfNan(std::string input, const std::string &fault,
                                bool checksNumbers) {
   if (!input.empty())
@@ -369,7 +364,7 @@ static std::string sourceOfNan(std::string input, const std::string &fault,
 
 Status Job::stopAtNan(int64_t step, const std::string &why) {
   DPC_ASSIGN(std::string fault, session->numberFault());
-  // The previous checkpoint is good but may still be incomplete.
+  // The previous checkpoint is good, but a thread may still be writing it.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
   return onRankZero(*session, [&] {
@@ -404,7 +399,7 @@ static int64_t tokensPerStep(const Plan &plan) {
   for (const Port &port : plan.inputs)
     if (port.dtype == DType::I64 || port.dtype == DType::I32)
       tokens = std::max(tokens, numElements(port.globalShape));
-  // Integers that are only labels are not tokens.
+  // An input with one integer per sample has labels, not tokens.
   return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
@@ -445,7 +440,7 @@ Status Job::saveOutputs() {
   if (evaluation)
     return session->holdsRankZero() ? finishEvaluation(*evaluation)
                                     : Status::success();
-  // If the run had no step left to run, there are no outputs.
+  // A resumed run that has no steps left has no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)
     return Status::success();
@@ -456,13 +451,13 @@ Status Job::saveOutputs() {
   return Status::success();
 }
 
-/// The limit of the trace of `ran` steps, for messages; "" if it is complete.
+/// Returns a message if the trace does not have all `ran` steps, otherwise "".
 static std::string untracedSteps(const Plan &plan, int64_t ran) {
   int64_t kept = stepsToTrace(plan);
   return ran <= kept ? ""
                      : "the first " + std::to_string(kept) + " of " +
                            std::to_string(ran) +
-                           " steps: a longer one would be too large to load";
+                           " steps: a longer trace would be too large to load";
 }
 
 Status Job::saveTrace() {

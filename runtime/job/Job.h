@@ -20,8 +20,8 @@
 
 namespace dpc {
 
-/// A run of dpc-run in three parts: prepare(), start() and run(). Between the
-/// parts, the processes agree whether to continue.
+/// A run of dpc-run: prepare(), start() and run(). After each part, all
+/// processes agree whether to continue.
 class Job {
 public:
   Job(const RunOptions &options, bool isDistributed)
@@ -29,29 +29,27 @@ public:
         sessions(this->options, isDistributed), lossAlarm(options.spike),
         normAlarm(options.spike) {}
 
-  /// Reads and checks the plan, kernels, data and initial values. Checks that
-  /// all result files can be written.
+  /// Reads and checks the plan, kernels, data and initial values, and checks
+  /// that all result files can be written.
   Status prepare();
-  /// Makes the session and fills its tensors. `comms` are the communicators for
-  /// Session::create(); `evalComms` are those for evalPlan(), or empty.
+  /// Creates the session with `comms` and fills its tensors. `evalComms` are
+  /// for evalPlan(); empty if there is none.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                std::vector<std::unique_ptr<rt::Communicator>> evalComms);
-  /// Runs all steps and writes the results.
   Status run();
 
   const rt::Plan &thePlan() const { return plan; }
-  /// The plan of --eval-plan; nullptr without it.
+  /// Null without --eval-plan.
   const rt::Plan *evalPlan() const {
     return validation ? &validation->thePlan() : nullptr;
   }
-  /// Whether the failure of a rank has been printed already.
   bool hasPrintedFailure() const { return isPrinted; }
   /// Whether all processes know that the run has failed.
   bool areAgreed() const { return checkpoints && checkpoints->areAgreed(); }
   /// The exit code after a successful run(): 0, or 128 + the signal that ended
-  /// the run early. Also 0 if a supervisor ended the run by SIGUSR1 in order to
-  /// resume it: if one process exits with another code, a launcher kills the
-  /// other processes, which may still be writing.
+  /// the run early. A supervisor sends SIGUSR1 to restart the run. The exit
+  /// code is then 0, because after any other exit code, a launcher would kill
+  /// the remaining processes, which may still be writing.
   int exitCode() const {
     bool isEarly = endedBySignal != 0 && endedBySignal != SIGUSR1;
     return isEarly ? 128 + endedBySignal : 0;
@@ -93,9 +91,9 @@ private:
   SkipAlarm skipAlarm;
   std::vector<const void *> stepInputs; ///< of the last step
   int64_t done = 0;                     ///< completed steps before this run
-  int64_t timed = 0; ///< number of steps since the last check for stragglers
+  int64_t timed = 0; ///< steps since the last check for stragglers
   int64_t ran = 0;   ///< completed steps of this run
-  int endedBySignal = 0; ///< the signal that ended the run early
+  int endedBySignal = 0;
   int failureCode = 1;
 };
 

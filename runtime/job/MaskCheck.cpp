@@ -30,8 +30,6 @@ Expected<double> lossEverywhere(Session &session) {
 
 namespace {
 
-/// The labels of a step. Every labeled sample gets the labels of the first
-/// labeled sample.
 class Labels {
 public:
   Labels(const Port &port, const IgnoredLabels &ignored, const void *array)
@@ -47,7 +45,8 @@ public:
 
   bool any() const { return !sample.empty(); }
 
-  /// The labels if only the samples [begin, end) have labels.
+  /// Returns labels in which the samples [begin, end) have the labels of the
+  /// first labeled sample, and all other labels have the ignored value.
   const void *of(int64_t begin, int64_t end) {
     for (int64_t i = 0; i < samples; ++i) {
       if (i >= begin && i < end)
@@ -63,7 +62,7 @@ private:
   IgnoredLabels ignored;
   HostTensor values;
   int64_t samples, each;
-  std::vector<char> sample; ///< the first sample that has a label
+  std::vector<char> sample; ///< labels of the first labeled sample
 
   size_t bytes() const { return values.data.size() / samples; }
   char *at(int64_t i) {
@@ -91,9 +90,8 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
   size_t index = port - plan.inputs.begin();
   Labels labels(*port, ignored, arrays[index]);
   if (!labels.any())
-    return Status::invalid("the samples of a step have no label in '",
-                           ignored.input, "' but the ignored one, ",
-                           ignored.value);
+    return Status::invalid("all labels of a step in '", ignored.input,
+                           "' have the ignored value ", ignored.value);
   const std::pair<int64_t, int64_t> ranges[] = {
       {0, perStep}, {0, counted}, {counted, perStep}};
   std::vector<double> losses;
@@ -105,7 +103,7 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
   double wanted = share * losses[1] + (1 - share) * losses[2];
-  constexpr double kRounding = 1e-3; // because sums may have a different order
+  constexpr double kRounding = 1e-3; // sums may have a different order
   if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
     return Status::success();
   return Status::invalid("the loss is not the mean over labels other than ",

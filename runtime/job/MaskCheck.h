@@ -9,25 +9,27 @@
 
 namespace dpc {
 
-/// Computes the loss of a step's inputs. All calls start from the same values
-/// of tensors and have the same step number.
+/// Computes the loss of a step from its inputs. Every call starts from the same
+/// values of tensors and has the same step number.
 using LossOf =
     std::function<Expected<double>(const std::vector<const void *> &)>;
 
-/// Whether the plan has an output "loss" of one value.
 bool hasScalarLoss(const rt::Plan &plan);
 
-/// The output "loss" of the last step. Returns the same value in all processes.
+/// Returns the output "loss" of the last step in all processes.
 Expected<double> lossEverywhere(rt::Session &session);
 
 /// Checks that the loss of `plan` is the mean over the labels that are not
-/// `ignored`, so that it does not depend on the samples that fill a step.
-/// Refuses a loss that divides by the number of all samples or ignores another
-/// label. `arrays` are the inputs of a step whose first `counted` samples
-/// count. The check computes the loss three times: with equally many labels in
-/// each sample (loss a), with labels only in the samples that count (loss b),
-/// and with labels only in the other samples (loss c). If the loss is the mean
-/// over labels, perStep * a = counted * b + (perStep - counted) * c.
+/// `ignored`. Only then is the loss independent of samples that fill a step.
+/// The check refuses a loss that divides by the number of all samples, or that
+/// ignores a different value.
+///
+/// `arrays` are the inputs of a step of n samples, the first `counted` of which
+/// count. The check computes three losses:
+///   a  with equally many labels in each sample
+///   b  with labels only in the samples that count
+///   c  with labels only in the other samples
+/// For a mean over labels, n * a = counted * b + (n - counted) * c.
 Status checkIgnored(const rt::Plan &plan, const rt::IgnoredLabels &ignored,
                     int64_t counted, const std::vector<const void *> &arrays,
                     const LossOf &lossOf);

@@ -16,13 +16,11 @@ namespace dpc {
 
 using namespace rt;
 
-/// The name of this process's machine.
 static std::string hostName() {
   char name[HOST_NAME_MAX + 1] = "";
   return gethostname(name, sizeof name - 1) == 0 && *name ? name : "unknown";
 }
 
-/// The machines of all ranks.
 static Expected<std::vector<std::string>> hostsOf(Communicator &comm) {
   constexpr size_t length = HOST_NAME_MAX + 1;
   std::string own = hostName();
@@ -36,11 +34,10 @@ static Expected<std::vector<std::string>> hostsOf(Communicator &comm) {
   return hosts;
 }
 
-/// Measures on one rank. Rank 0 writes the file.
 static Status measureRank(const RunOptions &options, Communicator &comm) {
   constexpr int64_t leastBytes = 4096, mostBytes = 64 << 20;
   DPC_ASSIGN(std::vector<std::string> hosts, hostsOf(comm));
-  // Empty on one host, where the links inside the host are measured.
+  // Empty on one host; then the all_reduce is over the world.
   std::vector<std::vector<int>> groups = peersAcrossHosts(hosts);
   if (!groups.empty())
     DPC_TRY(comm.makeGroups({{0, {}, groups}}));

@@ -7,15 +7,14 @@
 
 namespace dpc {
 
-/// Measures all_reduce between ranks (threads, or the processes of mpirun). The
-/// first rank writes `options.measureLinks`. On several hosts with several
-/// ranks each, the groups of peersAcrossHosts() communicate at the same time,
-/// as they do for a mesh axis that spans hosts. To measure the links inside a
-/// host, run on one host.
+/// Measures all_reduce between ranks, which are threads or the processes of
+/// mpirun. Rank 0 writes `options.measureLinks`. On one host, measures the
+/// links inside the host. On several hosts, measures the links between hosts:
+/// the groups of peersAcrossHosts() communicate concurrently, as for a mesh
+/// axis that spans hosts.
 Status measureLinks(const RunOptions &options);
 
-/// Measures the GPU of this process (runtime/exec/MeasureDevice.h) and writes
-/// `options.measureDevice`.
+/// Measures the GPU of this process and writes `options.measureDevice`.
 Status measureDevice(const RunOptions &options);
 
 } // namespace dpc

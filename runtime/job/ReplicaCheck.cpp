@@ -20,7 +20,7 @@ int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
   return first;
 }
 
-/// The hash of a rank's shard in `buffer`, without padding.
+/// Returns the hash of the shard in `buffer`, without padding.
 static Expected<std::string> hashOf(const Plan &plan, Executor &executor,
                                     const Tensor &tensor, int buffer) {
   std::vector<char> scratch, shard;
@@ -34,8 +34,9 @@ static Expected<std::string> hashOf(const Plan &plan, Executor &executor,
   return hashText({shard.data(), shard.size()});
 }
 
-/// "TENSOR FIRST RANK HASH" for each tensor of a rank, or "! REASON" if a
-/// tensor cannot be read. (Rank 0 waits for the lines of all ranks.)
+/// Returns a line "TENSOR FIRST RANK HASH" for each tensor of a rank, where
+/// FIRST is firstHolder(). If a tensor cannot be read, returns "! REASON"
+/// instead of failing, because rank 0 waits for the lines of all ranks.
 static std::string hashesOf(const Plan &plan, Executor &executor) {
   std::string lines, rank = std::to_string(executor.rank());
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
@@ -79,8 +80,7 @@ static Status compare(const std::string &name, const Copies &copies) {
   }
   std::vector<int64_t> drifted;
   for (const auto &[hash, ranks] : copies)
-    if (2 * most <= all ||
-        hash != *common) // without a majority, list all ranks
+    if (2 * most <= all || hash != *common) // no majority: list all ranks
       drifted.insert(drifted.end(), ranks.begin(), ranks.end());
   std::sort(drifted.begin(), drifted.end());
   std::string text = "'" + name + "' differs on " + ranksText(drifted);
@@ -100,8 +100,7 @@ Status checkReplicas(const Plan &plan, Session &session) {
   for (const std::string &line : lines)
     mine += line;
   DPC_ASSIGN(std::vector<std::string> texts, session.collectTexts(mine));
-  std::map<std::pair<int64_t, int64_t>, Copies> shards; // by tensor and first
-                                                        // holder
+  std::map<std::pair<int64_t, int64_t>, Copies> shards; // by TENSOR and FIRST
   for (const std::string &text : texts) {
     std::istringstream in(text);
     for (std::string line; std::getline(in, line);) {

@@ -1,8 +1,8 @@
 //===- ReplicaCheck.h - comparison of the replicas of a tensor --*- C++ -*-===//
 //
-// Ranks that hold the same shard of a tensor compute the same update of this
-// shard, bit for bit, because the order of sums is fixed. If a replica differs,
-// the rank has a memory error, a broken core or a wrong kernel.
+// Ranks with the same shard of a tensor compute bitwise equal updates, because
+// the order of sums is fixed. A rank whose replica differs has a memory error,
+// a broken core or a wrong kernel.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_REPLICACHECK_H
@@ -12,14 +12,14 @@
 
 namespace dpc::rt {
 
-/// The first rank that holds the same shard as `rank`. Considers only the stage
-/// of `rank`, or, with `inStages`, all stages.
+/// Returns the first rank that has the same shard as `rank`, in the stage of
+/// `rank` or, with `inStages`, in any stage.
 int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
                     bool inStages = false);
 
-/// Compares the replicas of all tensors between two steps. Called by all
-/// processes. If replicas differ, fails in the process of rank 0, and names the
-/// tensor and the ranks in the minority.
+/// Compares the replicas of all tensors between two steps. All processes call
+/// this. If replicas differ, the process of rank 0 fails with the tensor and
+/// the ranks in the minority.
 Status checkReplicas(const Plan &plan, Session &session);
 
 } // namespace dpc::rt

@@ -9,31 +9,30 @@
 
 namespace dpc {
 
-/// The options of dpc-run, by name.
 struct RunOptions {
   std::string plan;
   std::string batches, data, inputs, outputs;
-  int64_t steps = 0;               ///< 0: `epochs` of data, or 10 without data
-  int64_t epochs = 0;              ///< passes over --data; 0: not given
+  int64_t steps = 0;  ///< 0: `epochs` of --data, or 10 without data
+  int64_t epochs = 0; ///< 0: not given
   std::optional<uint64_t> shuffle; ///< seed
   std::string lastBatch = "wrap";
   std::string ignoredLabel; ///< "NAME=VALUE" for --last-batch=mask; "": default
   bool newData = false;
   std::string evalPlan, evalData; ///< "" without evaluation
-  int64_t evalEvery = 0;          ///< steps; 0: only at the end
+  int64_t evalEvery = 0;          ///< every N steps; 0: only at the end
   std::string comm;               ///< "": mpi under a launcher, otherwise local
   std::string device = "cpu";
   bool tf32 = false;
   std::string gemmCache; ///< folder, "off", or "": the user's cache folder
-  std::vector<std::string> metrics; ///< each a MetricsPlace
+  std::vector<std::string> metrics; ///< see MetricsPlace
   std::string saveParams, trace, init;
   std::string exportDir;            ///< "": none
-  std::string maxShardSize = "5GB"; ///< limit for a file in exportDir
+  std::string maxShardSize = "5GB"; ///< of a file in exportDir
   std::string checkpoint;           ///< folder, "" without checkpoints
-  int64_t checkpointEvery = 0;      ///< steps; 0: only at the end
+  int64_t checkpointEvery = 0;      ///< every N steps; 0: only at the end
   int64_t checkpointKeep = 2;
   bool checkpointSync = false;
-  /// --resume: the folder of a checkpoint; "": the newest one in `checkpoint`.
+  /// The folder of a checkpoint; "" for the newest checkpoint in `checkpoint`.
   std::optional<std::string> resume;
   int64_t maxRestarts = -1; ///< -1: not supervised
   double hangSeconds = 600;
@@ -46,9 +45,9 @@ struct RunOptions {
   bool poison = false;
   std::string onNan = "stop";
   bool checkNumbers = false;
-  int64_t checkReplicas = 0; ///< steps between checks; 0: none
-  double slowRank = 0;       ///< factor of alarms; 0: none
-  double spike = 0;          ///< factor of alarms; 0: none
+  int64_t checkReplicas = 0; ///< every N steps; 0: never
+  double slowRank = 0;       ///< see slowRanks(); 0: no alarms
+  double spike = 0;          ///< see SpikeAlarm; 0: no alarms
   bool noOverlap = false;
   bool profile = false;
   std::string offloadDir;    ///< "": the plan's folder

@@ -68,8 +68,8 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
   return DatasetInputs::open(plan, std::move(dataset), order);
 }
 
-/// Prefixes an error with the option, and with the path unless the error begins
-/// with it.
+/// Puts "OPTION=PATH: " before an error, or "OPTION: " if the error begins with
+/// the path.
 static Expected<Source> named(const std::string &option,
                               const std::string &path, Expected<Source> made) {
   if (made)

@@ -10,16 +10,16 @@
 
 namespace dpc {
 
-/// The labels of --ignored-label, or usualLabels().
+/// Returns the labels of --ignored-label, or else usualLabels().
 std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
                                                 const rt::Plan &plan);
 
-/// The samples of --data, for training or inference.
+/// Opens --data for training or inference.
 Expected<std::unique_ptr<rt::InputSource>>
 openSamples(const RunOptions &options, const rt::Plan &plan);
 
-/// The samples of --eval-data, each once, in the order of the file. If samples
-/// are repeated to fill the last step, their labels are ignored.
+/// Opens --eval-data. Each sample counts once, in the order of the file.
+/// Repeated samples that fill the last step have ignored labels.
 Expected<std::unique_ptr<rt::InputSource>>
 openHeldOut(const RunOptions &options, const rt::Plan &plan);
 

@@ -6,7 +6,7 @@ namespace dpc {
 
 using namespace rt;
 
-/// Whether an instruction writes the tensor, as it does for running statistics.
+/// Whether steps change the tensor (for example, running statistics).
 static bool isMoved(const Plan &plan, const Tensor &tensor) {
   for (const Instruction *instruction : instructionsOf(plan))
     for (int id : accessesOf(*instruction, plan).writes)
@@ -17,7 +17,6 @@ static bool isMoved(const Plan &plan, const Tensor &tensor) {
 
 namespace {
 
-/// The requested outputs: a file, a folder or both.
 struct Sinks {
   std::optional<SafetensorsWriter> file;
   std::optional<WeightFolderWriter> folder;

@@ -7,9 +7,8 @@
 
 namespace dpc {
 
-/// Writes all parameters, and the buffers that steps change, in fp32 under
-/// their names in the model. Called by all processes; the process of rank 0
-/// writes.
+/// Writes all parameters, and the buffers that steps change, as fp32 under
+/// their names in the model. All processes call this; rank 0 writes.
 Status saveWeights(const RunOptions &options, const rt::Plan &plan,
                    rt::Session &session);
 

@@ -23,7 +23,7 @@ SessionMaker::loadKernels(const Plan &plan, const std::string &dir) const {
   return KernelLibrary::load(plan, dir);
 }
 
-/// $XDG_CACHE_HOME/dpc or ~/.cache/dpc; "" if neither variable is set.
+/// Returns $XDG_CACHE_HOME/dpc or ~/.cache/dpc; "" if neither is set.
 static std::string userCache() {
   const char *cache = std::getenv("XDG_CACHE_HOME");
   if (cache && *cache == '/') // the specification ignores relative paths

@@ -8,21 +8,21 @@
 
 namespace dpc {
 
-/// Makes the sessions of a run, for the main plan and for --eval-plan, on the
-/// device of --device. A SessionMaker must outlive its sessions.
+/// Creates the sessions for --plan and --eval-plan on the device of --device. A
+/// SessionMaker must outlive its sessions.
 class SessionMaker {
 public:
   SessionMaker(const RunOptions &options, bool isDistributed)
       : options(options), isDistributed(isDistributed) {}
 
-  /// Opens the device. See DevicePlugin::open for failures.
+  /// Opens the device; see DevicePlugin::open.
   Status open();
   bool hasDevice() const { return device != nullptr; }
-  /// Loads the kernels of a plan in `dir`. Returns an empty library for GPUs,
-  /// because their executors load the kernels.
+  /// Loads the kernels of a plan from folder `dir`. Returns an empty library
+  /// for a GPU, because its executors load the kernels.
   Expected<rt::KernelLibrary> loadKernels(const rt::Plan &plan,
                                           const std::string &dir) const;
-  /// `comms` as for Session. Plan and kernels must outlive the session.
+  /// See Session::create(). `plan` and `kernels` must outlive the session.
   Expected<std::unique_ptr<rt::Session>>
   make(const rt::Plan &plan, const std::string &dir,
        const rt::KernelLibrary &kernels,

@@ -4,12 +4,12 @@
 
 namespace dpc {
 
-/// From now on, records the first SIGTERM or SIGINT; a second one ends the
-/// process. Also records SIGUSR1, with which a supervisor tells the run to save
-/// and exit.
+/// Records the first SIGTERM, SIGINT or SIGUSR1 from now on. A supervisor sends
+/// SIGUSR1 to make the run save and exit. A second SIGTERM or SIGINT ends the
+/// process at once.
 void catchStopSignals();
 
-/// The recorded signal, or 0.
+/// Returns the recorded signal, or 0.
 int stopSignal();
 
 } // namespace dpc

@@ -19,7 +19,7 @@ namespace dpc {
 
 std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv) {
-  // The values of these options are after "=" or in the next word.
+  // The value of an option follows "=" or is the next word.
   const char *ours[] = {"--max-restarts", "--hang-seconds", "--launcher",
                         "--resume",       "--elastic",      "--elastic-wait",
                         "--ranks-file",   "--new-data"};
@@ -43,9 +43,9 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   return words;
 }
 
-/// The newest checkpoint that is not damaged. If the last start completed no
-/// step, a damaged checkpoint may be the reason, so damaged checkpoints are
-/// renamed.
+/// Returns the newest checkpoint. If the last start completed no step
+/// (`wasUseless`), a damaged checkpoint may be the reason, so renames damaged
+/// checkpoints and returns the newest intact one.
 static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
                                           bool wasUseless) {
   std::vector<int64_t> steps = folder.steps();
@@ -56,7 +56,7 @@ static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
     Status status = reader ? (*reader)->verify() : reader.status();
     if (status.ok())
       return steps.back();
-    std::fprintf(stderr, "dpc-run: warning: %s; it is renamed\n",
+    std::fprintf(stderr, "dpc-run: warning: %s; the checkpoint is renamed\n",
                  status.message().c_str());
     if (!folder.setAside(steps.back()).ok())
       return std::nullopt;
@@ -64,13 +64,11 @@ static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
   return std::nullopt;
 }
 
-/// The starting point of a run.
 struct StartPoint {
   std::optional<std::string> resume; ///< see RunOptions::resume
   bool newData = false;
 };
 
-/// The command of one start.
 static std::vector<std::string> commandOf(const RunOptions &options,
                                           const std::vector<std::string> &words,
                                           const Elastic::Start &start,
@@ -89,9 +87,8 @@ static std::vector<std::string> commandOf(const RunOptions &options,
 
 namespace {
 
-/// The folder of --flight-record, or a temporary folder, which each rank
-/// creates on its host. If the folder cannot be created, the run continues
-/// without it.
+/// The flight records are in the folder of --flight-record or, without this
+/// option, in a temporary folder. A run without a folder has no records.
 class FlightRecords {
 public:
   explicit FlightRecords(const std::string &asked) : folder(asked) {
@@ -109,23 +106,21 @@ public:
   FlightRecords(const FlightRecords &) = delete;
   FlightRecords &operator=(const FlightRecords &) = delete;
 
-  /// The argument for a command, or "".
+  /// Returns the option for the temporary folder, or "" if there is none.
   std::string word() const {
     return own.empty() ? "" : "--flight-record=" + own;
   }
-  /// Removes the records of the previous start.
   void clear() {
     lines.clear();
     if (!folder.empty())
       rt::removeRecords(folder);
   }
-  /// Reads the current instructions of the ranks.
   void look() {
     if (!folder.empty())
       lines = rt::lastInstructions(folder);
   }
-  /// Prints the ranks that a start has lost, according to the last look(), or
-  /// else according to their last records.
+  /// Prints the lost ranks that look() has found. If there are none, calls
+  /// look() first.
   void tell() {
     if (lines.empty())
       look();
@@ -138,7 +133,6 @@ private:
   std::vector<std::string> lines;
 };
 
-/// The starts of a run, one after the other.
 class Supervisor {
 public:
   Supervisor(const RunOptions &options, const std::vector<std::string> &words,
@@ -161,16 +155,16 @@ private:
   const std::vector<std::string> &words;
   Elastic elastic;
   rt::CheckpointFolder folder;
-  int64_t newestBefore = -1; ///< the newest checkpoint of earlier runs
+  int64_t newestBefore = -1; ///< newest checkpoint before this run
   StartPoint from;
   FlightRecords records;
   int64_t restarts = 0;
-  int exitCode = 0; ///< used if startOnce() returns no ending
+  int exitCode = 0; ///< valid if startOnce() returns nullopt
 };
 
 } // namespace
 
-/// Starts the command once. Returns nullopt if the run ends with `exitCode`.
+/// Runs the command once. Returns nullopt if the run ends with `exitCode`.
 std::optional<Ending> Supervisor::startOnce() {
   Expected<Elastic::Start> start = elastic.next();
   if (!start) {
@@ -209,8 +203,7 @@ std::optional<Ending> Supervisor::startOnce() {
   return ending;
 }
 
-/// Whether the run ends. A restart would not help with wrong options, wrong
-/// plans or NaN.
+/// A restart would not help with wrong options, wrong plans or NaN.
 bool Supervisor::isFinal(const Ending &ending) const {
   bool hasExited = WIFEXITED(ending.status) && !ending.isHung;
   bool isRefused = ending.lastStep < 0 && restarts == 0 && hasExited;
@@ -219,7 +212,7 @@ bool Supervisor::isFinal(const Ending &ending) const {
   return isDone || stopSignal() || isRefused || isNotFinite;
 }
 
-/// Prepares a restart. Returns false if all restarts are used up.
+/// Returns false if no restart is left.
 bool Supervisor::prepareRestart(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
   bool hasLeft = ending.isAsked && ending.isSuccess();
@@ -232,8 +225,8 @@ bool Supervisor::prepareRestart(const Ending &ending) {
   }
   std::optional<int64_t> newest = newestWhole(folder, isUseless);
   if (newest)
-    from.resume = ""; // the newest checkpoint
-  // A checkpoint of this run contains its position in the new data.
+    from.resume = ""; // "" selects the newest checkpoint
+  // Checkpoints of this run already have a position in the new data.
   from.newData = options.newData && newest.value_or(-1) <= newestBefore;
   if (hasLeft)
     elastic.leave();

@@ -2,10 +2,9 @@
 //
 // The run is a child process: dpc-run, or a launcher that starts dpc-run on
 // several ranks (--launcher="mpirun -np 4"). The supervisor prints the output
-// of the run. If the run dies, or completes no step for --hang-seconds, the
-// supervisor ends it and restarts it from the newest checkpoint. If a
-// checkpoint is damaged, the supervisor renames it and uses the previous
-// checkpoint.
+// of the run. It restarts the run from the newest checkpoint if the run dies,
+// or if it completes no step for --hang-seconds. A damaged checkpoint is
+// renamed, and the previous checkpoint is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_SUPERVISOR_H
@@ -18,12 +17,12 @@
 
 namespace dpc {
 
-/// Runs `words` (see wordsOfRun()) and restarts it up to `options.maxRestarts`
-/// times. Returns the exit code of the process.
+/// Runs the command `words` (see wordsOfRun()) and restarts it up to
+/// `options.maxRestarts` times. Returns the exit code for this process.
 int supervise(const RunOptions &options, const std::vector<std::string> &words);
 
-/// The command line without the options of the supervisor, --resume and
-/// --new-data.
+/// Returns the command line without --resume, --new-data and the options that
+/// only the supervisor reads.
 std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv);
 

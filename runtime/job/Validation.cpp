@@ -40,9 +40,9 @@ Status Validation::prepare(const Plan &training) {
 
 Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
                          const SessionOptions &sessionOptions) {
-  SessionOptions own = sessionOptions; // the options of the training session
+  SessionOptions own = sessionOptions;
   own.trace = own.checkNumbers = own.timesRanks = false;
-  own.flightRecord = ""; // a rank has only one record
+  own.flightRecord = ""; // only the training session writes records
   DPC_ASSIGN(
       session,
       sessions.make(plan, options.evalPlan, kernels, std::move(comms), own)
@@ -56,8 +56,8 @@ Expected<double> Validation::meanLoss(const Running &training) {
   return sum / static_cast<double>(count);
 }
 
-/// Sums the losses of all samples. The loss of a step is the mean over the
-/// samples that count, so it is multiplied by their number.
+/// Returns the sum of the losses of all samples. The loss of a step is the mean
+/// over the samples that count.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
@@ -75,15 +75,15 @@ Expected<double> Validation::sumOfLosses() {
   return sum;
 }
 
-/// The loss of a step, equal in all processes.
+/// Returns the loss of a step in all processes.
 Expected<double> Validation::lossOf(int64_t step,
                                     const std::vector<const void *> &arrays) {
   DPC_TRY(session->step(step, arrays));
   return lossEverywhere(*session);
 }
 
-/// Checks that the loss of a step does not change if the samples that fill it
-/// are zero in all inputs except the labels.
+/// Checks that the loss of a step does not change when the samples that fill
+/// the step are zero in all inputs except the labels.
 Status Validation::checkFiller(int64_t step,
                                const std::vector<const void *> &arrays,
                                double loss) {
@@ -109,8 +109,8 @@ Status Validation::checkFiller(int64_t step,
   return Status::invalid(
       "--eval-data=", options.evalData, ": ", count,
       " samples do not fill whole steps of ", perStep,
-      ", and the loss depends on the filler of the last step (", loss, ", ",
-      other, "), though its '", labels,
+      ", and the loss depends on the samples that fill the last step (", loss,
+      ", ", other, "), although their '", labels,
       "' are ignored; plan with a --global-batch that divides ", count);
 }
 

@@ -10,25 +10,23 @@
 
 namespace dpc {
 
-/// Computes the mean loss of held-out samples between training steps. Runs an
-/// inference plan of the same model with the current values of the tensors. All
-/// processes make all calls.
+/// Computes the mean loss of held-out samples between training steps, by an
+/// inference plan of the same model. All processes make all calls.
 class Validation {
 public:
   Validation(const RunOptions &options, const SessionMaker &sessions)
       : options(options), sessions(sessions) {}
 
-  /// Reads and checks plan, kernels and data.
   Status prepare(const rt::Plan &training);
-  /// `comms` as for Session; no other session may use them.
+  /// `comms` are for Session::create(). No other session may use them.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                const rt::SessionOptions &sessionOptions);
-  /// The mean loss of all samples.
+  /// Copies the current values of tensors from `training` and returns the mean
+  /// loss over all samples.
   Expected<double> meanLoss(const rt::Running &training);
 
   const rt::Plan &thePlan() const { return plan; }
   int64_t samples() const { return count; }
-  /// Whether an evaluation is due after a step.
   bool isDue(int64_t step, bool isLast) const {
     return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);
   }

@@ -1,7 +1,8 @@
 //===- Attention.cpp - attention on the CPU -------------------------------===//
 //
-// Each key head is processed separately, with f32 copies of k, its transpose
-// and v. The inner loops then run over contiguous elements and are vectorized:
+// Each key head is processed separately. The head's k, the transpose of k, and
+// v are copied as f32, so that the inner loops run over contiguous elements and
+// are vectorized:
 //
 //   scores[s] += q[d] * k^T[d][s]      out[e] += p[s] * v[s][e]
 //
@@ -46,7 +47,6 @@ void store(const float *values, DType type, int64_t at, int64_t count,
         type == DType::BF16 ? floatToBf16(values[i]) : floatToF16(values[i]);
 }
 
-/// All positions of a head as f32, dense.
 Floats loadHead(const void *data, DType type, const AttentionTensor &tensor,
                 int64_t batch, int64_t head, int64_t positions, int64_t depth) {
   Floats rows(positions * depth);
@@ -78,15 +78,14 @@ void addTimes(float factor, const float *x, int64_t count, float *out) {
     out[i] += factor * x[i];
 }
 
-/// The number of keys that query t attends to.
 int64_t keysOf(const AttentionShape &shape, int64_t t) {
   if (!shape.causal)
     return shape.keys;
   return std::clamp<int64_t>(t + 1 + shape.keys - shape.queries, 0, shape.keys);
 }
 
-/// row[s] = factor * dot(x, column s) for s < seen. `columns` has depth rows of
-/// `keys` elements.
+/// Sets row[s] to factor * dot(x, column s) for s < seen. `columns` has `depth`
+/// rows of `keys` elements.
 void dotColumns(const float *x, const Floats &columns, int64_t depth,
                 int64_t keys, int64_t seen, float factor, float *row) {
   std::fill_n(row, seen, 0.0F);
@@ -96,7 +95,7 @@ void dotColumns(const float *x, const Floats &columns, int64_t depth,
     row[s] *= factor;
 }
 
-/// Replaces the scores of a row by exp(score - largest). Returns the sum of the
+/// Replaces each score by exp(score - largest score). Returns the sum of the
 /// results and the largest score.
 std::pair<float, float> exponentials(float *row, int64_t seen) {
   float most = *std::max_element(row, row + seen), sum = 0;
@@ -124,12 +123,12 @@ void runRow(const AttentionShape &shape, const float *q, const Floats &kColumns,
   *lse = most + std::log(sum);
 }
 
-/// The shared state of the gradients of one key head's queries.
+/// What the gradients of one key head's queries share.
 struct GradHead {
   const AttentionShape &shape;
   Floats k, v, kColumns, vColumns, dk, dv, scores, dscores;
 
-  /// Processes query t: adds to dk and dv, writes dq.
+  /// Adds the terms of query t to dk and dv, and sets dq of query t.
   void runRow(int64_t t, const float *q, const float *out, const float *dout,
               float lse, float *dq) {
     int64_t seen = keysOf(shape, t), depth = shape.depth,

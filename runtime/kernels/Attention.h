@@ -12,14 +12,14 @@ namespace dpc::rt {
 /// The addresses of the buffers of an attention or its gradient.
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
-  void *out = nullptr, *lse = nullptr; ///< read by the gradient
-  const void *dout =
-      nullptr; ///< this and the members below: only for the gradient
+  void *out = nullptr, *lse = nullptr; ///< inputs of the gradient
+  // Only for the gradient:
+  const void *dout = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   void *workspace = nullptr; ///< unused on the CPU
 };
 
-/// The addresses for `op`; at(buffer) is the address of a buffer.
+/// at(id) returns the address of buffer `id`.
 template <typename Op, typename At>
 AttentionData attentionData(const Op &op, const At &at) {
   AttentionData data;
@@ -38,9 +38,9 @@ AttentionData attentionData(const Op &op, const At &at) {
   return data;
 }
 
-/// Plain loops in f32, the reference for other backends. The loops do not round
-/// probabilities. The f32 copies of one key head need memory in addition to the
-/// plan's arena.
+/// Computes an attention with plain loops in f32, without rounding of
+/// probabilities. Other backends are compared with these loops. One key head is
+/// copied as f32, in addition to the plan's arena.
 Status runAttention(const AttentionOp &op, const AttentionData &data);
 Status runAttention(const AttentionGradOp &op, const AttentionData &data);
 

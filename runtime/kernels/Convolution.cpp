@@ -27,11 +27,11 @@ memory::desc dense(const Shape &shape) {
   return memory::desc(shape, memory::data_type::f32, strides);
 }
 
-/// With fewer channels per group, copies to blocked layouts cost more time than
-/// they save.
+/// With fewer channels per group, blocked layouts save less time than the
+/// copies cost.
 constexpr int64_t kMinBlockedChannels = 16;
 
-/// The primitives of one convolution. With many channels, they run on copies in
+/// Runs one convolution with oneDNN. With many channels, copies the arrays to
 /// the blocked layouts that oneDNN prefers.
 class Primitives {
 public:
@@ -40,7 +40,7 @@ public:
         strides(op.strides), dilations(op.dilations),
         before(op.pads.begin(), op.pads.begin() + op.strides.size()),
         behind(op.pads.begin() + op.strides.size(), op.pads.end()) {
-    // oneDNN's dilation counts the skipped elements.
+    // For oneDNN, dilation 0 means no skipped elements.
     for (int64_t &dilation : dilations)
       --dilation;
     int64_t groups = op.xShape[1] / op.wShape[1];
@@ -85,13 +85,13 @@ public:
   }
 
 private:
-  /// The layout for a primitive: oneDNN's choice, or the layout of the array.
+  /// With many channels, oneDNN chooses the layout.
   memory::desc layout(const memory::desc &array) const {
     return isBlocked ? memory::desc(array.dims(), array.data_type(),
                                     memory::format_tag::any)
                      : array;
   }
-  /// Memory for the next argument. Each thread reuses this memory.
+  /// Each thread keeps its scratch memory for later convolutions.
   memory scratch(const memory::desc &desc) {
     static thread_local std::vector<char> kept[3];
     std::vector<char> &bytes = kept[arguments.size()];
@@ -123,7 +123,7 @@ private:
              layout(y), strides, dilations, before, behind},
             cpu()};
   }
-  /// [groups, K / groups, C / groups, taps..] if there are groups.
+  /// Adds a dimension for groups: [groups, K / groups, C / groups, taps..].
   static memory::desc filter(const ConvOp &op) {
     int64_t groups = op.xShape[1] / op.wShape[1];
     Shape shape = op.wShape;
@@ -141,7 +141,6 @@ private:
   std::unordered_map<int, memory> arguments;
 };
 
-/// Calls body(index) for every index of `shape`.
 void forEachIndex(const Shape &shape,
                   const std::function<void(const Shape &)> &body) {
   Shape index(shape.size(), 0);
@@ -160,7 +159,7 @@ int64_t offsetIn(const Shape &shape, const Shape &index) {
   return offset;
 }
 
-/// Adds all products to the array that `op.kind` computes, which holds zeros.
+/// Adds all products to the result of `op`, which must be zero before.
 template <typename T> void plainConv(const ConvOp &op, T *x, T *w, T *y) {
   int64_t groups = op.xShape[1] / op.wShape[1];
   int64_t filters = op.wShape[0] / groups;
@@ -207,7 +206,6 @@ void clearThenConv(const ConvOp &op, void *x, void *w, void *y) {
   plainConv(op, static_cast<T *>(x), static_cast<T *>(w), static_cast<T *>(y));
 }
 
-/// Computes an f32 or f64 convolution.
 Status runWideConv(const ConvOp &op, void *x, void *w, void *y) {
   bool isEmpty = numElements(op.xShape) == 0 || numElements(op.wShape) == 0 ||
                  numElements(op.yShape) == 0;
@@ -239,7 +237,8 @@ void narrow(const std::vector<float> &from, void *to) {
   std::transform(from.begin(), from.end(), static_cast<uint16_t *>(to), Narrow);
 }
 
-/// Computes on f32 copies, whose memory each thread reuses. Rounds once.
+/// Computes on f32 copies, whose memory each thread keeps, and rounds the
+/// result once.
 template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)>
 Status runHalfConv(const ConvOp &op, void *x, void *w, void *y) {
   static thread_local std::vector<float> wide[3];

@@ -7,13 +7,11 @@
 
 namespace dpc::rt {
 
-/// Computes `op` (see ConvOp) on the arrays that start at x, w and y. oneDNN
-/// computes f32 convolutions with one to three spatial dimensions; plain loops
-/// compute the others. 16-bit convolutions use f32 copies of their arrays and
-/// round once. Convolutions with many channels use copies in the layouts that
-/// oneDNN prefers. The copies and oneDNN's workspace use memory in addition to
-/// the plan's arena: per thread, up to three arrays of the largest size. Fails
-/// if oneDNN fails.
+/// Computes `op` (see ConvOp) on the arrays at x, w and y. Uses oneDNN for f32
+/// with one to three spatial dimensions, otherwise plain loops. 16-bit arrays
+/// are copied as f32, and the result is rounded once. Copies and oneDNN's
+/// workspace need memory in addition to the plan's arena: up to three arrays of
+/// the largest size per thread. Fails if oneDNN fails.
 Status runConv(const ConvOp &op, void *x, void *w, void *y);
 
 } // namespace dpc::rt

@@ -1,7 +1,6 @@
 //===- Epilogue.h - GEMM epilogues on the CPU -------------------*- C++ -*-===//
 //
-// Computes epilogues with plain loops. Other backends are compared with this
-// reference.
+// Other backends are compared with these plain loops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_KERNELS_EPILOGUE_H
@@ -14,22 +13,21 @@
 
 namespace dpc::rt {
 
-/// The arrays that a GEMM with an epilogue reads and writes, all of one type.
+/// All arrays have the same type.
 struct EpilogueArrays {
   void *c = nullptr, *bias = nullptr, *aux = nullptr;
   DType type = DType::F32;
 };
 
-/// Applies an epilogue other than SumsOfA and SumsOfB to the dense m x n sums
-/// of a GEMM.
+/// Applies an epilogue except SumsOfA and SumsOfB to `sums`, the dense m x n
+/// result of a GEMM, and stores the results in `arrays`.
 void finishProduct(const MatmulOp &op, std::vector<float> &sums,
                    const EpilogueArrays &arrays);
-/// bias[j] = the sum of column j of a stored rows x cols matrix.
+/// Sets bias[j] to the sum of column j of a rows x cols matrix.
 void sumColumns(const void *matrix, DType type, int64_t offset, int64_t rows,
                 int64_t cols, int64_t ld, void *bias, DType biasType,
                 int64_t biasOffset);
 
-/// Like runMatmul, for an op with an epilogue.
 Status runWithEpilogue(const MatmulOp &op, const void *a, DType aType,
                        const void *b, DType bType,
                        const EpilogueArrays &arrays);

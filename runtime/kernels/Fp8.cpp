@@ -36,7 +36,7 @@ float fp8Scale(uint32_t amaxBits, DType format) {
   std::memcpy(&amax, &amaxBits, sizeof amax);
   NarrowFloat narrow = *narrowFloatOf(format);
   float largest = narrowToFloat(static_cast<uint8_t>(narrow.largest), narrow);
-  // The limit keeps 1 / scale a normal number.
+  // This limit keeps 1 / scale a normal number.
   return std::min(largest / amax, 0x1p126f);
 }
 

@@ -13,8 +13,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// The features whose names differ between LLVM and Linux in more than
-/// punctuation.
+/// Features whose names in LLVM and Linux differ in more than punctuation.
 const std::map<std::string, std::string> &linuxNames() {
   static const std::map<std::string, std::string> names = {
       {"64bit", "lm"},     {"sse3", "pni"},
@@ -26,7 +25,7 @@ const std::map<std::string, std::string> &linuxNames() {
   return names;
 }
 
-/// Features that compiled loops never use. Virtual machines may hide them from
+/// Compiled loops never use these features. Virtual machines may hide them from
 /// Linux although LLVM detects them.
 const std::set<std::string> &ignoredFeatures() {
   static const std::set<std::string> names = {
@@ -46,8 +45,8 @@ std::string plain(const std::string &name) {
   return text;
 }
 
-/// Whether the library itself defines a symbol. dlsym also finds symbols of
-/// linked libraries, and a plan must not call these symbols.
+/// Returns whether the library itself defines `symbol`. dlsym also finds
+/// symbols of its dependencies, which a plan must not call.
 bool isOwn(void *library, void *symbol) {
   link_map *map = nullptr;
   Dl_info info;

@@ -12,21 +12,20 @@
 
 namespace dpc::rt {
 
-/// A kernel's entry point; see KernelOp.
+/// The entry point of a kernel, see KernelOp.
 using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars);
 
-/// Finds the functions of a plan's kernels by symbol.
 class KernelLibrary {
 public:
-  /// Loads DIR/kernels/<kernelFile> and finds all symbols of the plan. Fails if
-  /// the kernels are for GPUs, the hash differs, or this machine lacks a
-  /// required CPU feature. The library of a plan without kernels is empty.
+  /// Loads DIR/kernels/<kernelFile>. Fails if the file is for GPUs, has another
+  /// hash or lacks a kernel of the plan, or if this machine lacks a required
+  /// CPU feature. Returns an empty library for a plan without kernels.
   static Expected<KernelLibrary> load(const Plan &plan, const std::string &dir);
 
-  /// A library of functions of this process, for tests.
+  /// Returns a library of functions of this process, for tests.
   static KernelLibrary of(std::map<std::string, KernelFunction> functions);
 
-  /// Null if the library lacks the symbol.
+  /// Returns null if the library lacks the symbol.
   KernelFunction find(const std::string &symbol) const;
 
 private:
@@ -34,18 +33,17 @@ private:
   std::map<std::string, KernelFunction> functions;
 };
 
-/// Checks that `path` is the kernel file of the plan, by its hash.
+/// Checks that `path` has the hash of the plan's kernel file.
 Status checkKernelFile(const Plan &plan, const std::string &path);
 
-/// Whether this machine has `feature` (LLVM's name). `cpuFlags` are the flags
-/// of /proc/cpuinfo, separated by spaces.
+/// Returns whether `cpuFlags`, as in /proc/cpuinfo, contain `feature`, which is
+/// a name of LLVM.
 bool hasCpuFeature(const std::string &feature, const std::string &cpuFlags);
 
-/// The CPU flags of this machine as in /proc/cpuinfo.
+/// Returns this machine's CPU flags from /proc/cpuinfo.
 std::string cpuFlags();
 
-/// Fails with Unsupported and names the first required feature that this
-/// machine lacks.
+/// Fails with Unsupported if this machine lacks a required CPU feature.
 Status checkCpu(const Plan &plan);
 
 } // namespace dpc::rt

@@ -13,7 +13,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// Element offsets of matrix (i, j) of the two batch levels.
+/// Where a matrix of each operand begins in its buffer, in elements.
 struct Offsets {
   int64_t a, b, c;
 };
@@ -42,17 +42,17 @@ dnnl_status_t sgemm(const MatmulOp &op, int64_t m, const float *a, int64_t lda,
                     static_cast<float>(op.beta), c, op.ldc);
 }
 
-/// Whether the stored rows of a transposed A are a multiple of a page apart.
-/// Such rows share a few cache sets, which halves the speed of sgemm (38
-/// instead of 80 GFLOP/s at 8192 x 256 x 1024 on a Zen 3 core).
+/// Returns whether the stored rows of a transposed A are a multiple of a page
+/// apart. The rows then share a few cache sets, which halves the speed of sgemm
+/// (38 instead of 80 GFLOP/s at 8192 x 256 x 1024 on a Zen 3 core).
 bool rowsCollide(const MatmulOp &op) {
   constexpr int64_t kPageFloats = 4096 / sizeof(float);
   return op.transA && op.lda % kPageFloats == 0 && op.k >= 64 && op.n >= 64;
 }
 
-/// Multiplies panels of A's columns. Each panel is copied so that its rows have
-/// a different distance. Memory estimates do not include a panel (at most 8
-/// MiB).
+/// Multiplies a transposed A in panels of columns. Each panel is copied so that
+/// its rows are not a multiple of a page apart. Memory estimates ignore the
+/// copy (at most 8 MiB).
 dnnl_status_t sgemmByPanels(const MatmulOp &op, const float *a, const float *b,
                             float *c) {
   constexpr int64_t kColumns = 512, kPadding = 16, kRows = 4096;
@@ -106,7 +106,7 @@ Status matmulF64(const MatmulOp &op, const double *a, const double *b,
   });
 }
 
-/// A dense copy of a stored matrix, whose i-th element is element(i).
+/// Returns a dense copy of a matrix. element(i) is element i of the buffer.
 template <typename T, typename F>
 std::vector<T> densely(int64_t offset, int64_t rows, int64_t cols, int64_t ld,
                        F &&element) {
@@ -117,8 +117,7 @@ std::vector<T> densely(int64_t offset, int64_t rows, int64_t cols, int64_t ld,
   return out;
 }
 
-/// Dense copies of the stored A and B of one matrix; toElement(data, type, i)
-/// is element i of an array.
+/// Returns dense copies of A and B. toElement(data, type, i) reads element i.
 template <typename T, typename F>
 std::pair<std::vector<T>, std::vector<T>>
 denseFactors(const MatmulOp &op, Offsets at, const void *a, DType aType,
@@ -133,7 +132,7 @@ denseFactors(const MatmulOp &op, Offsets at, const void *a, DType aType,
                      [&](int64_t i) { return toElement(b, bType, i); })};
 }
 
-/// The plain GEMM of one dense A and B into a dense C.
+/// Returns `op` for dense matrices, with alpha 1 and beta 0.
 MatmulOp denseOp(const MatmulOp &op) {
   MatmulOp dense = op;
   dense.lda = op.transA ? op.m : op.k;
@@ -146,7 +145,7 @@ MatmulOp denseOp(const MatmulOp &op) {
   return dense;
 }
 
-/// A dense bf16 GEMM with sums in f32: out = op(left) * op(right).
+/// Computes op(left) * op(right) of dense bf16 matrices, with sums in f32.
 class Bf16Product {
 public:
   explicit Bf16Product(const MatmulOp &op)
@@ -159,7 +158,7 @@ public:
       primitive.emplace(dnnl::matmul::primitive_desc(
           dnnl::matmul::desc(aDesc, bDesc, cDesc), cpu()));
     } catch (const dnnl::error &) {
-      // oneDNN has bf16 GEMMs only for AVX-512.
+      // oneDNN has bf16 GEMMs only for CPUs with AVX-512.
       primitive.reset();
     }
   }
@@ -208,7 +207,6 @@ private:
   std::optional<dnnl::matmul> primitive;
 };
 
-/// c = alpha * sum + beta * c for one matrix.
 void storeSums(const MatmulOp &op, Offsets at, const std::vector<float> &sum,
                void *c, DType cType) {
   for (int64_t i = 0; i < op.m; ++i)
@@ -219,7 +217,7 @@ void storeSums(const MatmulOp &op, Offsets at, const std::vector<float> &sum,
     }
 }
 
-/// Computes the sums in a dense f32 result, then scales and adds them in f32.
+/// Computes sums in f32, so that alpha and beta are applied before rounding.
 Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
                   DType bType, void *c, DType cType) {
   Bf16Product product(op);
@@ -238,7 +236,7 @@ Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
   });
 }
 
-/// Uses sgemm on f32 copies, because CPUs do not multiply f16.
+/// CPUs cannot multiply f16, so the operands are copied as f32.
 Status matmulF16(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType) {
   MatmulOp dense = denseOp(op);
@@ -257,7 +255,7 @@ Status matmulF16(const MatmulOp &op, const void *a, DType aType, const void *b,
   });
 }
 
-/// c = beta * c, for GEMMs with k = 0.
+/// The result of a GEMM with k = 0 is beta * C.
 void scaleOnly(const MatmulOp &op, void *c, DType cType) {
   (void)forEachMatrix(op, [&](Offsets at) {
     for (int64_t i = 0; i < op.m; ++i)
@@ -299,8 +297,7 @@ Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
 }
 
 void setMatmulThreads(int threads) {
-  // oneDNN uses the calling thread's pool of libgomp. dlsym avoids linking a
-  // second OpenMP runtime.
+  // oneDNN uses libgomp's threads. dlsym avoids linking another OpenMP runtime.
   using SetThreads = void (*)(int);
   static auto set =
       reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

@@ -10,19 +10,19 @@
 
 namespace dpc::rt {
 
-/// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, with
-/// the given element types. `bias` and `aux` are the arrays of the epilogue and
-/// have C's type. f32 uses oneDNN's sgemm. bf16 uses oneDNN's matmul primitive,
-/// or sgemm with rounded operands on machines without AVX-512. f16 and fp8 use
-/// sgemm on f32 copies. f64 uses plain loops. Fails if oneDNN fails.
+/// Computes `op` (see MatmulOp) on the arrays at a, b and c. `bias` and `aux`
+/// are the epilogue's arrays, of C's type. Uses oneDNN's sgemm for f32,
+/// oneDNN's matmul primitive for bf16 (without AVX-512, sgemm with rounded
+/// operands), sgemm on f32 copies for f16 and fp8, and plain loops for f64.
+/// Fails if oneDNN fails.
 Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType, void *bias = nullptr,
                  void *aux = nullptr);
 
-/// Sets the number of threads for GEMMs of the calling thread.
+/// Sets how many threads the GEMMs of the calling thread use.
 void setMatmulThreads(int threads);
 
-/// The version of oneDNN, "2.6.2"; "" in a build without it.
+/// Returns the version of oneDNN, "2.6.2", or "" in a build without oneDNN.
 std::string productLibrary();
 
 } // namespace dpc::rt

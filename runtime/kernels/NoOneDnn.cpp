@@ -1,7 +1,6 @@
 //===- NoOneDnn.cpp - stubs for a build without oneDNN --------------------===//
 //
-// Replaces the oneDNN kernels in a build with -DDPC_ENABLE_ONEDNN=OFF, which is
-// for GPU machines without oneDNN.
+// Built with -DDPC_ENABLE_ONEDNN=OFF, for GPU machines without oneDNN.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Convolution.h"

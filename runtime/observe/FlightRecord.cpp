@@ -21,26 +21,25 @@
 
 namespace dpc::rt {
 
-/// A line has kLine bytes, including the line end: a kind, a time at kTimeAt,
-/// and a text at kTextAt.
+/// A line has kLine bytes, including the line end. It has a kind at 0, a time
+/// at kTimeAt, and a text at kTextAt.
 static constexpr int kLine = 256, kTimeAt = 6, kTextAt = 24;
 static constexpr int kLines = 1 + kNumQueues;
 
 static constexpr std::chrono::milliseconds kPulse(50);
-/// Ranks whose last pulses are further apart did not end together. (If one rank
-/// dies, mpirun gives the other ranks one second.)
+/// If the last pulses of two ranks are further apart, the ranks did not end
+/// together. (If one rank dies, mpirun ends the other ranks after one second.)
 static constexpr int64_t kApart = 500'000; // microseconds
-/// The supervisor of a hanging job wakes stopped ranks before it ends them. To
-/// remain recognizable, a rank that was stopped for kStopped resumes its pulse
-/// only after kHeld. A rank that got no processor for kStopped, but was not
-/// stopped, resumes its pulse at once.
+/// The supervisor of a hanging job wakes stopped ranks before it ends them. A
+/// rank that was stopped for kStopped microseconds therefore waits kHeld
+/// microseconds before it resumes its pulse, so that it is still reported as
+/// lost. A rank that only waited for a processor resumes its pulse at once.
 static constexpr int64_t kStopped = 1'000'000, kHeld = 10'000'000;
 
-/// The number of times that this process was continued after a stop.
 static std::atomic<unsigned> timesContinued{0};
 static_assert(std::atomic<unsigned>::is_always_lock_free);
 
-/// Counts SIGCONT signals, unless the program handles them itself.
+/// Starts to count SIGCONT, unless the program has its own handler.
 static void countContinues() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -53,7 +52,6 @@ static void countContinues() {
   });
 }
 
-/// Blocks or unblocks SIGCONT in this thread.
 static void maskContinues(int how) {
   sigset_t set;
   sigemptyset(&set);
@@ -85,14 +83,15 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   std::filesystem::create_directories(folder, code);
   std::unique_ptr<FlightRecord> self(
       new FlightRecord(folder + "/rank-" + std::to_string(rank)));
-  // A rank of the previous start may still have the old file mapped.
+  // A rank of the previous start may still write to the old file.
   unlink(self->path.c_str());
   int file =
       ::open(self->path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0)
     return Status::io("--flight-record: ", self->path, ": ",
                       std::strerror(errno));
-  // Allocates all bytes now, so that a full disk does not end the rank later.
+  // Allocates all bytes now: on a full disk, a write to the mapping would end
+  // the rank.
   int error = posix_fallocate(file, 0, kLines * kLine);
   void *mapped = error ? MAP_FAILED
                        : mmap(nullptr, kLines * kLine, PROT_READ | PROT_WRITE,
@@ -117,9 +116,9 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   }
   self->describe(plan, rank);
   countContinues();
-  // Only the pulse thread handles the signal. Kernels of libraries may use the
-  // stack pointer for other purposes, and the frame of a signal handler would
-  // overwrite data. Later threads of this thread inherit the blocked signal.
+  // Only the pulse thread handles SIGCONT. This thread and those that it starts
+  // later block the signal: a kernel of a library may use the stack pointer as
+  // a general register, and the frame of a signal handler would overwrite data.
   maskContinues(SIG_UNBLOCK);
   self->pulses = std::thread([raw = self.get()] { raw->pulse(); });
   maskContinues(SIG_BLOCK);
@@ -152,7 +151,8 @@ void FlightRecord::pulse() {
   while (!stops.wait_for(lock, kPulse, [&] { return stopping; })) {
     int64_t now = microseconds();
     bool isLate = now - last > kStopped;
-    // The handler may run a little later, in another thread.
+    // The handler of SIGCONT may run after this check, so the next pulse checks
+    // again.
     if ((isLate || wasLate) && timesContinued != seen)
       heldUntil = now + kHeld;
     if (!isLate)
@@ -164,8 +164,8 @@ void FlightRecord::pulse() {
   }
 }
 
-/// If the rank was stopped and fails with a timeout when it is woken, the other
-/// ranks waited for it, so it stays a lost rank.
+/// A rank that was stopped fails with a timeout when it is woken. Other ranks
+/// waited for it, so it must still count as lost.
 void FlightRecord::fail() {
   int64_t last = 0;
   std::from_chars(line(0) + kTimeAt, line(0) + kTextAt, last);
@@ -173,8 +173,7 @@ void FlightRecord::fail() {
     setKind(line(0), "error");
 }
 
-/// Composes all texts in advance, because composing a text takes longer than
-/// many instructions.
+/// Composes all texts in advance, because composing a text is slow.
 void FlightRecord::describe(const Plan &plan, int rank) {
   for (const Instruction *instruction : instructionsOf(plan)) {
     std::string meets = meetingText(plan, instruction->op, rank);
@@ -182,14 +181,14 @@ void FlightRecord::describe(const Plan &plan, int rank) {
     text.waits = !meets.empty();
     text.text = instruction->name.empty() ? std::string(opName(instruction->op))
                                           : oneLine(instruction->name);
-    // Shortens the name, so that the communication still fits.
+    // A long name must leave room for `meets`.
     text.text.resize(std::min<size_t>(text.text.size(), kLine / 2));
     if (text.waits)
       text.text += " (" + meets + ")";
   }
 }
 
-/// Writes "step N", then as much of `rest` as fits.
+/// Writes "step N" and as much of `rest` as fits.
 static void writeText(char *line, int64_t step,
                       std::initializer_list<std::string_view> rest) {
   char *end = line + kLine - 1;
@@ -255,7 +254,6 @@ static Line readLine(const char *bytes) {
   return line;
 }
 
-/// Calls visit(rank, path) for every record in `folder`.
 template <typename Visit>
 static void eachRecord(const std::string &folder, Visit &&visit) {
   constexpr std::string_view kStem = "rank-";
@@ -290,8 +288,8 @@ static std::optional<Record> readRecord(int rank,
   return record;
 }
 
-/// Describes the current instructions of all queues, or, if there are none, the
-/// last finished instruction.
+/// Describes the current instructions of all queues, or the last finished
+/// instruction if all queues are idle.
 static std::string textOf(const Record &record) {
   std::string text;
   const Line *last = nullptr;
@@ -320,7 +318,6 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   std::sort(records.begin(), records.end(),
             [](const Record &a, const Record &b) { return a.rank < b.rank; });
-  // A rank that has reported an error is not lost.
   std::erase_if(records, [](const Record &record) {
     return record.pulse.kind == "error";
   });
@@ -336,7 +333,8 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   if (lines.empty())
     lines = tell([](const Record &record) { return record.has("runs "); });
-  // All ranks ended during communication, or other records are missing.
+  // If all ranks were in communication, or other records are missing, reports
+  // every rank.
   return !lines.empty() ? lines : tell([](const Record &) { return true; });
 }
 

@@ -31,7 +31,6 @@ MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
   isFolder = kind == "tensorboard";
 }
 
-/// The lines of steps up to `done`.
 static std::string linesUpTo(const std::string &text, int64_t done) {
   std::istringstream lines(text);
   std::string kept, line;
@@ -46,7 +45,7 @@ static std::string linesUpTo(const std::string &text, int64_t done) {
   return kept;
 }
 
-/// Removes the lines of later steps from the file, atomically.
+/// Removes the lines of steps after `done`. The file is replaced atomically.
 static Status keepUpTo(const std::string &path, int64_t done) {
   namespace fs = std::filesystem;
   std::error_code code;
@@ -57,7 +56,8 @@ static Status keepUpTo(const std::string &path, int64_t done) {
   std::string kept = linesUpTo(text, done);
   if (kept == text)
     return Status::success();
-  std::string own = fs::canonical(path, code).string(); // the target of a link
+  // follows links
+  std::string own = fs::canonical(path, code).string();
   DPC_TRY(writeDurably(own + ".new", kept).in("--metrics"));
   errno = 0;
   return std::rename((own + ".new").c_str(), own.c_str()) == 0
@@ -82,7 +82,7 @@ private:
   std::ofstream file;
 };
 
-/// Writes the latest step in the text format of Prometheus. The file is
+/// Writes the newest step in the text format of Prometheus. The file is
 /// replaced atomically.
 class PrometheusText : public Metrics {
 public:
@@ -106,7 +106,8 @@ Status JsonLines::write(const StepReport &step) {
   if (step.loss)
     record["loss"] = *step.loss;
   if (step.gradNorm)
-    record["grad_norm"] = *step.gradNorm; // null when it is not finite
+    // becomes null if it is not finite
+    record["grad_norm"] = *step.gradNorm;
   if (step.lossScale)
     record["loss_scale"] = *step.lossScale;
   if (step.skipped)
@@ -117,21 +118,22 @@ Status JsonLines::write(const StepReport &step) {
   record["tokens_per_second"] = step.tokensPerSecond();
   record["samples_per_second"] = step.samplesPerSecond();
   errno = 0;
-  file << record.dump() << std::endl; // readers see each step at once
+  // flushes, because the file may be read during the run
+  file << record.dump() << std::endl;
   return status();
 }
 
 Status JsonLines::write(const EvalReport &evaluation) {
   nlohmann::ordered_json record;
   record["step"] = evaluation.step;
-  record["eval_loss"] = evaluation.loss; // null when it is not finite
+  record["eval_loss"] = evaluation.loss;
   record["eval_samples"] = evaluation.samples;
   errno = 0;
   file << record.dump() << std::endl;
   return status();
 }
 
-/// A number in the text format, which supports NaN and +Inf.
+/// Formats a number for Prometheus, which supports NaN and +Inf.
 static std::string prometheusNumber(double value) {
   if (value != value)
     return "NaN";

@@ -12,20 +12,18 @@
 
 namespace dpc {
 
-/// A finished step.
 struct StepReport {
   int64_t step = 0;
   std::optional<double> loss, gradNorm;
-  /// Only with fp16. `skipped` is 1 for a skipped step.
+  /// Set only with fp16. `skipped` is 1 if the update was skipped.
   std::optional<double> lossScale, skipped;
   std::vector<std::string> alarms;
   double seconds = 0;
-  int64_t tokens = 0;  ///< 0: no input has tokens
-  int64_t samples = 0; ///< 0: no input has a batch
+  int64_t tokens = 0;  ///< 0 if no input has tokens
+  int64_t samples = 0; ///< 0 if no input has a batch
 
   double tokensPerSecond() const { return perSecond(tokens); }
   double samplesPerSecond() const { return perSecond(samples); }
-  /// The numbers to plot over steps, by name.
   std::vector<std::pair<const char *, double>> numbers() const {
     std::vector<std::pair<const char *, double>> all;
     for (const auto &[name, value] :
@@ -47,14 +45,13 @@ private:
   }
 };
 
-/// The result of --eval-data after a step.
+/// A result of --eval-data.
 struct EvalReport {
   int64_t step = 0;
   double loss = 0;
   int64_t samples = 0;
 };
 
-/// One destination of --metrics.
 class Metrics {
 public:
   virtual ~Metrics() = default;
@@ -62,8 +59,7 @@ public:
   virtual Status write(const EvalReport &evaluation) = 0;
 };
 
-/// The parts of --metrics=KIND:PATH. KIND is "jsonl" (the default),
-/// "tensorboard" or "prometheus".
+/// Parses KIND:PATH. KIND is "jsonl" (default), "tensorboard" or "prometheus".
 struct MetricsPlace {
   std::string kind, path;
   bool isFolder = false;
@@ -71,13 +67,12 @@ struct MetricsPlace {
   explicit MetricsPlace(const std::string &word);
 };
 
-/// Opens the destination `word` of --metrics. If the file exists, the lines of
-/// steps up to `done` are kept, and the run appends to them. TensorBoard
-/// ignores older events of steps after `done`.
+/// Opens the destination `word` of --metrics. A resumed run, with `done`
+/// completed steps, appends to existing metrics: lines of later steps are
+/// removed from a file, and TensorBoard ignores events of later steps.
 Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
                                                int64_t done);
 
-/// Creates `folder` for event files of TensorBoard.
 Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
                                                    int64_t done);
 

@@ -8,23 +8,24 @@
 
 namespace dpc::rt {
 
-/// The first NaN that a rank wrote in a step. An infinity is a fault only in a
-/// tensor at the beginning of a step; other values may be masks, which contain
-/// -inf.
+/// The first NaN that a rank wrote in a step. An infinity counts only in a
+/// tensor at the beginning of a step, because other values may be masks, which
+/// contain -inf.
 struct NumberFault {
-  double seconds = 0; ///< nowSeconds() when the NaN was found
+  double seconds = 0; ///< nowSeconds() at the check
   std::string place;  ///< "s1.forward of micro-batch 2, layer_norm: buffer 'y'"
 };
 
-/// The index of the first NaN among `count` elements; -1 if there is none.
+/// Returns the index of the first NaN among `count` elements, or -1.
 int64_t firstNan(const void *data, DType dtype, int64_t count);
 
-/// The severity of a value: NaN 3, inf 2, -inf 1 (masks contain it), others 0.
+/// Returns the severity of a value: 3 for NaN, 2 for inf, 1 for -inf, which
+/// masks contain, and 0 for finite values.
 int badness(double value);
 
-/// "parameter 'w', which held inf as the step began", or "" if all `count`
-/// elements are finite. Parameters and buffers may be masks, which contain
-/// -inf.
+/// Returns "parameter 'w', which held inf as the step began", or "" if all
+/// `count` elements are finite. -inf is not a fault, because a parameter or
+/// buffer may be a mask.
 std::string faultOf(const Tensor &tensor, const void *data, int64_t count);
 
 } // namespace dpc::rt

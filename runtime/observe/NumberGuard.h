@@ -14,25 +14,24 @@ namespace dpc {
 /// The exit code of a run whose loss was not finite. A restart would not help.
 inline constexpr int kExitNotFinite = 3;
 
-/// Formats a number like printf; NaN is always "nan".
+/// Formats a number like printf, but NaN as "nan" without a sign.
 std::string spell(double value, const char *format = "%.4g");
 
-/// "the loss is nan" if a step's loss or gradient norm is not finite; ""
-/// otherwise and for skipped steps (--loss-scale).
+/// Returns "the loss is nan" if the loss or the gradient norm of a step is not
+/// finite. Returns "" for finite values and for skipped steps (--loss-scale).
 std::string notFinite(const StepReport &step);
 
-/// "input 'x' holds inf in sample 3" for the first of the most severe values
-/// (see badness()) in `arrays`, the inputs of a step; "" if all are finite.
+/// Returns "input 'x' holds inf in sample 3" for the worst value (see
+/// badness()) in `arrays`, the inputs of a step; "" if all are finite.
 std::string notFiniteInput(const rt::Plan &plan,
                            const std::vector<const void *> &arrays);
 
-/// Detects that all further steps would be skipped, because no loss scale
-/// helps.
+/// Detects that all further steps would be skipped with any loss scale.
 class SkipAlarm {
 public:
-  /// Returns why the run should end after this step, or "". An adaptive loss
-  /// scale cannot recover at its minimum (DeepSpeed also ends the run then).
-  /// With a fixed scale, kMost steps in a row may be skipped.
+  /// Returns why the run should end after this step, or "". The reason is a
+  /// skipped step at the minimum of an adaptive loss scale (as in DeepSpeed),
+  /// or kMost skipped steps in a row with a fixed scale.
   std::string look(const rt::Plan &plan, const StepReport &step);
 
 private:
@@ -40,15 +39,14 @@ private:
   int inARow = 0;
 };
 
-/// Detects values that are far above the values of the last steps.
+/// Detects values above `factor` times the median of the last kWindow values.
 class SpikeAlarm {
 public:
-  /// A spike is a value above `factor` times the median of the last kWindow
-  /// values. 0 turns the alarm off.
+  /// If `factor` is 0, look() always returns "".
   explicit SpikeAlarm(double factor) : factor(factor) {}
 
-  /// "the loss is 9.1, 3.2 times the median of the last 50 steps", or "".
-  /// Values that are not finite are ignored.
+  /// Returns "the loss is 9.1, 3.2 times the median of the last 50 steps", or
+  /// "". Ignores values that are not finite.
   std::string look(const char *name, double value);
 
 private:

@@ -20,7 +20,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// The compared fields of a trace event.
 struct Event {
   int64_t rank = 0, queue = 0, step = 0;
   std::string name, op, phase;
@@ -28,18 +27,17 @@ struct Event {
 };
 
 struct Trace {
-  std::vector<Event> events; ///< in the order of the file
+  std::vector<Event> events;
   std::map<int64_t, std::string> queues;
 };
 
-/// The sums of one row.
 struct Sums {
   std::set<int64_t> ranks;
   double events = 0, seconds = 0;
 };
 
-/// One trace, summed by row (name, op, queue, phase), with the beginning and
-/// end of each step.
+/// The events of a trace, summed by (name, op, queue, phase), and when each
+/// step begins and ends.
 struct Summary {
   std::map<std::vector<std::string>, Sums> rows;
   std::map<int64_t, std::pair<double, double>> steps;
@@ -48,8 +46,7 @@ struct Summary {
 
 } // namespace
 
-/// Replaces the parts of a name that consist of digits, the numbers of layers,
-/// by "*".
+/// Replaces parts of a name that consist of digits by "*".
 static std::string folded(const std::string &name) {
   auto ends = [](char c) { return c == '.' || c == '/'; };
   std::string result;
@@ -75,7 +72,6 @@ static bool hasText(const Json &json, const char *key) {
   return found != json.end() && found->is_string();
 }
 
-/// Whether `json` has the fields of an event that the trace writer writes.
 static bool isEvent(const Json &json) {
   if (!json.is_object() || !hasText(json, "ph") || !hasText(json, "name") ||
       !json.contains("args") || !json["args"].is_object())
@@ -160,7 +156,6 @@ static std::set<int64_t> ranksOf(const Trace &trace) {
   return ranks;
 }
 
-/// The mean duration of the steps.
 static double stepSeconds(const Summary &summary) {
   double seconds = 0;
   for (const auto &[step, span] : summary.steps)
@@ -170,7 +165,7 @@ static double stepSeconds(const Summary &summary) {
              : seconds / static_cast<double>(summary.steps.size());
 }
 
-/// Adds up the rows of each queue, per rank.
+/// Adds a row for each queue: the sums over the rows of the queue, per rank.
 static void addQueues(Profile &profile, const Summary &measured,
                       const Summary &predicted) {
   std::map<std::string, ProfileRow> queues;
@@ -178,7 +173,7 @@ static void addQueues(Profile &profile, const Summary &measured,
   auto add = [&](const Summary &summary, bool isMeasured) {
     double share = 1 / ranks / static_cast<double>(summary.steps.size());
     for (const auto &[key, sums] : summary.rows) {
-      // Leaves out predicted rows without measured events.
+      // Skips predicted events that did not run.
       if (measured.rows.count(key) == 0)
         continue;
       ProfileRow &row = queues[key[2]];
@@ -235,7 +230,8 @@ Expected<Profile> compareTraces(const std::string &predicted,
     return simulated.status();
   Profile profile;
   profile.isPredicted = !predicted.empty();
-  // dpc-opt simulates only the first rank of each stage of a large plan.
+  // Compares only ranks in both traces: for a large plan, dpc-opt simulates one
+  // rank per stage.
   std::set<int64_t> ranks = ranksOf(ran);
   if (profile.isPredicted) {
     std::set<int64_t> shown = ranksOf(*simulated), both;
@@ -323,7 +319,7 @@ std::string profileText(const Profile &profile, size_t mostRows) {
   std::string text = concat(
       "profile of ", profile.steps, (profile.steps == 1 ? " step" : " steps"),
       " on ", profile.ranks, (profile.ranks == 1 ? " rank" : " ranks"),
-      ", mean of a step and rank; measured collectives wait "
+      ", means per step and rank; measured collectives wait "
       "for the slowest rank\n");
   text += "   predicted    measured  difference   times\n";
   text += rowText(profile.step, "step, from its first instruction to its last");
@@ -331,7 +327,6 @@ std::string profileText(const Profile &profile, size_t mostRows) {
     text += rowText(row, "all of the " + row.name + " queue");
   for (size_t i = 0; i < std::min(mostRows, profile.rows.size()); ++i) {
     const ProfileRow &row = profile.rows[i];
-    // "matmul 64x32x16" already contains the op.
     bool saysOp = row.name == row.op || row.name.rfind(row.op + " ", 0) == 0;
     std::string label = row.name + (saysOp ? "" : " (" + row.op + ")");
     text += rowText(row, label + ", " + row.phase);
@@ -342,7 +337,6 @@ std::string profileText(const Profile &profile, size_t mostRows) {
   return text;
 }
 
-/// The text of a file; "" if it does not exist.
 static std::string fileText(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -350,7 +344,7 @@ static std::string fileText(const std::string &path) {
   return file ? text.str() : "";
 }
 
-/// Inserts `json` at the placeholder of a report page, if the page has one.
+/// Inserts `json` into a report page that has a place for it.
 static Status addToPage(const std::string &path, std::string json) {
   const std::string begin =
       "<script type=\"application/json\" id=\"measured\">";
@@ -360,7 +354,7 @@ static Status addToPage(const std::string &path, std::string json) {
   size_t to = from == std::string::npos ? from : page.find(end, from);
   if (to == std::string::npos)
     return Status::success();
-  // No text in the JSON may end the script element.
+  // "</script>" in the JSON would end the element.
   for (size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += 6)
     json.replace(at, 1, "\\u003c");
   from += begin.size();
@@ -368,7 +362,7 @@ static Status addToPage(const std::string &path, std::string json) {
 }
 
 Status writeProfile(const std::string &plan, const std::string &events) {
-  constexpr size_t kRows = 24; // the whole report then fits on a screen
+  constexpr size_t kRows = 24; // fits on a screen
   std::string predicted = fileText(plan + "/trace.json");
   Expected<Profile> profile =
       compareTraces(predicted, "{\"traceEvents\": [" + events + "]}");

@@ -8,8 +8,8 @@
 namespace dpc {
 
 Progress::Progress(int64_t steps)
-    // The bar is on stderr, but stdout must be a terminal, too: mpirun always
-    // gives its processes a terminal for stdout, but not for stderr.
+    // The bar is on stderr. Checks stdout as well, because mpirun always gives
+    // its processes a terminal for stdout, but not for stderr.
     : steps(steps), hasBar(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)) {}
 
 Progress::~Progress() { clearBar(); }

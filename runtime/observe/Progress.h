@@ -12,16 +12,15 @@
 
 namespace dpc {
 
-/// Writes one line per step to stdout, draws a bar on stderr if stdout is a
-/// terminal, and writes to the destinations of --metrics.
+/// Prints a line per step to stdout, draws a bar on stderr in a terminal, and
+/// writes to the destinations of --metrics.
 class Progress {
 public:
   explicit Progress(int64_t steps);
   ~Progress();
-  /// Opens the destinations of --metrics; see dpc::openMetrics().
+  /// See dpc::openMetrics().
   Status openMetrics(const std::vector<std::string> &places, int64_t done = 0);
   Status report(const StepReport &step);
-  /// Writes the result as a separate line to stdout and to the metrics.
   Status report(const EvalReport &evaluation);
 
 private:

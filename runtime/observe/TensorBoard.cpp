@@ -1,8 +1,11 @@
 //===- TensorBoard.cpp - TensorBoard's event files ------------------------===//
 //
-// A file is a sequence of little-endian records: the length of the data in 8
-// bytes, the checksum of the length, the data, and the checksum of the data.
-// The data is an Event (Events.proto). A checksum is a masked CRC-32C.
+// A file is a sequence of records, in little-endian order:
+//
+//    the length of the data in 8 bytes, and its checksum
+//    the data, which is an Event (Events.proto), and its checksum
+//
+// A checksum is a masked CRC-32C.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/WriteFile.h"
@@ -24,15 +27,14 @@ static double wallSeconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-/// The checksum of TFRecord files. Rotating the bits keeps checksums effective
-/// for data that contains checksums.
+/// Returns the checksum of TFRecord files. The mask keeps it effective for data
+/// that contains checksums.
 static uint32_t maskedChecksum(std::string data) {
   uint32_t crc = ~crc32_iscsi(reinterpret_cast<unsigned char *>(data.data()),
                               static_cast<int>(data.size()), ~0U);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }
 
-/// `value` in little-endian order.
 template <typename T> static std::string bytesOf(T value) {
   std::string bytes;
   for (size_t i = 0; i < sizeof(T); ++i)
@@ -100,7 +102,8 @@ Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
   DPC_TRY(rt::makeFolder(folder).in("--metrics"));
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  // TensorBoard reads files in the order of their names.
+  // The name begins with the time, because TensorBoard reads files in the order
+  // of their names.
   char name[400];
   std::snprintf(name, sizeof name, "events.out.tfevents.%017.6f.%s.%d",
                 wallSeconds(), host, static_cast<int>(getpid()));
@@ -109,7 +112,7 @@ Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
   version.set_file_version("brain.Event:2");
   DPC_TRY(events->add(version));
   if (done > 0) {
-    // Makes TensorBoard ignore later steps of an earlier run.
+    // Makes TensorBoard ignore events of an earlier run from this step on.
     tensorboard::Event start;
     start.set_step(done + 1);
     start.mutable_session_log()->set_status(tensorboard::SessionLog::START);

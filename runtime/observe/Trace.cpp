@@ -18,8 +18,8 @@ static Json nameEvent(const char *what, int rank, int queue,
           {"args", {{"name", name}}}};
 }
 
-/// The name of an instruction. The name of a GEMM without a name in the model
-/// contains its sizes: "matmul 64x192x512".
+/// Returns the name of the instruction or, for a GEMM without a name, its
+/// sizes: "matmul 64x192x512".
 static std::string eventName(const Instruction &instruction,
                              const std::string &op) {
   const auto *product = std::get_if<MatmulOp>(&instruction.op);

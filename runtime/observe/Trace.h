@@ -10,7 +10,6 @@
 
 namespace dpc::rt {
 
-/// One run of an instruction.
 struct TraceEvent {
   const Instruction *instruction = nullptr;
   const ScheduleEntry *entry = nullptr;
@@ -18,27 +17,25 @@ struct TraceEvent {
   double begin = 0, end = 0; ///< nowSeconds()
 };
 
-/// Events of one queue of one rank.
 struct TraceLane {
   int rank = 0;
   Queue queue = Queue::Compute;
   std::vector<TraceEvent> events;
 };
 
-/// The events of a Chrome trace, separated by commas: "X" events with
-/// microseconds since `origin`, a process for each rank, and a thread for each
-/// queue.
+/// Returns the events of a Chrome trace, separated by commas. An execution is
+/// an "X" event, with microseconds since `origin`. A rank is a process, and a
+/// queue is a thread.
 std::string traceEventsJson(const std::vector<TraceLane> &lanes, double origin);
 
-/// The number of events of `rank` in a step.
 int64_t eventsOfStep(const Plan &plan, int64_t rank);
 
-/// The number of steps to record: at most a million events over all ranks (200
-/// MB), but at least 2 steps.
+/// Returns how many steps to record: up to a million events (200 MB) over all
+/// ranks, but at least 2 steps.
 int64_t stepsToTrace(const Plan &plan);
 
 /// Writes a file for chrome://tracing and ui.perfetto.dev. `leftOut` describes
-/// missing steps and becomes "otherData"."left_out".
+/// missing steps; it is written as "left_out" in "otherData".
 Status writeTrace(const std::string &path, const std::string &eventsJson,
                   const std::string &leftOut = "");
 

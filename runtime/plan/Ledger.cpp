@@ -40,7 +40,6 @@ bool isRegular(const std::vector<int> &cell) {
   return true;
 }
 
-/// Whether the ranks of a cell are listed at the top of the file.
 bool isListedAbove(const std::vector<int> &cell) {
   return cell.size() > kShortList && !isRegular(cell);
 }
@@ -71,7 +70,7 @@ std::string meetingText(const Plan &plan, const OpVariant &op, int rank) {
 
 namespace {
 
-/// The part of a line that depends on the kind of op.
+/// Formats the part of a line that depends on the kind of op.
 struct Details {
   const Plan &plan;
   const RankCells &cells;
@@ -97,8 +96,8 @@ struct Details {
   }
 };
 
-/// The buffers that an op reads, followed by those that it writes if they
-/// differ.
+/// Returns the buffers that an instruction reads, then those that it writes,
+/// unless they are the same.
 std::vector<int> buffersOf(const Plan &plan, const Instruction &instruction) {
   Accesses accesses = accessesOf(instruction, plan);
   std::vector<int> ids = accesses.reads;
@@ -124,7 +123,7 @@ std::string lineOf(const Plan &plan, const RankCells &cells, int rank,
          (instruction.name.empty() ? "" : " \"" + instruction.name + '"');
 }
 
-/// Whether `rank` communicates in `op`; see meetsOthers().
+/// Like meetsOthers(), but faster.
 bool isIssued(const RankCells &cells, const OpVariant &op, int rank) {
   if (auto *send = std::get_if<SendOp>(&op))
     return cells.peerOf(*send, rank) >= 0;

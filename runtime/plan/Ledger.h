@@ -8,24 +8,22 @@
 
 namespace dpc::rt {
 
-/// Whether `rank` communicates in `op`, that is, `op` is a collective, or a
-/// message whose peer is in the group. Instructions that communicate are
-/// numbered from 0 in each step.
+/// Returns whether `op` is a collective, or a message with a peer.
 bool meetsOthers(const Plan &plan, const OpVariant &op, int rank);
 
-/// The ranks that `rank` communicates with in `op`: "group dp ranks=0,2", or
-/// "group pp to=1" for a message. "" if it does not communicate.
+/// Returns the ranks that `rank` communicates with in `op`: "group dp
+/// ranks=0,2", "group pp to=1" for a message, or "".
 std::string meetingText(const Plan &plan, const OpVariant &op, int rank);
 
-/// Lists the communication of `rank` in a step in order. Each line has number,
-/// phase and instruction, micro-batch, op, group, peers, tag, bytes, buffers,
-/// name. For a group of more than 8 ranks, the line has the first rank, the
-/// last rank and the stride; the ranks of irregular groups are listed at the
-/// top of the text. The text is the same for all steps and runs. The message
-/// about a hang contains the number of a line.
+/// Returns the communication of `rank` in a step, one operation per line. A
+/// line contains number (from 0), phase and instruction, micro-batch, op,
+/// group, peers, tag, bytes, buffers and name. For more than 8 ranks, it
+/// contains first rank, last rank and stride; if the stride varies, the ranks
+/// are at the top of the text. All steps and runs have the same text, and the
+/// message about a hang contains the number of a line.
 std::string ledgerText(const Plan &plan, int rank);
 
-/// Creates DIR and writes the text of each rank to DIR/rank-N.txt.
+/// Writes the text of each rank to DIR/rank-N.txt. Creates the folder.
 Status writeLedgers(const Plan &plan, const std::string &dir);
 
 } // namespace dpc::rt

@@ -17,7 +17,7 @@ std::string PhaseName::text(const Mesh &mesh) const {
   return chunk == 0 ? text : text + "." + std::to_string(chunk);
 }
 
-/// The number that `text` consists of; -1 if it is not a number.
+/// Returns -1 if `text` is not a number.
 static int64_t numberIn(std::string_view text) {
   int64_t value = -1;
   auto [end, error] =
@@ -109,8 +109,7 @@ bool isPersistent(BufferKind kind) {
 
 std::vector<std::vector<int>>
 groupMembers(const Mesh &mesh, const std::vector<std::string> &axes) {
-  // Ranks with equal coordinates along all other axes form a cell. The loop
-  // over ascending ranks makes all lists ascending.
+  // Ranks with equal coordinates on all other axes form a cell.
   auto isGroupAxis = [&](const MeshAxis &axis) {
     return std::find(axes.begin(), axes.end(), axis.name) != axes.end();
   };

@@ -9,7 +9,7 @@
 
 namespace dpc::rt {
 
-/// The shapes of q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] and out [B, H,
+/// The sizes of q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] and out [B, H,
 /// T, E]. Query head h uses key head h / (H / G).
 struct AttentionShape {
   int64_t batch = 0;
@@ -18,38 +18,39 @@ struct AttentionShape {
   int64_t depth = 0, valueDepth = 0; ///< D and E
   double scale = 1;
   bool causal = false; ///< query t attends to the keys s <= t + S - T
-  /// Type of all four-dimensional operands: F32, BF16 or F16. Products are
-  /// summed in f32, and results are rounded once.
+  /// The type of all operands with four dimensions: F32, BF16 or F16. Products
+  /// are summed in f32, and results are rounded once.
   DType compute = DType::F32;
 };
 
-/// The location of a four-dimensional operand. The last dimension is
-/// contiguous. Offset and strides are in elements.
+/// The location of an operand with four dimensions, in elements. The last
+/// dimension is contiguous.
 struct AttentionTensor {
   int buffer = -1;
   int64_t offset = 0;
-  std::vector<int64_t> strides; ///< of the batch, head and position dimensions
+  std::vector<int64_t> strides; ///< of batch, head and position
 };
 
-/// out = P v with P = softmax(scale * q k^T) by rows. lse [B, H, T], dense f32,
-/// is the natural logarithm of the sum of exp(scale * q k^T) over each row. A
-/// query that attends to no key has out 0 and lse -inf. cuDNN rounds P to the
-/// type of v before the multiplication; the CPU does not.
+/// Computes out = P v, where P is the softmax of scale * q k^T over each row,
+/// and lse [B, H, T] (dense, f32), the natural logarithm of the sum of
+/// exp(scale * q k^T) over each row. For a query that attends to no key, out is
+/// 0 and lse is -inf. cuDNN rounds P to the type of v before the
+/// multiplication; CPUs do not.
 struct AttentionOp {
   AttentionShape shape;
   AttentionTensor q, k, v, out;
   int lse = -1;
 };
 
-/// The gradients of AttentionOp: dv = P^T dout, dS = P (dout v^T - rowsum(dout
-/// out)), dq = scale dS k, dk = scale dS^T q. P follows from q, k and lse. dv
-/// and dk of a key head are summed over its query heads.
+/// Computes the gradients of AttentionOp: dv = P^T dout, dS = P (dout v^T -
+/// rowsum(dout out)), dq = scale dS k, dk = scale dS^T q. P is recomputed from
+/// q, k and lse. dk and dv of a key head are sums over its query heads.
 struct AttentionGradOp {
   AttentionShape shape;
   AttentionTensor q, k, v, out, dout;
   int lse = -1;
   AttentionTensor dq, dk, dv;
-  int workspace = -1; ///< a buffer of scratch memory, or -1
+  int workspace = -1; ///< scratch memory, or -1
 };
 
 } // namespace dpc::rt

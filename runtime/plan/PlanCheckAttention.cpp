@@ -10,7 +10,6 @@ namespace {
 
 using Wide = __int128;
 
-/// The extents of q, k, v and out.
 struct Extents {
   std::array<int64_t, 4> q, k, v, out;
 
@@ -21,14 +20,13 @@ struct Extents {
         out{s.batch, s.heads, s.queries, s.valueDepth} {}
 };
 
-/// An operand and its extents according to the shape.
 struct Operand {
   const char *name;
   const AttentionTensor &tensor;
   std::array<int64_t, 4> extents;
   bool isWritten;
 
-  /// The number of elements from the first to the last address of the operand.
+  /// Returns 1 + the distance in elements from the first to the last element.
   int64_t span() const {
     int64_t last = extents[3] - 1;
     for (int d = 0; d < 3; ++d)
@@ -73,8 +71,8 @@ Status checkShape(const AttentionShape &shape) {
   return Status::success();
 }
 
-/// Checks the type, strides and range of an operand. The stride of a dimension
-/// of size 1 does not matter.
+/// Checks type, strides and range. The stride of a dimension of extent 1 may be
+/// any number.
 Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   std::string name = one.name;
   DPC_TRY(checkBuffer(plan, name, one.tensor.buffer, type,
@@ -96,9 +94,8 @@ Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   return Status::success();
 }
 
-/// Checks that all elements of a written operand have different addresses: in
-/// ascending order of strides, each stride must exceed the span of the
-/// dimensions with smaller strides.
+/// Checks that all elements have different addresses: in ascending order, each
+/// stride must exceed the span of the dimensions with smaller strides.
 Status checkDistinct(const Operand &one) {
   std::pair<int64_t, int64_t> steps[3];
   for (int d = 0; d < 3; ++d)
@@ -162,7 +159,6 @@ Status checkAttention(const Plan &plan, const AttentionOp &op) {
                    {"out", op.out, e.out, true}});
 }
 
-/// Checks that no operand overlaps the workspace.
 static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
   if (op.workspace == -1)
     return Status::success();

@@ -6,7 +6,6 @@ namespace dpc::rt {
 
 namespace {
 
-/// An operand: its buffer and its shape according to the instruction.
 struct Operand {
   const char *name;
   int id;

@@ -11,14 +11,13 @@ namespace {
 
 using Wide = __int128;
 
-/// A stored matrix of a GEMM, repeated over both batch levels.
+/// A, B or C, with the strides of both batch levels.
 struct Matrix {
   const char *name;
   int id;
   int64_t offset, rows, cols, ld, stride, stride2;
 };
 
-/// The stored A, B and C.
 std::array<Matrix, 3> matricesOf(const MatmulOp &op) {
   auto [aRows, aCols] = std::pair(op.m, op.k);
   auto [bRows, bCols] = std::pair(op.k, op.n);
@@ -48,7 +47,7 @@ Status checkTypes(const Plan &plan, const MatmulOp &op) {
                          nameOf(b), " into ", nameOf(c));
 }
 
-/// Checks that the last element of a matrix is in its buffer.
+/// Checks that the last element is in the buffer.
 Status checkMatrix(const Plan &plan, const MatmulOp &op, const Matrix &one) {
   if (one.ld < std::max<int64_t>(one.cols, 1))
     return wrongField(concat("ld", one.name), one.ld, "at least ", one.cols);
@@ -68,8 +67,7 @@ Status checkMatrix(const Plan &plan, const MatmulOp &op, const Matrix &one) {
       " of buffer ", one.id, ", which has ", elements);
 }
 
-/// Checks that C overlaps neither A nor B, because C is written while A and B
-/// are read.
+/// C must not overlap A or B, because they are read while C is written.
 Status checkApart(const Plan &plan, const MatmulOp &op,
                   const std::array<Matrix, 3> &matrices) {
   if (op.m == 0 || op.n == 0 || op.batch == 0 || op.batch2 == 0)
@@ -125,8 +123,8 @@ Status checkExtra(const Plan &plan, const MatmulOp &op, const Extra &one) {
   return Status::success();
 }
 
-/// Checks that an operand of the epilogue does not overlap C, and that an
-/// operand that the epilogue writes overlaps no other operand.
+/// A bias or aux must not overlap C. If the epilogue writes it, it must not
+/// overlap any other operand.
 Status checkExtraApart(const Plan &plan, const MatmulOp &op, const Extra &one,
                        const Extra &other) {
   int64_t width = sizeOf(plan.buffers[op.c].dtype);
@@ -188,18 +186,17 @@ Status checkFormats(const Fp8Factors &fp8) {
   return Status::success();
 }
 
-/// Whether rows of C begin at multiples of 16 bytes. Views may begin at any
-/// offset.
+/// Returns whether the rows of C begin at multiples of 16 bytes, which is not
+/// certain if C is a view.
 bool isAligned(const Buffer &c, const MatmulOp &op) {
   int64_t size = sizeOf(c.dtype);
   return (c.offset + op.cOffset * size) % 16 == 0 && op.ldc * size % 16 == 0;
 }
 
-/// Checks that the workspace is large enough and overlaps no operand.
 Status checkFp8Workspace(const Plan &plan, const MatmulOp &op) {
   int id = op.fp8->workspace;
   DPC_TRY(checkBufferId(plan, "fp8.workspace", id));
-  // A view may be unaligned, and buffers of other kinds hold values that the
+  // A view may be unaligned, and buffers of other kinds contain values that the
   // GEMM would overwrite.
   const Buffer &workspace = plan.buffers[id];
   if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)

@@ -12,11 +12,9 @@ namespace {
 
 using Wide = __int128;
 
-/// With this limit, the product of a tag and the number of micro-batches has at
-/// most 52 bits.
+/// Limits the product of a tag and the number of micro-batches to 52 bits.
 constexpr int64_t kMaxTag = int64_t(1) << 31;
 
-/// Checks the fields of one instruction.
 class OpChecker {
 public:
   explicit OpChecker(const Plan &plan) : plan(plan) {}
@@ -189,7 +187,6 @@ private:
     return disjoint(wholeOf(plan, in), wholeOf(plan, out));
   }
 
-  /// Checks the sizes of all pairs of `ins` and `outs`.
   template <typename Op>
   Status pairs(const Op &op, int64_t inFactor, int64_t outFactor) const {
     if (op.ins.empty() || op.ins.size() != op.outs.size())
@@ -238,9 +235,9 @@ private:
   const Plan &plan;
 };
 
-/// Collectives are in the comm queue, transfers in the copy queue, and other
-/// instructions in the compute queue. Copies and fills may also be in the comm
-/// queue.
+/// Collectives and messages are in the comm queue, transfers in the copy queue,
+/// copies and fills in the compute or comm queue, and other instructions in the
+/// compute queue.
 Status checkQueue(const Instruction &instruction) {
   Queue expected = isCollective(instruction.op) ? Queue::Comm
                    : std::holds_alternative<TransferOp>(instruction.op)
@@ -272,7 +269,6 @@ Status checkInstruction(const Plan &plan, const Instruction &instruction) {
   return Status::success();
 }
 
-/// Calls check(instruction) for all instructions, up to the first error.
 template <typename F> Status forEachInstruction(const Plan &plan, F &&check) {
   for (const auto &[phase, instructions] : plan.phases)
     for (size_t i = 0; i < instructions.size(); ++i)
@@ -301,7 +297,7 @@ Status checkEvents(const Plan &plan) {
   });
 }
 
-/// Ids of the frames that the instructions of a phase access.
+/// Returns the frames that the instructions of a phase access.
 std::set<int> framesOf(const Plan &plan, const std::string &phase) {
   std::set<int> frames;
   for (const Instruction &instruction : plan.phases.at(phase)) {
@@ -364,7 +360,7 @@ Status checkSlots(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   return Status::success();
 }
 
-/// The stage of a phase, and the frames that it needs slots of.
+/// The stage of a phase, and the frames for which its entries need a slot.
 struct PhaseNeeds {
   int64_t stage;
   std::set<int> frames;
@@ -385,8 +381,8 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   return checkSlots(plan, entry, stage, needs->second.frames);
 }
 
-/// With uneven batch shares, checks that each rank runs exactly the
-/// micro-batches of its share.
+/// With uneven batch shares, checks that each rank runs the micro-batches of
+/// its share.
 Status checkShares(const Plan &plan, const std::vector<int> &first) {
   if (plan.mesh.batchShares.empty())
     return Status::success();

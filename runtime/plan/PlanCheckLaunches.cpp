@@ -7,7 +7,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// 90 for "sm_90"; 0 for other texts.
+/// Returns 90 for "sm_90", or 0 if `text` is not an architecture.
 int architectureOf(const std::string &text) {
   bool isName = text.rfind("sm_", 0) == 0 && text.size() >= 5 &&
                 text.size() <= 6 &&
@@ -15,8 +15,7 @@ int architectureOf(const std::string &text) {
   return isName ? std::atoi(text.c_str() + 3) : 0;
 }
 
-/// The limit of the shared memory of a block in bytes: larger on data-center
-/// GPUs, 99 KiB on others.
+/// Returns the maximum shared memory of a block in bytes.
 int64_t sharedLimit(int architecture) {
   switch (architecture) {
   case 80:

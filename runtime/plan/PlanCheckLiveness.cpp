@@ -10,8 +10,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// The bytes of a buffer that hold its value, and the micro-batch that wrote
-/// them.
+/// The byte ranges of a buffer that contain its value, with the micro-batch
+/// that wrote each range.
 class Coverage {
 public:
   void clear() { pieces.clear(); }
@@ -31,7 +31,7 @@ public:
     }
     return true;
   }
-  /// The first micro-batch that wrote bytes in the range and is not in `known`.
+  /// Returns a micro-batch that wrote in the range and is not in `known`.
   std::optional<int64_t>
   otherWriter(int64_t begin, int64_t end,
               std::initializer_list<int64_t> known) const {
@@ -48,7 +48,7 @@ private:
   };
   using Pieces = std::map<int64_t, Piece>; // by begin
 
-  /// The piece that contains `offset`, or the first one after it.
+  /// Returns the range that contains `offset`, or else the next range.
   Pieces::const_iterator pieceAt(int64_t offset) const {
     auto it = pieces.upper_bound(offset);
     if (it != pieces.begin() && std::prev(it)->second.end > offset)
@@ -66,11 +66,11 @@ private:
   Pieces pieces;
 };
 
-/// The writer of values that belong to no micro-batch: values from before the
-/// step, and values that setup or update write.
+/// The writer of values from before the step, and of values that setup or
+/// update writes.
 constexpr int64_t kNoMicroBatch = -1;
 
-/// Simulates one rank's schedule in order.
+/// Simulates the schedule of one rank in order.
 class Walk {
 public:
   Walk(const Plan &plan, const PlacedBuffers &placed)
@@ -95,7 +95,7 @@ public:
     return Status::success();
   }
 
-  /// Whether all bytes of the buffer hold its value.
+  /// Returns whether all bytes of the buffer contain its value.
   bool holds(int id, const std::vector<FrameSlot> &slots) const {
     const Buffer &buffer = plan.buffers[id];
     return buffer.bytes == 0 ||
@@ -131,8 +131,7 @@ private:
                              "another buffer has overwritten");
     const Buffer &buffer = plan.buffers[id];
     bool inFrame = buffer.frame >= 0;
-    // Outside frames, an accumulation may continue the sum of another
-    // micro-batch.
+    // Outside frames, an accumulation may continue another micro-batch's sum.
     if (!inFrame && (!isLoop || isPersistent(buffer.kind) ||
                      isWrittenToo(buffer, accesses)))
       return Status::success();
@@ -153,7 +152,7 @@ private:
                                 : "micro-batch " + whose + " wrote it since"));
   }
 
-  /// Whether an instruction with these accesses overwrites all of `buffer`.
+  /// Returns whether the instruction also overwrites all of `buffer`.
   bool isWrittenToo(const Buffer &buffer, const Accesses &accesses) const {
     return std::any_of(
         accesses.writes.begin(), accesses.writes.end(), [&](int id) {
@@ -188,8 +187,8 @@ private:
   const Plan &plan;
   const PlacedBuffers &placed;
   QueueOrder order;
-  bool isLoop = false;           ///< the current entry is in the loop
-  std::vector<Coverage> written; ///< by place of the root
+  bool isLoop = false;           ///< not in setup or update
+  std::vector<Coverage> written; ///< by place of the viewed buffer
 };
 
 Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {
@@ -207,7 +206,7 @@ Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {
   return Status::success();
 }
 
-/// Checks that frames are disjoint, which mayOverlap() assumes.
+/// mayOverlap() relies on disjoint frames.
 Status checkFramesApart(const Plan &plan) {
   for (const Frame &a : plan.frames)
     for (const Frame &b : plan.frames)

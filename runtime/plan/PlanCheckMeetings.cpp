@@ -1,14 +1,13 @@
 //===- PlanCheckMeetings.cpp - no rank waits forever ----------------------===//
 //
-// It is enough to simulate the comm queues. An instruction waits only for
-// earlier instructions of its rank's schedule, because queues are in order and
-// events count the signals so far. By induction over the schedule, a rank
-// therefore ends its step if each of its communications ends once it is the
-// first in the comm queue. The simulation checks this condition: a collective
-// ends when all members of its cell have reached it, a receive ends when its
-// message is sent, and a send ends at once. The order in which the simulation
-// picks ranks does not matter: a communication that can end can still end
-// later.
+// Simulates the comm queues of all ranks. A collective ends when all members of
+// its cell have reached it, a recv ends when its message is sent, and a send
+// ends immediately. The order in which the simulation picks ranks does not
+// matter, because a communication that can end now can also end later.
+//
+// Other queues and events need no simulation: an instruction waits only for
+// instructions that are earlier in its rank's schedule. By induction over the
+// schedule, a rank ends its step if its communications end.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/plan/PlanChecks.h"
@@ -24,7 +23,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// One run of a collective or message on one rank.
+/// One execution of a collective or message on one rank.
 struct Meeting {
   const OpVariant *op;
   const std::string *phase;
@@ -36,8 +35,7 @@ std::string ofMicroBatch(int64_t microBatch) {
   return " of micro-batch " + std::to_string(microBatch);
 }
 
-/// Describes the properties on which all members of a collective must agree, as
-/// text.
+/// Describes, as text, what must be equal on all members of a collective.
 class Signature {
 public:
   explicit Signature(const Plan &plan) : plan(plan) {}
@@ -79,7 +77,6 @@ private:
   const Plan &plan;
 };
 
-/// Simulates the comm queues of all ranks together.
 class Play {
 public:
   explicit Play(const Plan &plan)
@@ -112,7 +109,7 @@ public:
   }
 
 private:
-  /// The key of a message in transit: (group, from, to, tag with micro-batch).
+  /// Group, sender, receiver, and tag with micro-batch of a message.
   using Address = std::tuple<int, int, int, int64_t>;
   struct Message {
     int64_t bytes;
@@ -157,7 +154,7 @@ private:
                   " would wait forever here", ofMicroBatch(meeting.microBatch));
   }
 
-  /// Fails if `rank` waits for a message that was sent with a different size.
+  /// Fails if `rank` waits for a message that was sent with another size.
   Status checkSize(int rank) const {
     auto *recv = std::get_if<RecvOp>(meetingOf(rank).op);
     if (!recv)
@@ -172,7 +169,6 @@ private:
                            " sends ", it->second.front().bytes);
   }
 
-  /// The error for a rank that is stuck.
   Status stuck(int rank) const {
     const Meeting &meeting = meetingOf(rank);
     const OpVariant &op = *meeting.op;
@@ -202,7 +198,7 @@ private:
     return Status::success();
   }
 
-  /// Whether `member` is at the same collective as `rank`.
+  /// Returns whether `member` has reached the same collective as `rank`.
   bool isWith(int rank, int member) const {
     if (isDone(member))
       return false;
@@ -215,8 +211,8 @@ private:
                signature.of(*b.op, b.microBatch);
   }
 
-  /// Runs the next communication of `rank`, or returns false if it has to wait
-  /// for other ranks. Adds the ranks that can then continue to `ready`.
+  /// Runs the next communication of `rank`, and adds the ranks that can then
+  /// continue to `ready`. Returns false if `rank` must wait.
   bool advance(int rank) {
     const OpVariant &op = *meetingOf(rank).op;
     if (auto *message = std::get_if<SendOp>(&op)) {
@@ -255,8 +251,8 @@ private:
     return true;
   }
 
-  /// The last member that arrives checks whether all members of the cell are at
-  /// the same collective. If not, the cell is stuck.
+  /// Waits until all members have reached a collective, then checks that it is
+  /// the same one. If it is not, the cell waits forever.
   bool meet(const std::vector<int> &cell, int rank) {
     int64_t &here = waiting.at(&cell);
     if (arrived[rank] != static_cast<int64_t>(next[rank])) {
@@ -285,14 +281,14 @@ private:
 
   const Plan &plan;
   RankCells cells;
-  std::vector<int> first;                   ///< see firstWithSchedule()
-  std::vector<std::vector<Meeting>> queues; ///< for the first ranks
-  std::vector<size_t> next;                 ///< by rank, in its queue
-  std::vector<int64_t> arrived; ///< by rank, the position that `waiting` counts
-  /// The number of members of a cell that have arrived at its collective.
+  std::vector<int> first;
+  std::vector<std::vector<Meeting>> queues; ///< only of ranks in `first`
+  std::vector<size_t> next;                 ///< index in the rank's queue
+  std::vector<int64_t> arrived; ///< `next` when meet() counted the rank
+  /// How many members of each cell have reached its next collective.
   std::unordered_map<const std::vector<int> *, int64_t> waiting;
-  std::deque<int> ready;                           ///< ranks that can continue
-  std::map<Address, std::deque<Message>> inFlight; ///< holds no empty queue
+  std::deque<int> ready;
+  std::map<Address, std::deque<Message>> inFlight; ///< no queue is empty
 };
 
 } // namespace

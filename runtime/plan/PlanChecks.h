@@ -1,7 +1,7 @@
 //===- PlanChecks.h - the parts of plan validation --------------*- C++ -*-===//
 //
-// Each check assumes that the checks before it have passed. Messages name the
-// place in the plan; validatePlan() prepends the file.
+// Each check assumes that the checks with lower numbers have passed. Messages
+// contain the place in the plan; validatePlan() prepends the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANCHECKS_H
@@ -13,41 +13,39 @@
 
 namespace dpc::rt {
 
-/// 1. Mesh, groups, kernel file, launches, learning rate.
+/// 1. Checks the mesh, groups, kernel file, launches and learning rate.
 Status checkHeader(const Plan &plan);
-/// The target and the launches of GPU kernels; part of 1.
+/// Checks the target and the launches of GPU kernels; part of checkHeader().
 Status checkLaunches(const Plan &plan);
-/// 2. Buffers: sizes, alignment, and ranges in spaces, frames and viewed
-/// buffers.
+/// 2. Checks that buffers have the right size and alignment and are inside
+/// their memory space, frame or viewed buffer.
 Status checkBuffers(const Plan &plan);
-/// 3. Tensors, inputs, outputs and scalars, and whether they fit their buffers.
+/// 3. Checks that tensors, inputs, outputs and scalars fit their buffers.
 Status checkTensors(const Plan &plan);
-/// 4. The fields of each instruction; events; the entries of schedules.
+/// 4. Checks fields of instructions, events, and entries of schedules.
 Status checkInstructions(const Plan &plan);
-/// The fields of one GEMM, convolution or attention; part of 4.
+/// Check the fields of an op; parts of checkInstructions().
 Status checkMatmul(const Plan &plan, const MatmulOp &op);
 Status checkConv(const Plan &plan, const ConvOp &op);
 Status checkAttention(const Plan &plan, const AttentionOp &op);
 Status checkAttention(const Plan &plan, const AttentionGradOp &op);
-/// 5. Liveness: values are written before they are read and not overwritten in
-/// between. Events order the accesses of different queues to the same bytes.
+/// 5. Checks that values are written before they are read and not overwritten
+/// in between, and that events order conflicting accesses of different queues.
 Status checkLiveness(const Plan &plan);
-/// 6. The collectives and messages of all ranks match.
+/// 6. Checks that the collectives and messages of all ranks match.
 Status checkMeetings(const Plan &plan);
 
-/// For each rank, the first rank of its stage with the same schedule. Checks of
-/// schedules examine only these ranks, because most plans have one schedule for
-/// each stage.
+/// Returns for each rank the first rank of its stage with the same schedule.
+/// Checks of schedules examine only these few ranks.
 std::vector<int> firstWithSchedule(const Plan &plan);
 
-/// The error "FIELD is VALUE, expected EXPECTED".
+/// Returns the error "FIELD is VALUE, expected EXPECTED".
 template <typename... Expected>
 Status wrongField(const std::string &field, int64_t value,
                   const Expected &...expected) {
   return Status::invalid(field, " is ", value, ", expected ", expected...);
 }
 
-/// Fails unless `id` is the id of a buffer of the plan.
 inline Status checkBufferId(const Plan &plan, const std::string &field,
                             int64_t id) {
   if (id >= 0 && id < static_cast<int64_t>(plan.buffers.size()))
@@ -55,31 +53,27 @@ inline Status checkBufferId(const Plan &plan, const std::string &field,
   return wrongField(field, id, "a buffer below ", plan.buffers.size());
 }
 
-/// "forward[12] (all_reduce)".
+/// Returns "forward[12] (all_reduce)", for messages.
 std::string placeOf(const Plan &plan, const std::string &phase, size_t index);
 
-/// The number of elements of `shape`, or -1 when an extent is negative or the
-/// product overflows.
+/// Returns -1 if an extent is negative or the product overflows.
 int64_t checkedElements(const std::vector<int64_t> &shape);
 
-/// Whether `text` is a valid C identifier.
 bool isIdentifier(const std::string &text);
 
-/// A byte range of a buffer.
 struct BufferPart {
   int buffer = -1;
-  int64_t offset = 0, bytes = 0; ///< from the buffer's start
+  int64_t offset = 0, bytes = 0; ///< from the start of the buffer
 };
-/// All bytes of a buffer.
 inline BufferPart wholeOf(const Plan &plan, int buffer) {
   return {buffer, 0, plan.buffers[buffer].bytes};
 }
-/// Whether two parts of a stage's memory may share a byte. A schedule entry
-/// uses the same slot for all buffers of a frame. A buffer outside frames is
-/// compared with all slots. Different frames are disjoint.
+/// Returns whether byte ranges of two buffers of a stage may overlap in one
+/// schedule entry. Buffers of one frame are then in the same slot; a buffer
+/// outside frames is compared with all slots. Frames must be disjoint.
 bool mayOverlap(const Plan &plan, const BufferPart &a, const BufferPart &b);
 
-/// The buffer that `buffer` is a view of, or `buffer` itself.
+/// Returns the viewed buffer if `buffer` is a view, or else `buffer`.
 inline int rootOf(const Plan &plan, int buffer) {
   int parent = plan.buffers[buffer].viewOf;
   return parent < 0 ? buffer : parent;

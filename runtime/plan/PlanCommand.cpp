@@ -16,7 +16,7 @@ static constexpr int kCommandVersion = 1;
 static constexpr int64_t kMaxBytes = 1 << 20;
 static constexpr std::string_view kLocal = "local:";
 
-/// These options exclude the options for output files and for the strategy.
+/// dpc-opt's options except those for the strategy and for output files.
 static constexpr std::string_view kStepOptions[] = {
     "bind",         "global-batch", "frozen",     "trainable",
     "seed",         "loss",         "init",       "train",
@@ -42,16 +42,16 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
                {"words", command.words}};
   try {
     return writeDurably(fileIn(dir), json.dump(1) + "\n");
-  } catch (const Json::type_error
-               &) { // otherwise, the command would name another file
+  } catch (const Json::type_error &) {
+    // Replacing the invalid bytes would name another file.
     return Status::invalid(fileIn(dir), ": the path of the model ",
                            oneLine(command.model),
-                           ", or another of the "
-                           "command, is not UTF-8");
+                           ", or another path "
+                           "in the command, is not UTF-8");
   }
 }
 
-/// Whether `json` can be an argument of a process.
+/// Returns whether `json` can be an argument of a process: text without '\0'.
 static bool isWord(const Json &json) {
   return json.is_string() &&
          json.get_ref<const std::string &>().find('\0') == std::string::npos;
@@ -75,7 +75,7 @@ static bool isCluster(const Json &json) {
           json.get_ref<const std::string &>().rfind(kLocal, 0) == 0);
 }
 
-/// Why the command is not valid; "" if it is.
+/// Returns the reason to reject the command, or "".
 static std::string fault(const Json &json) {
   for (const char *key : {"version", "model", "cluster", "words"})
     if (!json.contains(key))
@@ -108,7 +108,8 @@ Expected<PlanCommand> readPlanCommand(const std::string &dir) {
                   ? Json()
                   : Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return Status::invalid(path, ": is not what dpc-opt writes");
+    return Status::invalid(path,
+                           ": is not the JSON object that dpc-opt writes");
   if (std::string why = fault(json); !why.empty())
     return Status::invalid(path, ": ", oneLine(why));
   return PlanCommand{json["model"], json["cluster"],

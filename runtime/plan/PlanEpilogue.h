@@ -8,14 +8,14 @@
 
 namespace dpc::rt {
 
-/// The epilogue of a GEMM, where s = op(A) op(B) denotes the f32 sums.
-/// Epilogues compute in f32 and round C once. On GPUs without a fused routine,
-/// a kernel after the GEMM computes the epilogue from values rounded to C's
-/// type. `bias` is a vector and `aux` a matrix of C's size. gelu is the tanh
-/// approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+/// How a GEMM turns its f32 sums s = op(A) op(B) into C. `bias` is a vector,
+/// and `aux` is a matrix of C's size. Epilogues compute in f32 and round C
+/// once. If cuBLASLt lacks an epilogue, a separate kernel computes it from sums
+/// that are rounded to C's type. gelu(x) is the tanh approximation x (1 +
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
 enum class Epilogue {
   None,        ///< C = s
-  Bias,        ///< C = s + bias[j], n elements
+  Bias,        ///< C = s + bias[j] (n elements)
   Relu,        ///< C = max(s, 0)
   ReluBias,    ///< C = max(s + bias[j], 0)
   Gelu,        ///< C = gelu(s)
@@ -25,9 +25,9 @@ enum class Epilogue {
   GeluGrad,    ///< C = s gelu'(aux)
   /// C = s gelu'(aux); bias[j] = sum of C[i][j] over i, before C is rounded.
   GeluGradBias,
-  /// C = s; bias[i] = sum of op(A)[i][l] over l, m elements. Requires transA.
+  /// C = s; bias[i] = sum of op(A)[i][l] over l (m elements). Requires transA.
   SumsOfA,
-  /// C = s; bias[j] = sum of op(B)[l][j] over l, n elements. Excludes transB.
+  /// C = s; bias[j] = sum of op(B)[l][j] over l (n elements). Excludes transB.
   SumsOfB,
 };
 

@@ -1,8 +1,7 @@
 //===- PlanFields.h - the fields of every struct of a plan ------*- C++ -*-===//
 //
-// The writer and the reader of plan.json walk these lists, so each field is
-// named once. `fields(visit, value)` calls visit("name", value.member) for each
-// member, in the order of the file.
+// `fields(visit, value)` calls visit("name", value.member) for each member, in
+// the order of plan.json. Used to write and to read plan.json.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANFIELDS_H
@@ -15,12 +14,11 @@
 
 namespace dpc::rt {
 
-/// Whether T is S or const S.
 template <typename T, typename S>
 concept Is = std::is_same_v<std::remove_const_t<T>, S>;
 
 template <typename V> void each(V & /*visit*/) {}
-/// Calls visit(name, member) for each pair of arguments.
+/// Calls visit(name, member) for each name and member in the arguments.
 template <typename V, typename M, typename... Rest>
 void each(V &visit, const char *name, M &member, Rest &&...rest) {
   visit(name, member);
@@ -159,13 +157,13 @@ template <typename V> void fields(V &visit, Is<LoadInputOp> auto &v) {
 template <typename V> void fields(V &visit, Is<StoreOutputOp> auto &v) {
   visit("output", v.output);
 }
-/// The fields of an instruction. The fields of its op follow them in the file.
+/// The fields of the op follow in the file.
 template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
   each(visit, "queue", v.queue, "waits", v.waits, "signals", v.signals, "name",
        v.name, "flops", v.flops);
 }
 
-/// The fields of a plan except the version and the checksum.
+/// All fields except the version and the checksum.
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   each(visit, "model", v.model, "mesh", v.mesh.axes, "processes", v.processes,
        "micro_batches", v.mesh.microBatches, "batch_shares", v.mesh.batchShares,

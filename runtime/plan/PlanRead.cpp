@@ -15,12 +15,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The limit of plan.json. Plans for thousands of ranks have only megabytes,
-/// because they describe stages instead of ranks.
+/// Plans have megabytes even for thousands of ranks, because they describe
+/// stages instead of ranks.
 constexpr int64_t kMaxPlanBytes = int64_t(4) << 30;
 
-/// Reads values from JSON. `error` is the first error, prefixed with its place
-/// in the file ("phases.forward[12].symbol"); later errors are ignored.
+/// `error` is the first error, with its place ("phases.forward[12].symbol").
 class Reader {
 public:
   std::string error;
@@ -119,8 +118,8 @@ public:
     });
   }
 
-  /// Calls `walk` with a visitor that reads the fields of object `j`. Refuses
-  /// fields that neither the walk nor `others` contain.
+  /// Reads the fields of object `j` that `walk` visits. Refuses unknown fields,
+  /// except those in `others`.
   template <typename Walk>
   void readObject(const Json &j, std::set<std::string> others, Walk &&walk) {
     if (!j.is_object())
@@ -153,7 +152,7 @@ private:
     fail("expected " + wanted + ", found " + text);
   }
 
-  /// Sets `op` to the op with this name. Returns false if no op has this name.
+  /// Returns false if no op has this name.
   template <size_t I = 0>
   static bool makeOp(const std::string &name, OpVariant &op) {
     if constexpr (I == std::variant_size_v<OpVariant>) {
@@ -210,12 +209,12 @@ Expected<Plan> readBody(Json &body) {
 
 Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
   if (nestsTooDeep(text))
-    return Status::invalid(file, ": its lists nest too deep: not a plan");
+    return Status::invalid(file, ": lists are nested too deeply for a plan");
   Json body;
   try {
     body = Json::parse(text);
   } catch (const Json::exception &error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 1: ..."
+    // Removes the prefix "[json.exception.parse_error.101] ".
     std::string why = error.what();
     size_t prefix = why.find("] ");
     return Status::invalid(

@@ -34,7 +34,7 @@ std::string placeOf(const Plan &plan, const std::string &phase, size_t index) {
 
 namespace {
 
-/// A limit above the ranks of any machine. It bounds the cost of the checks.
+/// Limits the time of the checks. No machine has as many ranks.
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxMicroBatches = 1 << 20;
 
@@ -46,14 +46,13 @@ Status within(const std::string &place, const Status &status) {
              : Status(status.code(), oneLine(place + ": " + status.message()));
 }
 
-/// Checks that an id equals its position.
 Status checkId(int id, size_t position) {
   return id == static_cast<int>(position)
              ? Status::success()
              : wrongField("id", id, "its position ", position);
 }
 
-/// Checks that the shares add up to all cells of the batch.
+/// Checks that the shares add up to the number of cells of the batch.
 Status checkBatchShares(const Mesh &mesh) {
   if (mesh.batchShares.empty())
     return Status::success();
@@ -160,7 +159,8 @@ Status checkGroup(const Group &group, size_t index, const Mesh &mesh) {
 
 Status checkFrame(const Plan &plan, const Frame &frame) {
   if (frame.stage < 0 || frame.stage >= plan.mesh.stages())
-    return Status::invalid("stage is ", frame.stage, ", the mesh has ",
+    return Status::invalid("stage is ", frame.stage,
+                           ", but the number of stages is ",
                            plan.mesh.stages());
   if (frame.chunk < 0)
     return Status::invalid("chunk is ", frame.chunk);
@@ -193,17 +193,17 @@ Status checkFrames(const Plan &plan) {
   return Status::success();
 }
 
-/// Checks that the buffer is inside its space or inside a slot of its frame.
 Status checkRoom(const Plan &plan, const Buffer &buffer) {
   if (buffer.stage < 0 || buffer.stage >= plan.mesh.stages())
-    return Status::invalid("stage is ", buffer.stage, ", the mesh has ",
+    return Status::invalid("stage is ", buffer.stage,
+                           ", but the number of stages is ",
                            plan.mesh.stages());
   bool isElsewhere = buffer.space != Space::Device;
   if (isElsewhere && (!isPersistent(buffer.kind) || buffer.frame != -1 ||
                       buffer.viewOf != -1 || buffer.kind == BufferKind::Scalar))
     return Status::invalid("space is ", nameOf(buffer.space),
-                           ", expected device for all but whole parameters "
-                           "and optimizer states");
+                           ", expected device; only parameters and optimizer "
+                           "states that are not views may be elsewhere");
   int64_t room = plan.bytesOf(buffer.space, buffer.stage);
   if (buffer.frame != -1) {
     if (buffer.frame < 0 ||
@@ -232,9 +232,9 @@ Status checkBuffer(const Plan &plan, const Buffer &buffer) {
   if (elements < 0 ||
       __builtin_mul_overflow(elements, sizeOf(buffer.dtype), &bytes))
     return Status::invalid("shape ", describe(buffer.dtype, buffer.shape),
-                           " is not a size");
+                           " has a negative extent or too many elements");
   if (buffer.bytes != bytes)
-    return Status::invalid("bytes is ", buffer.bytes, ", ",
+    return Status::invalid("bytes is ", buffer.bytes, ", but ",
                            describe(buffer.dtype, buffer.shape), " has ",
                            bytes);
   int64_t alignment = buffer.viewOf < 0 ? 64 : sizeOf(buffer.dtype);
@@ -265,25 +265,25 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
   return Status::success();
 }
 
-/// Checks that buffer `id` can hold a shard of a tensor, input or output.
+/// Checks that the buffer has the type and size of a shard.
 template <typename T>
 Status checkHome(const Plan &plan, const T &value, int id) {
   DPC_TRY(checkBufferId(plan, "buffer", id));
   const Buffer &buffer = plan.buffers[id];
   if (buffer.dtype != value.dtype)
     return Status::invalid("dtype is ", nameOf(value.dtype),
-                           ", its buffer holds ", nameOf(buffer.dtype));
+                           ", but its buffer holds ", nameOf(buffer.dtype));
   if (checkedElements(value.globalShape) < 0)
     return Status::invalid("global_shape ",
                            describe(value.dtype, value.globalShape),
-                           " is not a size");
+                           " has a negative extent or too many elements");
   DPC_TRY(checkLayout(value.layout, value.globalShape, plan.mesh));
   if (value.layout.mentions(kPipelineAxis))
     return Status::invalid("layout mentions pp, the axis of stages");
   std::vector<int64_t> local = localShape(value.layout, plan.mesh);
   if (checkedElements(local) != checkedElements(buffer.shape))
     return Status::invalid("layout gives shards ", describe(value.dtype, local),
-                           ", its buffer is ",
+                           ", but its buffer is ",
                            describe(buffer.dtype, buffer.shape));
   return Status::success();
 }

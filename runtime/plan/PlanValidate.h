@@ -8,12 +8,11 @@
 
 namespace dpc::rt {
 
-/// Checks the fields of a plan: ids, ranges, sizes, layouts, groups, symbols
-/// and file names. Checks that buffers are written before they are read and not
-/// overwritten in between, that events order the conflicting accesses of
-/// different queues, and that no rank waits forever: collectives of all ranks
-/// match, and all messages are received. The error names `file`, the
-/// instruction ("forward[12]") and the value.
+/// Checks all fields of a plan. Also checks that values are written before they
+/// are read and not overwritten in between, that events order conflicting
+/// accesses of different queues, and that no rank waits forever: collectives of
+/// all ranks match, and all messages are received. The error contains `file`,
+/// the instruction ("forward[12]") and the wrong value.
 Status validatePlan(const Plan &plan, const std::string &file);
 
 } // namespace dpc::rt

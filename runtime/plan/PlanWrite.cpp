@@ -81,13 +81,12 @@ Json toJson(const Instruction &v) {
   return object;
 }
 
-/// Bytes that are not UTF-8 become U+FFFD. Paths may contain such bytes; names
-/// of models are checked when a model is read.
+/// Replaces bytes that are not UTF-8 by U+FFFD. Paths may contain such bytes.
 std::string dump(const Json &value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Whether the elements of a container have a line each.
+/// Returns whether each element is on a separate line.
 bool isLong(const Json &value) {
   return value.is_structured() && !value.empty() &&
          value.begin()->is_structured();
@@ -128,7 +127,7 @@ Status writePlan(const Plan &plan, const std::string &dir) {
   return replaceFile(dir + "/plan.json", planToJson(plan));
 }
 
-/// The limit of hashed files; kernel files are smaller.
+/// Kernel files are smaller.
 static constexpr int64_t kMaxHashedBytes = int64_t(4) << 30;
 
 std::string hashText(std::string_view text) {

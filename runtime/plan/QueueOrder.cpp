@@ -33,7 +33,7 @@ void PlacedBuffers::findOverlaps() {
     return std::pair(places[a].space, places[a].begin) <
            std::pair(places[b].space, places[b].begin);
   });
-  std::vector<int> open; // buffers that reach past the current offset
+  std::vector<int> open; // places that end after the current offset
   for (int id : order) {
     std::erase_if(open, [&](int other) {
       return places[other].space != places[id].space ||
@@ -61,7 +61,7 @@ int PlacedBuffers::placeOf(int buffer,
 
 int PlacedBuffers::rootOfPlace(int place) const {
   int buffer = places[place].buffer, root = plan.buffers[buffer].viewOf;
-  // A view is in the same slot as its root.
+  // A view is in the same slot as the viewed buffer.
   return root < 0 ? place : firstPlace[root] + (place - firstPlace[buffer]);
 }
 
@@ -108,7 +108,7 @@ bool QueueOrder::step(const Instruction &instruction, const Accesses &accesses,
     if (!resolve({earlier, latest.buffer, latest.earlierBuffer,
                   latest.earlierWrites}))
       return false;
-    // The event's latest signal is this run or a later one.
+    // The instruction now waits for the conflicting access.
     merge(clock, lastRun.at(earlier));
   }
   ++clock[queue];

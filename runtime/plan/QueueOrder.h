@@ -1,9 +1,8 @@
 //===- QueueOrder.h - guaranteed order of memory accesses -------*- C++ -*-===//
 //
-// The queues of a rank share its memory. If two instructions access the same
-// bytes, and at least one of them writes, a queue or events must order them.
-// Codegen adds the missing events, and the validator checks that none is
-// missing.
+// The queues of a rank share memory. If two instructions access the same bytes
+// and one of them writes, they must be in the same queue, or events must order
+// them. Codegen adds these events, and the validator checks them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_QUEUEORDER_H
@@ -18,20 +17,19 @@
 
 namespace dpc::rt {
 
-/// The places in memory of the buffers of one stage. A buffer of a frame has
-/// one place for each slot.
+/// Where the buffers of a stage are in memory. A buffer in a frame has one
+/// place for each slot.
 class PlacedBuffers {
 public:
   PlacedBuffers(const Plan &plan, int64_t stage);
 
   size_t size() const { return places.size(); }
-  /// The place of a buffer in a schedule entry with these slots.
+  /// Returns a buffer's place in a schedule entry with these slots, or -1.
   int placeOf(int buffer, const std::vector<FrameSlot> &slots) const;
   int bufferAt(int place) const { return places[place].buffer; }
-  /// The place of the buffer that the buffer at `place` is a view of, or
-  /// `place` itself.
+  /// Returns the place of the viewed buffer if `place` is of a view.
   int rootOfPlace(int place) const;
-  /// The places that share bytes with `place`, including `place`.
+  /// Returns the places that share bytes with `place`, including `place`.
   const std::vector<int> &overlaps(int place) const { return meets[place]; }
 
 private:
@@ -48,32 +46,31 @@ private:
   std::vector<std::vector<int>> meets;
 };
 
-/// Visits the schedule of one rank in order. For each run of an instruction, a
-/// vector clock counts how many runs in each queue have certainly ended before
-/// that run.
+/// Visits the instructions of one rank in the order of its schedule. The vector
+/// clock of an instruction counts, for each queue, the instructions that have
+/// certainly ended before it.
 class QueueOrder {
 public:
-  /// An earlier access by another queue that no queue or event orders before
-  /// the access to `buffer`.
+  /// An earlier access by another queue that is not ordered before the access
+  /// to `buffer`.
   struct Conflict {
-    const Instruction *earlier; ///< its latest run is the conflicting access
+    const Instruction *earlier; ///< the access is in its latest execution
     int buffer, earlierBuffer;
     bool earlierWrites;
   };
-  /// Makes the instruction wait for `earlier`. Returns false if the conflict
-  /// remains.
+  /// Makes the current instruction wait for `earlier`, or returns false.
   using Resolve = std::function<bool(const Conflict &)>;
 
   explicit QueueOrder(const PlacedBuffers &placed)
       : placed(placed), last(placed.size()) {}
 
-  /// Visits the next run. Returns false if a conflict is not resolved.
+  /// Visits an instruction. Returns false if `resolve` does.
   bool step(const Instruction &instruction, const Accesses &accesses,
             const std::vector<FrameSlot> &slots, const Resolve &resolve);
 
 private:
   using Clock = std::array<int64_t, kNumQueues>;
-  /// For each queue, the positions (1-based) of its latest accesses.
+  /// The positions (1-based) of the latest accesses to a place in each queue.
   struct LastAccess {
     Clock reads{}, writes{};
   };

@@ -6,13 +6,13 @@
 
 namespace dpc::rt {
 
-/// The rank `shift` places after position `index` of a cell. With `wrap` the
-/// cell is a ring; otherwise, -1 if the place is outside the cell.
+/// Returns the rank `shift` places after position `index` of a cell. With
+/// `wrap`, the cell is a ring; otherwise, returns -1 if there is no such rank.
 int peerIn(const std::vector<int> &cell, int index, int shift, bool wrap);
 
-/// Stores the cell of each rank in each group, for many queries. (cellOf() and
-/// peerOf() of Plan.h search a group at each call.) The plan must outlive this
-/// object, and its groups must partition its ranks.
+/// Like cellOf() and peerOf() of Plan.h, but without a search of the group at
+/// each call. The plan must outlive this object, and its groups must contain
+/// each rank once.
 class RankCells {
 public:
   explicit RankCells(const Plan &plan);
@@ -20,7 +20,7 @@ public:
   const std::vector<int> &cellOf(int group, int rank) const {
     return *places[group][rank].cell;
   }
-  /// The peer of a message; -1 if it is outside the group.
+  /// Returns -1 if the message has no peer.
   template <typename Op> int peerOf(const Op &message, int rank) const {
     const Place &place = places[message.group][rank];
     return peerIn(*place.cell, place.index, message.shift, message.wrap);

@@ -40,7 +40,7 @@ class Attention(unittest.TestCase):
         for precision in ("bf16", "fp16"):
             fused, less = self.expect("gpt2-tiny", [*gpu, f"--precision={precision}"], 4, 4)
             expanded, more = self.expect("gpt2-tiny", [*gpu, f"--precision={precision}", "--attention=expanded"], 0, 0)
-            # The scores, their probabilities and both gradients.
+            # In each of the 4 blocks, expanded attention has 7 GEMMs.
             self.assertEqual(expanded["matmul"] - fused["matmul"], 4 * 7)
             self.assertLess(fused["kernel"], expanded["kernel"])
             self.assertLessEqual(less, more)
@@ -52,7 +52,7 @@ class Attention(unittest.TestCase):
                                          ("dp=1,micro_batch=2,recompute=full", 1, None)):
             with self.subTest(strategy=strategy):
                 words = [*gpu, f"--strategy={strategy}"]
-                if forward is None: # All but the last block are run again.
+                if forward is None:  # The forward of all blocks but the last is recomputed.
                     counts, _ = self.compile("gpt2-tiny", words, ranks)[:2]
                     self.assertGreater(counts["attention"], 4)
                     self.assertEqual(counts["attention_grad"], 4)
@@ -105,7 +105,7 @@ class Attention(unittest.TestCase):
 
     def test_refusals(self):
         for model, words, mentions in (
-                ("gpt2-tiny", ["--target-gpu=sm_90"], ["has not 16 bits", "--precision=bf16", "--attention=expanded"]),
+                ("gpt2-tiny", ["--target-gpu=sm_90"], ["is not a 16-bit type", "--precision=bf16", "--attention=expanded"]),
                 ("bert-tiny", ["--precision=bf16"], ["additive mask", "--attention=expanded"]),
                 ("gpt2-tiny", ["--strategy=cp=2,cp_kind=ring"], ["ring", "cp_kind=ulysses"])):
             with self.subTest(words=words):

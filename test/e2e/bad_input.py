@@ -23,7 +23,7 @@ CLUSTER = {"version": 1, "name": "one node", "groups": [{"nodes": 1, "devices_pe
                        "in_network_reduction": False}],
            "host": {"memory_gibibytes": 8, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}
 
-# Words that only the authors of the compiler understand.
+# Internal words, which messages must not contain.
 INTERNALS = re.compile(r"loc\(|\b(mlir|llvm|std|nlohmann|json\.exception)\b(::|\.)|assert|terminate|internal|pipeline|\d{20}", re.IGNORECASE)
 
 
@@ -217,7 +217,7 @@ class BadCompilation(Refusal):
                 self.compile(MLP, "strategy", mention, words=[f"--strategy={word}"])
 
     def test_more_micro_batches_than_a_schedule_holds(self):
-        self.compile(MLP, "micro_batch=1", "62500000 micro-batches", "65536 at most", "micro_batch=954", batch=125000000,
+        self.compile(MLP, "micro_batch=1", "62500000 micro-batches", "at most 65536", "micro_batch=954", batch=125000000,
                      words=["--strategy=dp=2,micro_batch=1"])
 
     def test_options(self):
@@ -490,7 +490,7 @@ class BadRun(Refusal):
         for word, mention in (("--steps=0", "0"), ("--comm=pigeon", "pigeon"), ("--device=abacus", "abacus"), ("--init=randomly", "randomly"),
                               ("--frobnicate", "--frobnicate"), ("--device=cuda", "cuda"), ("--comm=nccl", "nccl"),
                               ("--metrics=/dev/null/m.jsonl", "/dev/null/m.jsonl"), ("--save-params=/dev/null/p", "/dev/null/p")):
-            # Without its plugin no build runs on GPUs, on any machine.
+            # No build runs on GPUs without its plugin, on any machine.
             with self.subTest(word=word), unittest.mock.patch.dict(os.environ, DPC_CUDA_PLUGIN="/nowhere.so"):
                 self.refused([e2e.tool("dpc-run"), self.path("plan"), word], mention)
 

@@ -19,13 +19,13 @@ import e2e
 
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 OPTIMIZER = ["--global-batch=8", "--train=adamw", "--verify=off"]
-# Name: ranks, strategy.
+# By name: ranks, strategy.
 LAYOUTS = {
     "one": (1, "dp=1"), "dp2": (2, "dp=2"), "tp2": (2, "tp=2"), "tp3": (3, "tp=3"), "pp2": (2, "pp=2,micro_batch=2"),
     "zero1": (4, "dp=4,zero=1"), "zero3": (4, "dp=4,zero=3"), "dp2tp2": (4, "dp=2,tp=2,zero=1"), "tp2pp2": (4, "tp=2,pp=2,micro_batch=4"),
     "zero2": (3, "dp=3,zero=2"), "all": (8, "dp=2,tp=2,pp=2,zero=1,micro_batch=2"), "offload": (2, "dp=2,zero=3,offload=optimizer"),
 }
-# The pairs, of all 144, that the default run tests: each layout once as source and once as target.
+# The pairs that the default run tests, of 144: each layout is a source once and a target once.
 SAMPLE = [("one", "all"), ("all", "tp3"), ("tp3", "zero3"), ("zero3", "pp2"), ("pp2", "dp2tp2"), ("dp2tp2", "offload"), ("offload", "zero2"),
           ("zero2", "tp2pp2"), ("tp2pp2", "one")]
 
@@ -90,12 +90,13 @@ class Checkpoints(unittest.TestCase):
             run.run(layout, "--steps=8", "--metrics=" + whole, "--save-params=" + whole + ".safetensors")
             run.run(layout, "--steps=5", "--metrics=" + rest, "--checkpoint=" + folder, *words)
             with open(rest, "a", encoding="utf-8") as file:
-                file.write('{"step": 6, "loss": 1')  # the last line of a kill
+                file.write('{"step": 6, "loss": 1')  # a line that a kill cut off
             lines = read(rest)
             os.link(rest, rest + ".link")
             run.run(layout, "--steps=8", "--metrics=" + rest, "--checkpoint=" + folder, "--resume", "--save-params=" + rest + ".safetensors")
             self.assertEqual(run.metrics("rest"), run.metrics("whole"), layout)
-            self.assertEqual(read(rest + ".link"), lines)  # another file replaced it: no kill could lose a line
+            # The file was replaced, not overwritten, so a kill cannot lose a line.
+            self.assertEqual(read(rest + ".link"), lines)
             os.remove(rest + ".link")
             self.assertEqual(read(rest + ".safetensors"), read(whole + ".safetensors"), layout)
 
@@ -117,7 +118,7 @@ class Checkpoints(unittest.TestCase):
         whole = train("whole", steps)
         scales = [row["loss_scale"] for row in whole[0]]
         self.assertLess(scales[half], scales[0])
-        self.assertGreater(len(set(scales[half:])), 1, scales)  # it still changes
+        self.assertGreater(len(set(scales[half:])), 1, scales)  # the scale also changes after step 5
         checkpoint = "--checkpoint=" + os.path.join(self.folder, "go")
         train("rest", half, checkpoint)
         self.assertEqual(train("rest", steps, checkpoint, "--resume"), whole)
@@ -126,7 +127,7 @@ class Checkpoints(unittest.TestCase):
         checkpoint, parameters = self.saved(run, source, steps)
         taken, metrics = run.path("taken.safetensors"), run.path("after")
         run.run(target, f"--steps={steps}", "--resume=" + checkpoint, "--save-params=" + taken)
-        # As bytes, because NaN does not equal itself. Plans list the tensors in different orders.
+        # Compares bytes, because NaN does not equal NaN. The order of tensors differs between plans.
         found, expected = ({name: (kind, shape, values.tobytes()) for name, (kind, shape, values) in e2e.read_safetensors(path).items()}
                            for path in (taken, parameters))
         self.assertTrue(found == expected, f"{run.model}: {source} -> {target}: not the same parameters")
@@ -214,7 +215,7 @@ class Checkpoints(unittest.TestCase):
             try:
                 _, err = child.communicate(timeout=draw.uniform(0, seconds))
                 self.assertEqual((child.returncode, err), (0, ""))
-                shutil.rmtree(folder)  # it was complete: starts from the beginning
+                shutil.rmtree(folder)  # the run was complete, so the next one starts from the beginning
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.communicate()
@@ -252,12 +253,12 @@ class Checkpoints(unittest.TestCase):
         newest, before = os.path.join(folder, "step-3"), os.path.join(folder, "step-2")
         out = e2e.must(run.words("dp2", "--steps=2", "--resume=" + newest))
         self.assertIn("resuming after step 3\nnothing is left to do: the run ends after step 2\n", out)
-        self.refused(run.words("dp2", "--resume=" + folder), f"--resume={newest} is the newest in it")
+        self.refused(run.words("dp2", "--resume=" + folder), f"--resume={newest} is the newest checkpoint in this folder")
         self.refused(run.words("dp2", "--init=" + newest), f"--init={newest}: is a checkpoint; --resume={newest} resumes from it")
         path = os.path.join(newest, "rank-0.safetensors")
         good = read(path)
         self.overwrite(path, good[:-5] + bytes([good[-5] ^ 1]) + good[-4:])
-        self.refused(run.words("dp2", "--resume=" + newest + "/"), "step-3", f"--resume={before} resumes from the one before")
+        self.refused(run.words("dp2", "--resume=" + newest + "/"), "step-3", f"--resume={before} resumes from the checkpoint before it")
         for words in (["--resume"], ["--resume=" + newest], ["--resume", "--max-restarts=3"]):
             self.refused(run.words("dp2", "--checkpoint=" + folder, *words), "step-3", f"remove it to resume from {before}")
 
@@ -306,7 +307,7 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("exit 1", done.stdout)
         self.assertIn("No space left on device", done.stderr)
         self.assertIn("step-1\n", done.stdout)
-        self.assertNotIn(".tmp-", done.stdout)  # takes no space
+        self.assertNotIn(".tmp-", done.stdout)  # removed, so that it takes no space
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_full_disk_of_one_process_leaves_nothing(self):
@@ -317,7 +318,8 @@ class Checkpoints(unittest.TestCase):
             self.skipTest("no mpirun")
         run = Run(self.folder, "gpt2-tiny")
         full = self.path("full")
-        # Synchronous, so that the failing rank is known: the last writer to a disk with room for three of four.
+        # Checkpoints are synchronous, so that it is known which rank fails: the last of four writers, on a disk with
+        # room for three.
         words = " ".join(launcher + run.words("dp2tp2", "--checkpoint-every=1", "--checkpoint-sync", "--checkpoint-keep=9", "--checkpoint=" + full))
         script = f"mount -t tmpfs -o size=5m none {full} && {words} --steps=9; echo exit $?; ls {full}"
         done = e2e.call(["unshare", "-m", "sh", "-c", script])
@@ -351,7 +353,7 @@ class Checkpoints(unittest.TestCase):
         folder = self.path("mounted")
         first = " ".join(run.words("dp2", "--checkpoint=" + folder, "--steps=2"))
         again = " ".join(run.words("dp2", "--checkpoint=" + folder, "--resume", "--steps=3"))
-        # Every step writes a checkpoint; from the second line on, the folder is read-only.
+        # Every step writes a checkpoint. The folder is made read-only after the second line of output.
         middle = " ".join(run.words("dp2", "--checkpoint=" + folder, "--resume", "--checkpoint-every=1", "--checkpoint-keep=100000",
                                     "--steps=100000"))
         taken = " ".join(run.words("dp2", f"--resume={folder}/step-2", "--steps=3"))

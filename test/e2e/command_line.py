@@ -8,7 +8,7 @@ import unittest
 
 import e2e
 
-# The options of the two commands, as far as they exist.
+# The options of the two commands that the tests check for.
 COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --bucket-mb --compress-gradients --compress-weights --train --infer --loss --lr --beta1 --beta2 --eps --weight-decay
     --momentum --clip-grad-norm --lr-schedule --precision --loss-scale --strategy --objective --top --frozen --trainable --target-cpu --target-gpu --attention --init --emit
     --verify --report --what-if --dump-ir-dir --calibrate --device --links --device-file --version --doctor --completion --help""".split()
@@ -94,7 +94,7 @@ class TargetGpu(unittest.TestCase):
 
 class Command(unittest.TestCase):
     """command.json, from which --elastic compiles plans of the same step."""
-    # Options for the strategy, for measurements and for output are not in it.
+    # command.json does not contain options for the strategy, for measurements and for output.
     OTHERS = set("cluster strategy micro-batch top calibrate device links output emit report what-if explain print-pipeline diff dump-ir-dir version doctor completion help".split())
 
     def written(self, *words):
@@ -106,7 +106,7 @@ class Command(unittest.TestCase):
         found = self.written("--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "--train=sgd", "--lr", "0.5", "--momentum=0.9", "--micro-batch=2",
                              "--frozen=l1.*,l2.bias", "--bucket-mb=3", "--precision=bf16")
         self.assertEqual((found["version"], found["cluster"]), (1, "local:2"))
-        # As the system resolves it: ".." after a link leads elsewhere than its text.
+        # The system must resolve this path: after a symbolic link, ".." is not the folder before it in the text.
         self.assertEqual(found["model"], os.path.join(os.getcwd(), os.path.relpath(e2e.model("mlp"))))
         self.assertEqual(sorted(found["words"]), ["--bucket-mb=3", "--frozen=l1.*,l2.bias", "--global-batch=8", "--lr=0.5", "--momentum=0.9",
                                                   "--precision=bf16", "--train=sgd", "--verify=off"])

@@ -9,8 +9,8 @@ import unittest
 
 import e2e
 
-# The communication of one step: (phase, op, reduction or None, axes, bytes) -> count. Bytes are those of the whole
-# buffer that is reduced or gathered, as if one rank held it.
+# The communication of one step: (phase, op, reduction or None, axes, bytes) -> count. Bytes are the size of the whole
+# buffer before it is scattered or after it is gathered.
 Traffic = collections.Counter
 
 BLOCKS = {"gpt2-tiny": 4, "llama-tiny": 4, "bert-tiny": 2}
@@ -98,10 +98,10 @@ class Communication(unittest.TestCase):
                     plan = self.plan(model, f"dp={ranks}", ranks)
                     sent = Collectives(plan)
                     self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
-                    # The whole gradients of all parameters, because nothing is sharded over dp.
+                    # Nothing is sharded over dp, so the whole gradients of all parameters are reduced.
                     parameters = sum(plan["buffers"][t["buffer"]]["bytes"] for t in moved(plan))
                     with_loss = sum(key[-1] * count for key, count in sent.traffic().items())
-                    # A mean over labels needs two sums: the losses, and the number of labels.
+                    # A mean over labels is computed from two sums: the losses, and the number of labels.
                     self.assertEqual(with_loss, parameters + 2 * SCALAR)
                     self.same(sent.traffic(gradients=False), {("forward", "all_reduce", "sum", "dp", SCALAR): 2})
 
@@ -120,9 +120,9 @@ class Communication(unittest.TestCase):
                 self.assertEqual(plan["micro_batches"], 4)
                 sent = Collectives(plan)
                 shapes = local_shapes(plan)
-                shapes.remove((64, 64))  # the position embedding's: each rank computes a partial sum
+                shapes.remove((64, 64))  # each rank computes a partial sum of the gradient of the position embedding
                 self.assertEqual(sent.gradients(), sorted(("cp", shape) for shape in shapes))
-                # In the loop only q, k, v and the output, in both directions.
+                # The loop only sends q, k, v and the output of attention, in both directions.
                 moved_around = HIDDEN["gpt2-tiny"] // 4 * width // 2 // 4
                 self.same(sent.traffic(gradients=False), {("forward", "all_to_all", None, "cp", moved_around): 16 * blocks,
                                                           ("backward", "all_to_all", None, "cp", moved_around): 16 * blocks,
@@ -130,8 +130,7 @@ class Communication(unittest.TestCase):
                                                           ("update", "all_reduce", "sum", "cp", SCALAR): 2})
 
     def test_copies_in_half_precision_have_their_gradients_summed_when_parameters_do(self):
-        # The reductions of gradients, and their times, are the same whether the model reads bf16 copies or the
-        # parameters.
+        # Whether the model reads the parameters or bf16 copies, the same gradients are reduced in the same phases.
         def sums(strategy, ranks, precision):
             total = collections.Counter()
             for phase, instruction in Collectives(plan := self.plan("gpt2-tiny", strategy, ranks, precision)).all:
@@ -151,16 +150,18 @@ class Communication(unittest.TestCase):
                 self.assertEqual(large, {last})
 
     def test_experts_are_reduced_over_their_copies_only(self):
-        # Two layers with four experts on two ranks of ep, with two replicas along dp. 8 x 16 tokens of width 48.
+        # Two layers with four experts, sharded over two ranks of ep, with two replicas along dp. There are 8 x 16
+        # tokens of width 48.
         plan = self.plan("moe-tiny", "dp=4,ep=2", 4)
         sent = Collectives(plan)
         self.assertEqual(sorted(shape for shape in local_shapes(plan) if len(shape) == 3),
                          [(2, 48, 96)] * 2 + [(2, 96, 48)] * 2)
-        # A gradient can be computed in another shape with as many elements.
+        # A gradient may be computed in another shape with the same number of elements.
         self.assertEqual(sorted((axes, math.prod(shape)) for axes, shape in sent.gradients()),
                          sorted(("dp" if len(shape) == 3 else "dp,ep", math.prod(shape)) for shape in local_shapes(plan)))
-        # Around every layer of experts, the tokens of both ranks are gathered and the sums scattered, and back; an
-        # all_to_all exchanges the gates. The norm of the experts' gradients is summed over their ranks.
+        # Before every layer of experts, the tokens of both ranks are gathered. After it, the sums are scattered. The
+        # backward phase does the same. An all_to_all exchanges the gates, and the norm of the experts' gradients is
+        # summed over ep.
         tokens, gates = 8 // 2 * 16 * 48 * 4, 8 // 4 * 16 * 4 * 4
         want = {("forward", "all_reduce", "sum", "dp,ep", SCALAR): 2, ("update", "all_reduce", "sum", "ep", SCALAR): 1}
         for phase in ("forward", "backward"):
@@ -177,12 +178,12 @@ class Communication(unittest.TestCase):
         total = collections.Counter()
         for phase, instruction in sent.all:
             total[instruction["op"]] += sum(buffer["bytes"] for buffer in sent.buffers(instruction))
-        # The remaining all_reduces: two sums of the loss, and the norm over shards.
+        # The other all_reduces are two sums for the loss, and the norm of gradients over shards.
         self.assertEqual(total["all_reduce"], 3 * SCALAR)
         return parameters, total["reduce_scatter"], total["all_gather"], plan
 
     def test_zero_1_and_2_move_the_bytes_of_ddp(self):
-        # An all_reduce is a reduce_scatter and an all_gather of the same bytes.
+        # An all_reduce sends as many bytes as a reduce_scatter and an all_gather.
         for zero in (1, 2):
             with self.subTest(zero=zero):
                 parameters, reduced, gathered, _ = self.scattered(f"dp=4,zero={zero}")
@@ -191,8 +192,8 @@ class Communication(unittest.TestCase):
     def test_zero_3_gathers_what_each_phase_reads(self):
         parameters, reduced, gathered, plan = self.scattered("dp=4,zero=3")
         self.assertEqual(reduced, parameters)
-        # Forward gathers all; backward gathers the matrices and norm scales, not the biases: at most 1.5 times DDP in
-        # total.
+        # Forward gathers all parameters. Backward gathers matrices and norm scales, but not biases. In total, ZeRO-3
+        # sends at most 1.5 times the bytes of DDP.
         biases = sum(4 * math.prod(t["global_shape"]) for t in trained(plan) if t["name"].endswith("bias"))
         positions = sum(4 * math.prod(t["global_shape"]) for t in trained(plan) if t["name"].endswith("wpe.weight"))
         self.assertEqual(gathered, 2 * parameters - biases - positions)
@@ -212,29 +213,31 @@ class Communication(unittest.TestCase):
                         sent[instruction["op"], kind] += sum(buffer["bytes"] for buffer in buffers)
         return {key: bytes / parameters for key, bytes in sent.items() if bytes}
 
-    # The backward phase does not need the embedding of llama-tiny: 512 x 64 of 242240.
+    # The backward phase does not read the embedding of llama-tiny, 512 x 64 of 242240 parameters.
     READ_BACKWARD = 1 - 512 * 64 / 242240
 
     def test_zero_with_micro_batches(self):
-        # Four ranks with two samples each: one micro-batch, or two with one sample.
+        # Each of four ranks runs its two samples in one micro-batch, or in two micro-batches of one sample.
         for m, words in ((1, ""), (2, ",micro_batch=1")):
             with self.subTest(micro_batches=m):
                 last = "backward" if m == 1 else "update"
                 self.assertEqual(self.zero_traffic("dp=4" + words), {("all_reduce", last): 1})
-                # An all_reduce is a reduce_scatter and an all_gather of as many bytes: ZeRO-1 sends the bytes of DDP.
+                # An all_reduce sends as much as a reduce_scatter and an all_gather, so ZeRO-1 sends as much as DDP.
                 self.assertEqual(self.zero_traffic("dp=4,zero=1" + words),
                                  {("reduce_scatter", last): 1, ("all_gather", "update"): 1})
-                # If ranks keep only a shard of the sums, every micro-batch is scattered: (m + 1) / 2 of DDP's bytes.
+                # If ranks store only a shard of the sums, gradients are scattered in every micro-batch. With m
+                # micro-batches, this sends (m + 1) / 2 times the bytes of DDP.
                 self.assertEqual(self.zero_traffic("dp=4,zero=2" + words),
                                  {("reduce_scatter", "backward"): m, ("all_gather", "update"): 1})
-                # Three per micro-batch instead of two per step; recomputation gathers everything once more.
+                # Three collectives of all parameters per micro-batch instead of two per step. With full recompute, the
+                # backward phase gathers all parameters.
                 for recompute, share in (("none", self.READ_BACKWARD), ("selective", self.READ_BACKWARD), ("full", 1)):
                     self.assertEqual(self.zero_traffic(f"dp=4,zero=3,recompute={recompute}" + words),
                                      {("all_gather", "forward"): m, ("all_gather", "backward"): m * share,
                                       ("reduce_scatter", "backward"): m})
 
     def test_zero_with_pipelines(self):
-        # Two stages together send what one stage would: ZeRO sends nothing between stages.
+        # Two stages together send as many bytes as one stage would, because ZeRO sends nothing between stages.
         for m, words in ((2, "pp=2,dp=2,micro_batch=2"), (4, "pp=2,dp=2,micro_batch=1"), (4, "pp=2,vpp=2,dp=2,micro_batch=1")):
             with self.subTest(strategy=words):
                 self.assertEqual(self.zero_traffic(words), {("all_reduce", "update"): 1})
@@ -247,8 +250,8 @@ class Communication(unittest.TestCase):
                                   ("reduce_scatter", "backward"): m})
 
     def test_buckets(self):
-        # With 25 MiB all gradients of llama-tiny are one call. Parameters are gathered in parts of at most 1/16, so
-        # that two adjacent ones exceed that.
+        # With buckets of 25 MiB, all gradients of llama-tiny are reduced in one call. Parameters are gathered in
+        # buckets of at most 1/16 of them, so any two adjacent buckets together are larger than 1/16.
         calls = collections.Counter((op["op"], phase) for phase, op in Collectives(self.plan("llama-tiny", "dp=4,zero=3", 4)).all
                                     if op["op"] != "all_reduce")
         self.assertEqual(calls["reduce_scatter", "backward"], 1)
@@ -271,9 +274,9 @@ class Communication(unittest.TestCase):
         total = collections.Counter()
         for (_, op, _, axes, size), count in Collectives(plan).traffic().items():
             total[op, axes] += size * count
-        # For small gradients (biases) one collective is cheaper than two.
+        # For small gradients (biases), one collective is cheaper than two.
         parameters, large = sum(sizes), sum(size for size in sizes if size >= 1024)
-        # Between nodes only the sums of shards are sent, and three scalars: two for the loss, one for the norm.
+        # Only the sums of shards and three scalars are sent between nodes: two for the loss, and one for the norm.
         self.assertEqual(dict(total), {("reduce_scatter", "dpi"): large, ("all_reduce", "dp"): large / 2,
                                        ("all_gather", "dpi"): parameters, ("all_reduce", "dpi"): SCALAR,
                                        ("all_reduce", "dp,dpi"): parameters - large + 2 * SCALAR})
@@ -289,20 +292,20 @@ class Communication(unittest.TestCase):
         total = collections.Counter()
         for (_, op, _, axes, size), count in Collectives(plan).traffic().items():
             total[op, axes] += size * count
-        # Half of each bucket with its padding leaves the machine: gradients, and two scalars of the loss.
+        # Half of each padded bucket leaves the machine. Buckets contain gradients and two scalars of the loss.
         inside = total["reduce_scatter", "dpi"]
         self.assertGreaterEqual(inside, parameters + 2 * SCALAR)
         self.assertLess(inside, 1.01 * parameters)
         self.assertEqual(dict(total), {("reduce_scatter", "dpi"): inside, ("all_gather", "dpi"): inside,
                                        ("all_reduce", "dp"): inside // 2})
-        # Groups within one machine reduce in one collective.
+        # Groups inside one machine reduce in one collective.
         self.assertNotIn("dpi", {axis for group in sharded["groups"] for axis in group["axes"]})
 
     def sent_around_blocks(self, strategy, ranks):
         """Returns the bytes of activations that one rank sends."""
         sent = 0
         for (_, op, _, axes, size), count in Collectives(self.plan("gpt2-tiny", strategy, ranks)).traffic(False).items():
-            # Buffers have full size except those of all_to_all, which have the size of one rank's part.
+            # The size of a buffer is the full size, but for all_to_all it is the size on one rank.
             sent += size * count * (ranks - 1) // ranks * (2 if op == "all_reduce" else 1)
         return sent
 
@@ -311,14 +314,15 @@ class Communication(unittest.TestCase):
         ulysses, megatron = {}, {}
         for ranks in (2, 4):
             sent = Collectives(self.plan("gpt2-tiny", f"cp={ranks},cp_kind=ulysses", ranks)).traffic(False)
-            # q, k, v and the output, in both directions, and the gradient of the position embedding.
+            # q, k, v and the output of attention are sent in both directions, and the gradient of the position
+            # embedding is gathered.
             self.same(sent, Traffic({("forward", "all_to_all", None, "cp", hidden // ranks): 4 * blocks,
                                      ("backward", "all_to_all", None, "cp", hidden // ranks): 4 * blocks,
                                      ("backward", "all_gather", None, "cp", 64 * 64 * 4): 1,
                                      ("forward", "all_reduce", "sum", "cp", SCALAR): 2}))
             ulysses[ranks] = self.sent_around_blocks(f"cp={ranks},cp_kind=ulysses", ranks)
             megatron[ranks] = self.sent_around_blocks(f"tp={ranks},sp=true", ranks)
-        # Per rank exactly (n - 1) / n^2 of the activations instead of (n - 1) / n of them.
+        # Each of n ranks sends (n - 1) / n^2 of the activations with Ulysses, and (n - 1) / n with Megatron-LM.
         def around_blocks(strategy, n, ops):
             traffic = Collectives(self.plan("gpt2-tiny", strategy, n)).traffic(False)
             return sum(size * count * (n - 1) // n for (_, op, _, _, size), count in traffic.items() if op in ops and size in (hidden, hidden // n))
@@ -339,18 +343,19 @@ class Communication(unittest.TestCase):
                 if instruction["op"] == "send":
                     size = plan["buffers"][instruction["buffer"]]["bytes"]
                     passed[phase, size, instruction["shift"], instruction["wrap"]] += 1
-            # k and v, ranks - 1 times each; backward once more, and their gradients back to their owners.
+            # Forward sends k and v ranks - 1 times each. Backward sends them as often, and sends their gradients ranks
+            # times, back to the owners.
             self.assertEqual(dict(passed), {("forward", hidden // ranks, 1, True): 2 * (ranks - 1) * blocks,
                                             ("backward", hidden // ranks, 1, True): (4 * ranks - 2) * blocks})
 
     def test_grid_splits_a_weight_on_both_dimensions(self):
-        # 4 heads cannot be sharded by 8: the last axis shards the result of a projection.
+        # 4 heads cannot be sharded over 8 ranks, so the last axis shards the result of a projection.
         plan = self.plan("gpt2-tiny", "tp=2x2x2", 8)
         layouts = {t["name"]: [sum((f["axes"] for f in dim), []) for dim in t["layout"]]
                    for t in plan["tensors"] if t["role"] == "parameter"}
         projections = [layout for name, layout in layouts.items() if name.endswith("proj.weight")]
         self.assertEqual(projections, [[["tp2"], ["tp0", "tp1"]]] * BLOCKS["gpt2-tiny"])
-        # All axes shard all matrices.
+        # All axes shard every matrix.
         for name, layout in layouts.items():
             if len(layout) == 2 and not name.endswith("wpe.weight"):
                 self.assertEqual(sorted(sum(layout, [])), ["tp0", "tp1", "tp2"], name)
@@ -370,7 +375,7 @@ class Communication(unittest.TestCase):
     def test_tensor_parallel_gpt2(self):
         hidden = HIDDEN["gpt2-tiny"]
         around = Traffic({("forward", "all_reduce", "sum", "tp", hidden): 1,    # embedding, sharded by vocabulary
-                          ("backward", "all_reduce", "sum", "tp", hidden): 1})  # head, the same weight
+                          ("backward", "all_reduce", "sum", "tp", hidden): 1})  # head, which has the same weight
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):
                 sent = Collectives(self.plan("gpt2-tiny", f"tp={ranks}", ranks))
@@ -396,12 +401,13 @@ class Communication(unittest.TestCase):
         sharded = {t["name"]: t["layout"] for t in plan["tensors"] if "qkv" in t["name"] and t["role"] == "parameter"}
         self.assertEqual(len(sharded), 2 * BLOCKS["gpt2-tiny"])
         for name, layout in sharded.items():
-            # 192 rows = (q, k, v) x 4 heads of 16: a rank has one head of each. (64 over tp is 4 x 16 with 4 over tp.)
+            # The 192 rows are (q, k, v) x 4 heads of 16. Each rank stores one head of q, k and v, so tp shards the
+            # factor 64 = 4 x 16 by heads.
             self.assertEqual([(f["size"], f["axes"]) for f in layout[0]], [(3, []), (64, ["tp"])], name)
         sent = Collectives(plan)
         forward = [i["name"] for phase, i in sent.all if phase == "forward"]
         self.assertEqual([name for name in forward if "qkv" in name], [])
-        # Backward: only the sum over heads of the gradient of the projection's input.
+        # Backward only sums the gradient of the projection's input over heads.
         backward = [i for phase, i in sent.all if phase == "backward" and "qkv" in i["name"]]
         self.assertEqual([(i["op"], i["kind"]) for i in backward], [("all_reduce", "sum")] * BLOCKS["gpt2-tiny"])
 
@@ -409,14 +415,15 @@ class Communication(unittest.TestCase):
         plan = self.plan("gpt2-tiny", "tp=4,sp=true", 4)
         sent, hidden, blocks = Collectives(plan), HIDDEN["gpt2-tiny"], BLOCKS["gpt2-tiny"]
         want = Traffic(self.cross_entropy())
-        # An all_reduce of n bytes is a reduce_scatter and an all_gather of n bytes; tp=4 has 2 per block and one around
-        # them.
+        # An all_reduce of n bytes sends as many bytes as a reduce_scatter and an all_gather of n bytes. tp=4 runs two
+        # all_reduces per block, and one for the layers before and after the blocks.
         for phase in ("forward", "backward"):
             want[phase, "reduce_scatter", "sum", "tp", hidden] = 2 * blocks + 1
             want[phase, "all_gather", None, "tp", hidden] = 2 * blocks + 1
         want["update", "all_reduce", "sum", "tp", SCALAR] = 1
         self.same(sent.traffic(gradients=False), want)
-        # Norms and the biases after a row-sharded weight see a part of the sequence on each rank: [64] each.
+        # Each rank sees only a part of the sequence in norms and in biases after a row-sharded weight. Their gradients
+        # have shape [64].
         norms_and_biases = 2 * (2 * blocks + 1) + 2 * blocks
         self.assertEqual(sent.gradients(), [("tp", (64,))] * norms_and_biases)
 

@@ -48,7 +48,7 @@ class Bytes(unittest.TestCase):
             self.assertEqual(set(coded), {(op, dtype) for op in ("all_to_all", "all_gather") for dtype in ("i8", "f32")})
             for op in ("all_to_all", "all_gather"):
                 self.assertEqual(coded[op, "f32"] * BLOCK, coded[op, "i8"] * 4)
-            # Biases of 64 elements take one block each.
+            # A bias of 64 elements takes one block.
             ratio = sum(plain.values()) / sum(coded.values())
             self.assertGreater(ratio, 3.75)
             self.assertLess(ratio, 4 * BLOCK / BLOCK_BYTES)
@@ -58,7 +58,7 @@ class Bytes(unittest.TestCase):
         coded = self.sent("dp=2,zero=2", 2, "--compress-gradients=int8")
         scattered = sum(size for (op, _), size in coded.items() if op == "all_to_all") + coded.get(("reduce_scatter", "f32"), 0)
         self.assertGreater(plain["reduce_scatter", "f32"] / scattered, 3.5)
-        # Updated parameters are sent uncompressed.
+        # Updated parameters are not compressed.
         self.assertEqual(coded["all_gather", "f32"], plain["all_gather", "f32"])
 
     def test_zero_3_gathers_a_quarter(self):
@@ -92,7 +92,7 @@ class Training(unittest.TestCase):
                 self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), OUTPUT_TOLERANCE)
 
     def test_small_buckets_change_nothing(self):
-        # Each tensor begins a new block, so the order of tensors does not matter.
+        # Each tensor begins a new block, so the order of tensors does not affect blocks.
         words = ["--compress-gradients=int8"]
         self.assertEqual(self.losses(2, "dp=2", *words), self.losses(2, "dp=2", *words, "--bucket-mb=1"))
 
@@ -114,7 +114,7 @@ class TopK(Training):
             with self.subTest(strategy=strategy, words=words):
                 got = self.losses(ranks, strategy, *words)
                 self.assertNotEqual(got, want)
-                # Each element is sent in about every fourth step: updates are late, not lost.
+                # Each element is sent about every fourth step, so its updates are late but not lost.
                 self.assertLess(got[-1], got[0] - 0.5 * (want[0] - want[-1]))
                 self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), OUTPUT_TOLERANCE)
 
@@ -123,7 +123,7 @@ class TopK(Training):
         self.assertEqual(self.losses(2, "dp=2", *words), self.losses(2, "dp=2", *words, "--bucket-mb=1"))
 
     def test_all_of_it_is_exact(self):
-        # Two ranks can add in only one order.
+        # A sum of two ranks does not depend on the order.
         for strategy in ("dp=2", "dp=2,micro_batch=2"):
             want, got = self.losses(2, strategy), self.losses(2, strategy, "--compress-gradients=topk:1")
             self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), 1e-6)
@@ -134,7 +134,7 @@ class TopK(Training):
             remarks = " ".join(e2e.read_report(f"{folder}/plan")["remarks"])
             self.assertIn("approximate: gradients are sent as topk:0.01", remarks)
             plan = e2e.read_plan(f"{folder}/plan")
-        # 3 of 256, each as an element and its index, from each rank to the other.
+        # Each rank sends 3 of 256 elements, each with its index, to the other rank.
         gathered = {key: size for key, size in sent(plan, 2).items() if key[0] == "all_gather"}
         residuals = [tensor for tensor in plan["tensors"] if tensor["slot"] == "residual"]
         rows = sum(plan["buffers"][tensor["buffer"]]["bytes"] for tensor in residuals) // 1024

@@ -7,7 +7,7 @@ import unittest
 import e2e
 
 MODEL = "gpt2-tiny"
-SAMPLES = 160  # of the model's 20 recorded batches
+SAMPLES = 160  # in the 20 recorded batches of the model
 ABSTRACT = os.path.join(e2e.ONNX, "abstract.onnx")
 
 
@@ -66,9 +66,10 @@ class Data(unittest.TestCase):
         resume = "--resume=" + os.path.join(saved, "step-23")
         self.assertEqual(self.losses(dp2, *words, resume), want[23:])
         outputs = self.path("outputs")
-        self.losses(dp2, *self.samples("--shuffle=3", "--steps=23"), resume, "--outputs=" + outputs)  # had ended: nothing to write
+        # the run had ended, so there is nothing to write
+        self.losses(dp2, *self.samples("--shuffle=3", "--steps=23"), resume, "--outputs=" + outputs)
         self.assertEqual(os.listdir(outputs), [])
-        for lost in ([], ["--batches=" + self.batches]):  # the position in the samples
+        for lost in ([], ["--batches=" + self.batches]):  # the position in the samples is missing
             ran = e2e.call([e2e.tool("dpc-run"), dp2, *lost, "--steps=24", resume])
             self.assertEqual(ran.returncode, 1)
             self.assertIn("read its data from 160 samples (--data); give --data again", ran.stderr)
@@ -112,7 +113,7 @@ class Data(unittest.TestCase):
         e2e.must([e2e.tool("dpc-run"), plan, "--data=" + self.path("x"), "--outputs=" + self.path("y"), "--init=random:1"])
         dtype, shape, y = e2e.read_npy(self.path("y", "y.npy"))
         self.assertEqual((dtype, shape), ("f4", (count, 4)))
-        for sample in range(count):  # one by one, filled with zeros
+        for sample in range(count):  # one sample per batch; the other seven are zeros
             os.makedirs(self.path("one"), exist_ok=True)
             e2e.write_npy(self.path("one", port["name"] + ".npy"), "f4", (8, 6), x[sample * 6:sample * 6 + 6] + [0.0] * 42)
             if sample % 6 == 0:

@@ -18,10 +18,10 @@ import sys
 import e2e
 import follow_curve
 
-EXPERTS = 4  # the models with experts
+EXPERTS = 4  # in models with experts
 SEED = 1
 
-# Impossible combinations, in the words of dpc-opt.
+# The reasons that dpc-opt gives for impossible combinations.
 REASONS = (
     "ops can be placed on a stage",  # more pipeline stages than ops
     "attention cannot be fused",  # a ring, or a mask
@@ -88,7 +88,7 @@ class Matrix:
         model = odd_models.BUILDERS[kind](self.rng)
         batch = self.rng.choice([3, 5, 7, 9, 12])
         strategy, ranks = draw_strategy(self.rng, batch, sequence=kind == "decoder")
-        # The effect of bf16 rounding has no proven bound: a person has to look at a failure there.
+        # The effect of bf16 rounding has no proven bound, so a person has to examine failures.
         precision = self.rng.choice(["fp32", "fp32", "fp32", "bf16"]) if os.environ.get("DPC_TEST_LONG") else "fp32"
         words = [self.rng.choice(["--train=adamw", "--train=sgd"]) if self.rng.random() < 0.85 else "--infer",
                  f"--global-batch={batch}", f"--precision={precision}", f"--strategy={strategy}", f"--cluster=local:{ranks}"]
@@ -99,7 +99,7 @@ class Matrix:
         oracle = e2e.read_json(f"{folder}/oracle.json")
         batch = e2e.read_npy(f"{folder}/batches/{oracle['inputs'][0]}.npy")[1][1]
         name = os.path.basename(folder)
-        # Batch norm over a micro-batch computes another function, and capacity slots are counted over the whole batch.
+        # With micro-batches, batch norm computes another function. Capacity slots are counted over the whole batch.
         strategy, ranks = draw_strategy(self.rng, batch, micro_batches=name not in ("resnet-tiny", "moe-capacity"),
                                         experts=EXPERTS if "moe" in name else 0, sequence=name not in ("resnet-tiny", "mlp"))
         words = ["--attention=fused"] if self.rng.random() < 0.25 else []
@@ -110,9 +110,9 @@ class Matrix:
         case.memory_tolerance = None
         found, summary = case.outcome()
         if found:
-            # An activation at the kink of a relu can take either side because of rounding, and the curve changes with
-            # it (resnet-tiny has one in its second step). This happens at one learning rate; a wrong plan is wrong at
-            # any.
+            # Rounding decides on which side of a relu's kink an activation is, and the curve depends on it (resnet-tiny
+            # has such an activation in its second step). This happens at one learning rate. A wrong plan is wrong at
+            # any learning rate.
             found, summary = case.at_other_rate().outcome()
         return f"{'; '.join(found)} {summary}" if found else None
 

@@ -18,7 +18,7 @@ except ImportError:
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 TORCH = os.path.join(e2e.SOURCE, "test", "fixtures", "torch")
 BATCH, COLUMNS = 10, 60
-LOSS_TOLERANCE = 5e-6  # relative, after some steps: sums in another order
+LOSS_TOLERANCE = 5e-6  # relative; after some steps, because sums are in another order
 
 
 def high(z):

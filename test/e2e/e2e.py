@@ -21,7 +21,7 @@ MODELS = os.path.join(SOURCE, "test", "fixtures", "models")
 ONNX = os.path.join(SOURCE, "test", "fixtures", "onnx")
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
-# A stuck rank must end the test after this many seconds.
+# A test with a stuck rank ends after this many seconds.
 TIMEOUT_SECONDS = 300
 
 
@@ -69,7 +69,7 @@ def write_two_machines(folder, devices):
     return path
 
 
-# For mpirun: processes may run on the same cores as the process that starts them.
+# Options of mpirun. Processes may run on the cores of the process that starts them.
 UNBOUND = ["--bind-to", "none"]
 
 
@@ -116,7 +116,7 @@ def read_terminal(descriptor):
     while True:
         try:
             piece = os.read(descriptor, 4096)
-        except OSError:  # Linux reports the closed end this way
+        except OSError:  # Linux reports in this way that the other end is closed
             return text
         if not piece:
             return text
@@ -172,7 +172,7 @@ def read_npy(path):
         if head[:6] != b"\x93NUMPY":
             raise ValueError(f"{path}: not an .npy file")
         text = file.read(struct.unpack("<H", head[8:10])[0]).decode()
-        # numpy writes a Python dictionary of literals.
+        # numpy writes the header as a Python dictionary of literals.
         import ast
         fields = ast.literal_eval(text.strip())
         if fields["fortran_order"]:

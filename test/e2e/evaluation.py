@@ -59,7 +59,8 @@ class Evaluation(unittest.TestCase):
         alone = self.run_plan(plan, *words)[0]
         steps, evaluations = self.run_plan(plan, *words, "--checkpoint=" + saved, "--checkpoint-every=2", "--checkpoint-keep=9", "--eval-every=2",
                                            "--eval-plan=" + self.plan(ranks, inference, "--infer"), "--eval-data=" + self.path("held-out"), before=before)
-        self.assertEqual([line["loss"] for line in steps], [line["loss"] for line in alone])  # training is not affected
+        # evaluation does not affect training
+        self.assertEqual([line["loss"] for line in steps], [line["loss"] for line in alone])
         self.assertEqual([(line["step"], line["eval_samples"]) for line in evaluations], [(2, HELD_OUT), (4, HELD_OUT), (5, HELD_OUT)])
         for line in evaluations:
             want = self.loss_on_one_device(os.path.join(saved, f"step-{line['step']}"))
@@ -67,7 +68,7 @@ class Evaluation(unittest.TestCase):
         return plan, saved, words
 
     def test_a_mean_over_held_out_samples_is_that_of_one_device(self):
-        plan, saved, words = self.check(4, "dp=2,zero=3,tp=2", "dp=4")  # one rank has no sample of the last step
+        plan, saved, words = self.check(4, "dp=2,zero=3,tp=2", "dp=4")  # in the last step, one rank has no sample
         metrics = self.run_plan(plan, *words[:1], "--steps=7", "--resume=" + os.path.join(saved, "step-4"), "--eval-every=3",
                                 "--eval-plan=" + self.plan(4, "tp=4", "--infer"), "--eval-data=" + self.path("held-out"))
         self.assertEqual([line["step"] for line in metrics[1]], [6, 7])
@@ -92,7 +93,7 @@ class Evaluation(unittest.TestCase):
                             ([infer, "--eval-data=" + self.path("nowhere")], "nowhere"),
                             ([infer, held_out, "--ignored-label=target=-1"], "no integer input 'target' with labels"),
                             ([infer, held_out, "--ignored-label=labels"], "NAME=VALUE"),
-                            ([infer, held_out, "--ignored-label=labels=5"], "the loss depends on the filler of the last step")):
+                            ([infer, held_out, "--ignored-label=labels=5"], "the loss depends on the samples that fill the last step")):
             ran = e2e.call([e2e.tool("dpc-run"), plan, data, "--steps=1", *words])
             self.assertEqual(ran.returncode, 1, words)
             self.assertIn(part, ran.stderr)
@@ -119,7 +120,8 @@ class Evaluation(unittest.TestCase):
         data, mask = "--data=" + self.path("uneven"), "--last-batch=mask"
         full, rest = self.plan(1, "dp=1"), self.plan(1, "dp=1", batch=5)
         saved, want = self.path("by-hand"), []
-        for step in range(1, 7):  # on one device, the third step of each epoch with a plan for 5 samples
+        # One device runs the same steps by hand. The third step of each epoch has 5 samples and another plan.
+        for step in range(1, 7):
             words = [data, "--last-batch=drop", f"--steps={step}", "--checkpoint=" + saved, "--save-params=" + self.path("want.safetensors")]
             if step == 4:  # a new epoch
                 words.append("--new-data")

@@ -37,7 +37,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(len(planned), 1, done.stdout)
         self.assertIn("(as fast)", planned[0])
         self.assertIn("(as much)", planned[0])
-        # If it must be whole, the weight takes more memory on every rank.
+        # A weight that is not split takes more memory on every rank.
         whole = next(way for way in ways if "not split" in way)
         self.assertRegex(whole, r"KiB more\)|MiB more\)")
         self.assertGreaterEqual(seconds(whole), seconds(planned[0]))

@@ -22,14 +22,14 @@ import exports_targets
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 FACTS = e2e.read_json(os.path.join(e2e.SOURCE, "test", "fixtures", "exports", "facts.json"))
 TARGETS = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "megatron", "torchtitan")
-# Options of the training; each plan of the long test has some of them.
+# Training options. Each plan of the long test has some of them.
 SETTINGS = [(), ("--lr-schedule=cosine,warmup=10,total=100,min=1e-5",), ("--lr-schedule=linear,total=50", "--loss-scale=128"),
             ("--lr-schedule=constant,warmup=3", "--train=sgd", "--momentum=0.9")]
-# What a refusal suggests instead.
+# The strategy that a refusal suggests.
 NAMED = r"(?:nearest|best that it can express): --strategy=(\S+) \("
 PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas", "transformers", "tokenizers")
 
-# Model, ranks, strategy.
+# By plan: model, ranks, strategy.
 PLANS = [
     ("gpt2-tiny", 1, "dp=1"),
     ("gpt2-tiny", 4, "dp=4"),
@@ -233,7 +233,7 @@ def chakra_nodes(path):
                 attribute = {values[key]: each for key, each in fields(value)}
                 key = attribute.pop("name").decode()
                 node[key] = next(iter(attribute.values()), 0)
-            elif name.endswith("_deps"):  # packed
+            elif name.endswith("_deps"):  # a packed repeated field
                 packed = b"".join(b"\x08" + part for part in re.findall(rb"[\x80-\xff]*[\x00-\x7f]", value))
                 node["deps"] += [each for _, each in fields(packed)]
             else:
@@ -280,7 +280,7 @@ class Chakra(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 met, messages = self.check_ranks(folder, plan[1])
                 self.assertEqual(bool(met or messages), plan[1] > 1)
-                if "cp=" not in plan[2] or "cp_kind" in plan[2]:  # otherwise either kind can be best
+                if "cp=" not in plan[2] or "cp_kind" in plan[2]:  # without cp_kind, either kind can be the best
                     self.assertEqual(bool(messages), "pp=" in plan[2] or "ring" in plan[2])
 
 

@@ -36,7 +36,7 @@ def accelerate(ranks, folder):
 
 def deepspeed(ranks, folder):
     from deepspeed.runtime import config as module
-    module.dist.get_rank = lambda: 0  # as if there were a process group
+    module.dist.get_rank = lambda: 0  # as if a process group existed
     path = os.path.join(folder, "ds_config.json")
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
@@ -81,7 +81,7 @@ def torchtitan_recipe(ranks, folder):
     from torchtitan.distributed import ParallelDims
 
     @dataclasses.dataclass(kw_only=True)
-    class Config:  # the part of Trainer.Config that the recipe uses
+    class Config:  # only the fields that the recipe uses
         training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
         parallelism: ParallelismConfig = dataclasses.field(default_factory=ParallelismConfig)
         optimizer: OptimizersContainer.Config = dataclasses.field(default_factory=OptimizersContainer.Config)

@@ -19,23 +19,25 @@ import sys
 
 import e2e
 
-# Relative limits. fp32 rounding alone (f64 against f32, split batches) changes the loss by 4e-6, gradient norms by 2e-3
-# and parameter norms by 1e-4 at most.
+# Relative limits. Rounding in fp32 alone (f64 against f32, or split batches) changes the loss by at most 4e-6, gradient
+# norms by 2e-3 and parameter norms by 1e-4.
 LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE = 5e-5, 5e-3, 5e-4
-# PyTorch's own autocast to bf16 differs from these curves by 2.7e-3, 2.9e-1 and 1.8e-2, and f32 with weights rounded to
-# bf16 by 1.3e-3, 1.1e-1 and 1.1e-2 (bias of the last norm), because 20 steps at a high learning rate magnify rounding.
-# f16 rounds 8 times finer than bf16. An eighth of bf16's limits is 6e-4, 4e-2 and 3e-3, but a single early difference
-# of the smallest size grows as fast as any other; dpc's own runs differ by up to 9e-4, 5e-2 and 3e-3.
-# fp8 rounds the operands of linear layers 16 times (e4m3) and their gradients 32 times (e5m2) coarser than bf16; GEMMs
-# average most of it away. Runs under twelve strategies differ by up to 1.3e-2, 5.2e-1 (llama-tiny, whose norms change
-# strongly from step to step) and 7.1e-2 (biases of norms, which begin at 0). Unit tests check GEMMs to the last bit.
+# bf16: PyTorch's autocast differs from these curves by 2.7e-3 (loss), 2.9e-1 (gradient norms) and 1.8e-2 (parameter
+# norms). f32 with weights rounded to bf16 differs by 1.3e-3, 1.1e-1 and 1.1e-2 (bias of the last norm), because 20
+# steps at a high learning rate magnify rounding.
+# fp16 rounds 8 times finer than bf16. An eighth of the limits of bf16 is 6e-4, 4e-2 and 3e-3, but even very small early
+# differences grow, and runs of dpc differ by up to 9e-4, 5e-2 and 3e-3.
+# fp8 rounds the operands of linear layers 16 times coarser than bf16 (e4m3), and their gradients 32 times coarser
+# (e5m2). GEMMs average most of this error away. Runs with twelve strategies differ by up to 1.3e-2, 5.2e-1 (llama-tiny,
+# whose norms change strongly from step to step) and 7.1e-2 (biases of norms, which begin at 0). Unit tests check GEMMs
+# to the last bit.
 TOLERANCES = {"fp32": (LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE), "bf16": (5e-3, 3e-1, 2e-2),
               "fp16": (2e-3, 1e-1, 6e-3), "fp8": (3e-2, 8e-1, 1e-1)}
-# Models that 16-bit types change more. resnet-tiny's batch norms of few samples magnify rounding: PyTorch's autocast to
-# bf16 differs by 5.5e-2 in the loss, dpc by 8.7e-3, and under tp=4 by 1.8e-2.
+# Models for which 16-bit types make a larger difference. The batch norms of resnet-tiny use few samples and magnify
+# rounding: bf16 changes the loss by 5.5e-2 in PyTorch, by 8.7e-3 in dpc, and by 1.8e-2 in dpc with tp=4.
 MODEL_TOLERANCES = {("resnet-tiny", "bf16"): (3e-2, 3e-1, 1.5e-1), ("moe-tiny", "fp8"): (3e-2, 3e-1, 2e-1)}
 MEMORY_TOLERANCE = 0.02
-# The relative change of a smaller norm is meaningless; it is compared with this number.
+# Norms smaller than this are compared with this number, because their relative changes are meaningless.
 SMALLEST_NORM = 1e-3
 
 
@@ -91,7 +93,7 @@ class Case:
         self.folder, self.strategy, self.ranks, self.comm = folder, strategy, ranks, comm
         self.words, self.precision = [f"--precision={precision}"] + list(words), precision
         self.memory_tolerance = MEMORY_TOLERANCE
-        self.cluster = None  # this machine's
+        self.cluster = None  # None: this machine
         self.launcher = e2e.mpirun(ranks) if comm == "mpi" else []
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
         self.model, self.frozen = f"{folder}/model.onnx", self.oracle.get("frozen")

@@ -36,7 +36,7 @@ class Products(unittest.TestCase):
         with e2e.scratch() as folder:
             found = formats(compile_plan(folder, "gpt2-tiny", "--strategy=dp=1", "--verify=off"))
         value, gradient = "f8e4m3fn", "f8e5m2"
-        # Four layers with four GEMMs; attention's two and the last layer's one are bf16.
+        # Each of the four layers has four GEMMs. The two of attention and the one of the last layer are in bf16.
         self.assertEqual(found.pop(("forward", (value, value))), 16)
         self.assertEqual(found.pop(("forward", None)), 4 * 2 + 1)
         self.assertEqual(found.pop(("backward", None)), 4 * 5 + 2)
@@ -124,7 +124,7 @@ class Estimates(unittest.TestCase):
         print(seconds, fractions)
         self.assertEqual(fractions["bf16"], 0)
         self.assertGreater(fractions["fp8"], 0.7)
-        # GEMMs take half the time; attention, the last layer and quantization do not.
+        # GEMMs take half the time. Attention, the last layer and quantization take as long as before.
         self.assertLess(seconds["fp8"], 0.9 * seconds["bf16"])
         self.assertGreater(seconds["fp8"], 0.5 * seconds["bf16"])
 

@@ -20,7 +20,7 @@ CHECK = e2e.load_program("gpu_check", "tools", "gpu-check")
 RUN = CHECK.gpu_train
 floors, planning, cases = RUN.floors, RUN.planning, sys.modules["cases"]
 
-# A step takes 2 ms; instructions of a trace take 10 us each, in its second step 8.
+# A step takes 2 ms. Each instruction of a trace takes 10 us, or 8 us in the second step.
 FAKE_RUN = """\
     #!/usr/bin/env python3
     import json, os, sys
@@ -40,7 +40,7 @@ FAKE_RUN = """\
         with open(options["trace"], "w") as file:
             json.dump({{"traceEvents": events}}, file)
 """
-# Like train_torch.py: a step takes 3 ms.
+# A script like train_torch.py, with steps of 3 ms.
 FAKE_TORCH = """\
     #!/usr/bin/env python3
     import json, sys
@@ -70,9 +70,9 @@ class Floors(unittest.TestCase):
                 "compute": "bf16", "fp8": None, "flops": 24000.0} | more
 
     def test_products(self):
-        # 2 x (10x30 + 30x20) bf16 and 2 x 10x20 f32
+        # Each of two batches reads 10x30 and 30x20 elements in bf16 and writes 10x20 in f32: 5200 bytes.
         self.assertEqual(floors.floors(self.plan(self.matmul()), {"bf16": 1e6, "f32": 1.0}, 1e9), {"matmul": (1, 24000 / 1e6, 24000.0, 5200.0)})
-        # it adds to C, which it also reads; it is bound by memory
+        # The GEMM adds to C, so it also reads C. It is bound by memory.
         added = floors.floors(self.plan(self.matmul(beta=1.0)), {"bf16": 1e9, "f32": 1.0}, 1e6)
         self.assertEqual(added["matmul"][1], 6800 / 1e6)
         self.assertEqual(floors.floors(self.plan(self.matmul(fp8={"a": "f8e4m3"})), {"bf16": 1.0, "f32": 1.0, "fp8": 2e6}, 1e9)["matmul"][1], 24000 / 2e6)
@@ -80,7 +80,8 @@ class Floors(unittest.TestCase):
     def test_kernels(self):
         kernel = {"op": "kernel", "buffers": [0, 2, 3], "flops": 1e12}
         other = dict(kernel, buffers=[0, 1])
-        # Two launches of one kernel and one of another; none is bound by its operations, and scratch is not traffic.
+        # Two launches of one kernel and one launch of another. None is bound by its operations, and scratch memory is
+        # not counted as traffic.
         rows = floors.floors(self.plan(kernel, kernel, other), {"f32": 1.0}, 1e6)
         self.assertEqual(rows["kernels of forward"][0], 3)
         self.assertAlmostEqual(rows["kernels of forward"][1], (12000 + 10000) / 1e6)

@@ -13,7 +13,7 @@ import sys
 
 import e2e
 
-# Kernels that only move memory must use vector accesses.
+# Kernels that only move memory. They must use vector accesses.
 STREAMING = ("adamw", "accumulate")
 
 

@@ -30,14 +30,14 @@ Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh TopK ArgMax ArgMin OneHot CumSum 
 EyeLike ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare
 """.split()
 
-# Operators without a gradient: their result is not a float, or does not depend on floats.
+# Operators without a gradient, because their result is not a float or does not depend on floats.
 WITHOUT = {
     **dict.fromkeys("Equal Less LessOrEqual Greater GreaterOrEqual Not And Or Xor IsNaN IsInf".split(), "gives booleans"),
     **dict.fromkeys("ArgMax ArgMin Shape Size".split(), "gives integers"),
     **dict.fromkeys("Constant ConstantOfShape Range OneHot EyeLike".split(), "depends on no float tensor"),
 }
 
-# Reasons why no gradient passes through ops of the dialect that declare one.
+# Ops of the dialect that declare a gradient although no gradient passes through them, with the reason.
 UNREACHED = {
     **dict.fromkeys("dpc.unary logical_not,dpc.binary logical_and,dpc.binary logical_or,dpc.binary logical_xor".split(","), "takes no floats"),
     **dict.fromkeys("dpc.unary gelu_grad,dpc.unary gelu_tanh_grad,dpc.unary silu_grad".split(","), "a derivative itself: refused"),

@@ -162,7 +162,7 @@ class HeterogeneousDevices(unittest.TestCase):
 
     def test_shares_that_cannot_be(self):
         for strategy, *words in (("dp=4,zero=2,micro_batch=1,batch_shares=3:1", "zero=0 or 1"),
-                                 ("dp=4,micro_batch=2,batch_shares=2:1", "cuts micro-batches", "multiple of 6"),
+                                 ("dp=4,micro_batch=2,batch_shares=2:1", "does not give whole micro-batches", "multiple of 6"),
                                  ("dp=4,batch_shares=3:2:1", "divisor of dp"), ("batch_shares=a", "such as 3:1")):
             with e2e.scratch() as folder:
                 done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={write_cluster(folder)}",

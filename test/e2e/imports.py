@@ -57,7 +57,7 @@ class Import(unittest.TestCase):
         self.assertEqual({key: report["chosen"]["strategy"][key] for key in ("dp", "zero", "micro_batch")}, {"dp": 4, "zero": 2, "micro_batch": 2})
         self.assertIn(f"{path}: read as --strategy=dp=4,tp=1,zero=2,micro_batch=2 --global-batch=8; ignored: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
                       report["remarks"])
-        # Better plans are listed beside it, with their own micro-batches.
+        # Better plans are also listed, with their own micro-batches.
         rows = {row["name"]: row for row in report["baselines"]}
         self.assertIn("zero3", rows)
         self.assertNotEqual({row["strategy"]["micro_batch"] for row in rows.values()}, {2})
@@ -69,7 +69,7 @@ class Import(unittest.TestCase):
         shown = " ".join(e2e.must([*words, f"--strategy=@{script}"]).split())
         self.assertIn(f"{script}: read as --strategy=dp=1,tp=2,micro_batch=1,ranks=2 --global-batch=8; 1 other settings ignored", shown)
         self.assertIn("uses 2 of 4 devices, as requested", shown)
-        # Better plans use as many devices, and the printed strategy can be passed as an option.
+        # Better plans use the same number of devices, and the printed strategies are valid options.
         report = e2e.read_report(out)
         self.assertEqual((report["chosen"]["devices"], report["better"]["devices"]), (2, 2))
         chosen = shown.split("chosen: ")[1].split(", ")[0]

@@ -49,7 +49,7 @@ class Inference(unittest.TestCase):
                 self.inputs(model)
                 want = self.outputs(e2e.model(model), "dp=1", 1)
                 oracle = e2e.read_json(os.path.join(e2e.MODELS, model, "oracle.json"))
-                # The first loss of training is that of the weights in the file.
+                # The first loss of training is the loss with the weights in the file.
                 self.assertLess(abs(want["loss.npy"][2][0] / oracle["losses"][0] - 1), 1e-5)
                 for strategy, ranks in (("dp=3", 3), ("tp=3", 3), ("dp=2,tp=2", 4)):
                     self.same(self.outputs(e2e.model(model), strategy, ranks), want)
@@ -146,7 +146,7 @@ class Weights(unittest.TestCase):
         self.assertNotEqual(self.saved(infer), saved)
         self.assertEqual(self.saved(infer, "--init=" + folder), saved)
         self.assertEqual(self.saved(infer, "--init=" + os.path.join(folder, "model.safetensors.index.json")), saved)
-        # A plan that is compiled from them continues the training.
+        # A plan that is compiled with these parameters continues the training.
         train = ["--strategy=dp=2,zero=3", "--train=adamw"]
         again = self.compile(e2e.model("gpt2-tiny"), "again", 2, *train, "--init=" + folder)
         after = self.saved(again)
@@ -173,7 +173,7 @@ class Weights(unittest.TestCase):
             self.assertNotAlmostEqual(losses(1, f"--init={kept}")[0], first, places=4)
             with open(kept, "rb") as file:
                 saved = file.read()
-            with open(kept, "wb") as file:  # names of another model
+            with open(kept, "wb") as file:  # tensor names of another model
                 file.write(saved.replace(b'"l', b'"q'))
             done = e2e.call([e2e.tool("dpc-run"), plan, "--steps=1", f"--init={kept}"])
             self.assertEqual(done.returncode, 1)

@@ -12,7 +12,7 @@ import e2e
 BUILD = os.path.dirname(e2e.BIN)
 TOOLS = ("dpc-opt", "dpc-run", "dpc-model", "dpc-validate")
 
-# What bash does for a command line, with words split as bash splits them.
+# Completes a command line as bash does. The words are split like words in bash.
 ASK = """source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_${1//-/_}"; printf '%s\\n' "${COMPREPLY[@]}" """
 
 
@@ -81,7 +81,8 @@ class Installed(unittest.TestCase):
         words = [e2e.model("mlp"), f"--cluster={cluster}", "--global-batch=8", "--strategy=dp=2", "--emit=report", "--verify=off", "-o", f"{self.folder}/other"]
         done = run([self.tool("dpc-opt"), *words])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(run([e2e.tool("dpc-opt"), *words]).returncode, 1)  # the build folder's program does not know this device
+        # dpc-opt in the build folder does not know this device
+        self.assertEqual(run([e2e.tool("dpc-opt"), *words]).returncode, 1)
 
     def test_versions(self):
         for name in ("dpc-opt", "dpc-run"):
@@ -101,7 +102,7 @@ class Installed(unittest.TestCase):
         for what in ("linker of kernels", "LLVM and MLIR", "oneDNN", "device files", "dpc-run", "MPI", "CUDA plugin"):
             self.assertRegex(done.stdout, rf"\n?  (ok     |missing)  {what}: \S+")
         self.assertTrue(done.stdout.endswith("nothing essential is missing\n"))
-        # The test also checks what --version lists.
+        # --doctor also lists what --version lists.
         for name, version in re.findall(r"(?m)^([^:\n]+): (.*)$", run([self.tool("dpc-opt"), "--version"]).stdout):
             if name != "plan format" and version != "none":
                 self.assertIn(f"  ok       {name}: {version}\n", done.stdout)
@@ -133,7 +134,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.answers("dpc-opt", "--train", "=", "a"), ["adamw"])
         self.assertEqual(self.answers("dpc-opt", "--train", "="), ["adamw", "sgd"])
         self.assertEqual(self.answers("dpc-opt", "--emit", "=", "plan,rep"), ["plan,report"])
-        self.assertEqual(self.answers("dpc-opt", "--cluster", "=", "x"), [])  # a file name: bash's own completion
+        self.assertEqual(self.answers("dpc-opt", "--cluster", "=", "x"), [])  # bash completes file names itself
         self.assertEqual(self.answers("dpc-run", "plan", "--comm", "m"), ["mpi"])
         self.assertIn("--checkpoint-every=", self.answers("dpc-run", "--check"))
         self.assertEqual(self.answers("dpc-validate", "runs.csv", "--p"), ["--plot="])
@@ -143,7 +144,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.answers("dpc-model", "--comp"), ["--completion="])
         self.assertEqual(self.answers("dpc-model", "--completion", "=", "z"), ["zsh"])
         self.assertEqual(self.answers("dpc-model", "llama", "--kv"), ["--kv-heads="])
-        self.assertEqual(self.answers("dpc-model", "gpt", "--kv"), [])  # it has none
+        self.assertEqual(self.answers("dpc-model", "gpt", "--kv"), [])  # gpt has no option that begins with --kv
         self.assertEqual(self.answers("dpc-model", "moe", "--layers", "=", "4", "--ex"), ["--experts=", "--expert-ffn="])
 
     def test_every_option_is_known(self):

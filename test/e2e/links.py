@@ -90,7 +90,8 @@ class MeasuredGpu(Links):
         self.assertEqual(device["name"], "h200-sxm-141gb")
         self.assertEqual(device["memory_fraction"]["value"], 0.875)
         chosen = []
-        for named in (device, "measured.json", self.out):  # itself, beside the cluster's file, or anywhere
+        # the device itself, a file in the folder of the cluster file, and a path
+        for named in (device, "measured.json", self.out):
             with open(self.given, "w") as file:
                 json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": named}]}, file)
             e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", "--global-batch=4", "--verify=off", "--emit=report", "-o", f"{self.folder}/plan"])
@@ -98,7 +99,8 @@ class MeasuredGpu(Links):
         self.assertEqual(chosen[0], chosen[1])
         self.assertEqual(chosen[0], chosen[2])
         e2e.must([e2e.tool("dpc-run"), f"--measure-links={self.folder}/links2.txt", "--ranks=2"])
-        os.mkdir(f"{self.folder}/else")  # from the device file beside the one that is read
+        # the calibrated file gets a path to the device file, because it is in another folder
+        os.mkdir(f"{self.folder}/else")
         with open(self.given, "w") as file:
             json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": "measured.json"}]}, file)
         e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", f"--calibrate={self.folder}/else/out.json", f"--links={self.folder}/links2.txt",

@@ -12,7 +12,7 @@ import unittest
 import e2e
 
 FIXTURES = os.path.dirname(os.path.dirname(e2e.model("gpt2-tiny")))
-# It overflows about ten times before it is small enough; the second scale overflows for any gradient.
+# The first scale overflows about ten times before it has been halved enough. The second overflows for every gradient.
 LARGE, HUGE = 2 ** 28, 2 ** 40
 STEPS = 24
 
@@ -58,7 +58,7 @@ class LossScale(unittest.TestCase):
             self.assertGreater(bad, 2)
             self.assertEqual([row["loss_scale"] for row in rows[:bad + 1]], [LARGE / 2 ** i for i in range(bad + 1)])
             self.assertEqual({row["grad_norm"] for row in rows[:bad]}, {None})
-            # Three good steps in a row double the scale; if that overflows, it is halved again.
+            # Three good steps in a row double the scale. If the next step overflows, the scale is halved again.
             streak, scale = 0, rows[bad]["loss_scale"]
             for row in rows[bad:]:
                 self.assertEqual(row["loss_scale"], scale)
@@ -66,7 +66,7 @@ class LossScale(unittest.TestCase):
                 scale = scale / 2 if row["skipped"] else scale * 2 if streak == 3 else scale
                 streak %= 3
             self.assertLess(rows[-1]["loss"], rows[0]["loss"])
-            # The skipped steps have no effect.
+            # Skipped steps change nothing.
             _, untouched = runs.train(large, bad)
             self.assertEqual(untouched, runs.train(large, 1)[1])
             good = 5

@@ -15,7 +15,7 @@ TEXT = "--vocab=61 --seq=16".split()
 LLAMA = [*SMALL, *TEXT, "--ffn=48", "--kv-heads=2"]
 EXPERTS = "--experts=4 --topk=2 --expert-ffn=24 --shared-experts=1 --dense-layers=1 --group=8".split()
 
-# Family: sizes, strategy on four ranks, and the number of some ops in the fused graph.
+# By family: dims, a strategy for four ranks, and how many of some ops the fused graph has.
 FAMILIES = {
     "gpt": ([*SMALL, *TEXT], "dp=2,tp=2", {"norm": 5, "gelu_tanh": 2, "cross_entropy": 1}),
     "bloom": ([*SMALL, *TEXT], "tp=2,cp=2,cp_kind=ulysses", {"norm": 6, "gelu_tanh": 2, "cross_entropy": 1}),
@@ -77,7 +77,7 @@ class Models(unittest.TestCase):
         self.assertIn("405.85 billion parameters", said)
         text = e2e.must([e2e.tool("dpc-opt"), file, "--global-batch=16", "--infer", "--emit=mlir"])
         attention = [line for line in text.splitlines() if "dpc.attention" in line]
-        # 8192 x 8192 scores: the mask is recognized without reading every element.
+        # The mask of the 8192 x 8192 scores is recognized without reading every element.
         self.assertEqual(sum("causal" in line for line in attention), 126)
 
     def test_bad_dims_are_refused(self):

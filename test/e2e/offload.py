@@ -56,7 +56,7 @@ class Bytes(unittest.TestCase):
         stored = tensors_in(plans["none"], "device")
         self.assertEqual(sum(plans["none"]["host_bytes"] + plans["none"]["disk_bytes"]), 0)
         whole = sum(4 * int_product(t["global_shape"]) for t in plans["none"]["tensors"] if t["role"] == "parameter")
-        # Uneven shards are padded, by less than a part in ten here.
+        # Uneven shards are padded. In these plans, padding adds less than a tenth.
         for role, share in (("parameter", whole / (self.RANKS if zero == 3 else 1)),
                             ("state", 2 * whole / (self.RANKS if zero else 1))):
             self.assertTrue(share <= stored[role] <= 1.1 * share, f"zero={zero}: {role} {stored[role]}, share {share}")
@@ -72,7 +72,7 @@ class Bytes(unittest.TestCase):
         return plans
 
     def check_traffic(self, plan, stored, away):
-        # Each state is copied in once and back once; a parameter is also copied in update.
+        # Each state is copied to the device once and back once. Parameters are copied in update as well.
         for to_device in (True, False):
             least = sum(stored[role] for role, moves in away.items() if moves)
             self.assertGreaterEqual(traffic(plan, "update", to_device), least)
@@ -86,7 +86,7 @@ class Bytes(unittest.TestCase):
 
     def test_zero_0(self):
         plans = self.check(0, ("optimizer", "parameters", "all"))
-        # Whole states: the arena shrinks by them, except for the copies at the peak.
+        # With whole states, the arena shrinks by their bytes, except for the copies that are live at the peak.
         states = tensors_in(plans["none"], "device")["state"]
         arenas = {what: plan["arena_bytes"][0] for what, plan in plans.items()}
         print("arenas", arenas, "states", states)
@@ -157,7 +157,7 @@ class Search(unittest.TestCase):
         with e2e.scratch() as folder:
             plan = compiled(f"{folder}/plan", "dp=1,micro_batch=1,recompute=full", 1)
         states = sum(tensors_in(plan, "device").values())
-        # Less than parameters, states and gradients need.
+        # Parameters, states and gradients need more memory than this.
         poor = self.chosen(1.2 * states)
         self.assertTrue(poor["fits"])
         self.assertNotEqual(poor["strategy"]["offload"], "none")

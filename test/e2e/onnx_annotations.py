@@ -100,7 +100,7 @@ class Annotated(unittest.TestCase):
             block + "ln1/LayerNormalization_output_0": ({0: [(0, 2)]}, batch),
             block + "qkv/Transpose_output_0": ({1: [(3, 1), (64, 2)]}, tensor),
             block + "qkv/MatMul_output_0": ({0: [(0, 2)], 2: [(3, 1), (64, 2)]}, rank)})
-        # The plan's attention has no scores; their sharding follows from q and k.
+        # Attention is one op in the plan, so the sharding of the scores follows from q and k.
         self.assertEqual(specs_of(model, block + "Softmax")[block + "Softmax_output_0"], ({0: [(0, 2)], 1: [(0, 2)]}, rank))
         self.assertNotIn(block + "proj/MatMul_output_0", specs_of(model, block + "proj/MatMul"))
         proj = next(n for n in model.graph.node if n.name == block + "proj/MatMul")

@@ -10,7 +10,7 @@ import e2e
 
 TOLERANCE = 0.02
 BATCH = 8
-# The gradient norm is summed over the stages: one float each.
+# The gradient norm is summed over the stages. Each stage sends one float.
 NORM = 4
 
 
@@ -104,20 +104,21 @@ class Pipelines(unittest.TestCase):
         bubbles = {name: self.make(f"pp=2,{name}", 2).predicted["bubble_fraction"]
                    for name in ("schedule=1f1b", "schedule=gpipe", "vpp=2", "schedule=zb-h1")}
         print(bubbles)
-        # Stages differ a little; otherwise 2 chunks halve the idle time.
+        # With equal stages, two chunks would halve the idle time. These stages differ a little.
         self.assertLess(bubbles["vpp=2"], 0.65 * bubbles["schedule=1f1b"])
         self.assertLess(bubbles["schedule=zb-h1"], 0.65 * bubbles["schedule=1f1b"])
         self.assertLess(abs(bubbles["schedule=gpipe"] / bubbles["schedule=1f1b"] - 1), 0.05)
 
     def test_idle_time_of_equal_stages(self):
-        # Exact values from the tables of the plans: 1F1B and GPipe are idle for (stages - 1) (f + b), with vpp chunks
-        # for 1 / vpp of it, and ZB-H1, which computes weight gradients meanwhile, for (stages - 1) (f + b - w).
+        # Exact values from the schedules of the plans, where f, b and w are the seconds of forward, backward and weight
+        # gradients. 1F1B and GPipe are idle for (stages - 1) (f + b), and with vpp chunks for 1 / vpp of this time.
+        # ZB-H1 computes weight gradients meanwhile and is idle for (stages - 1) (f + b - w).
         whole, split = {"forward": 1.0, "backward": 2.0}, {"forward": 1.0, "backward": 1.0, "weight": 1.0}
         for stages in (2, 4):
             bubble = 3.0 * (stages - 1)
             cases = [("schedule=1f1b", 1, whole, bubble), ("schedule=gpipe", 1, whole, bubble),
                      ("schedule=zb-h1", 1, split, bubble / 3)]
-            # gpt2-tiny has four blocks: two stages with up to two chunks each, or four stages with one.
+            # gpt2-tiny has four blocks, so two stages can have two chunks each, but four stages cannot.
             if stages == 2:
                 cases.append(("vpp=2", 2, whole, bubble / 2))
             for words, chunks, seconds, want in cases:
@@ -127,20 +128,19 @@ class Pipelines(unittest.TestCase):
                         self.assertAlmostEqual(idle, want)
 
     def test_messages(self):
-        # Activations cross the cut in one direction and their gradients in the other; balance determines the cut.
+        # Activations cross the cut in one direction, and their gradients cross it in the other.
         made = self.make("pp=2", 2)
         sent = [made.sent(rank) for rank in (0, 1)]
         print(sent)
         self.assertGreater(min(sent), 0)
         self.assertEqual(sum(made.predicted["bytes_per_level"].values()), max(sent) + NORM)
-        # Three cuts instead of one.
+        # With two chunks per stage, there are three cuts instead of one.
         more = self.make("pp=2,vpp=2", 2)
         sent = [more.sent(rank) for rank in (0, 1)]
         self.assertEqual(sum(more.predicted["bytes_per_level"].values()), max(sent) + NORM)
 
     def test_gradients_of_a_tied_parameter_meet_once_a_step(self):
-        # The last stage sends its gradient of the embedding to the first, in f32; in bf16 both read a copy of the
-        # embedding.
+        # The last stage sends the f32 gradient of the embedding to the first stage, also if both read a bf16 copy.
         for precision in ("fp32", "bf16"):
             made = self.make("pp=4,schedule=zb-h1", 4, precision=precision)
             sent = [made.plan["buffers"][instruction["buffer"]] for entry in made.plan["schedule"][3]
@@ -150,8 +150,8 @@ class Pipelines(unittest.TestCase):
                         0.65 * self.make("pp=4,schedule=1f1b", 4, precision="bf16").predicted["bubble_fraction"])
 
     def test_a_stage_with_nothing_but_a_tied_head(self):
-        # With a vocabulary this large, the last stage is only the head and has no parameter to sum or measure; both
-        # stages must still synchronize in the same order.
+        # With this large a vocabulary, the last stage is only the head. It has no gradient to sum and no norm to
+        # compute, but both stages must synchronize in the same order.
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=4", "--hidden=32", "--heads=4", "--vocab=5000", "--seq=16",
                       "-o", f"{folder}/tied.onnx"])

@@ -33,7 +33,7 @@ class PlanLarge(unittest.TestCase):
         tp = math.prod(int(factor) for factor in str(strategy["tp"]).split("x"))
         self.assertEqual(strategy["dp"] * tp * strategy["pp"] * strategy["cp"], 1024)
         self.assertLess(chosen["predicted"]["memory_bytes"]["peak"], 80 * 2**30)
-        # Plain data parallelism holds 175 billion parameters on every GPU: terabytes.
+        # With data parallelism alone, every GPU stores 175 billion parameters, which takes terabytes.
         ddp = next(baseline for baseline in report["baselines"] if baseline["name"] == "ddp")
         self.assertFalse(ddp["fits"])
         self.assertRegex(ddp["rejected"], r"^memory .* TiB > ")
@@ -51,7 +51,7 @@ class PlanLarge(unittest.TestCase):
         for size in (2048, 12288, 49152, 50257):
             self.assertLess(max(sizes[size]), 512)
         self.assertEqual(sizes[50257][0] % 2, 1)
-        # Sharded dimensions stay sharded, and others stay whole.
+        # Sharded dimensions stay sharded, and other dimensions stay whole.
         for key in ("dp", "tp", "pp", "cp", "ep", "vpp"):
             self.assertEqual(str(verification["strategy"][key]) == "1", str(chosen[key]) == "1", key)
         for key in ("zero", "recompute", "schedule", "sp", "cp_kind"):

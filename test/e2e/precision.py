@@ -40,20 +40,20 @@ def count(plan, dtype):
     copies = [number for number in touched["setup"] & in_loop if buffers[number]["dtype"] == dtype]
     total = {"copies": sum(buffers[number]["bytes"] for number in copies)}
     total["gradients"] = sum(b["bytes"] for b in buffers.values() if b["kind"] == "gradient" and b.get("view_of", -1) < 0)
-    # Sums over micro-batches begin as zeros.
+    # Sums over micro-batches are filled with zeros in setup.
     sums = [buffers[op["buffer"]] for op in plan["phases"]["setup"] if op["op"] == "fill"]
     total["sums"] = sum(buffer["bytes"] for buffer in sums if buffer["shape"])
     for name, isOfParameter in (("states", True), ("scalars", False)):
         total[name] = sum(buffers[tensor["buffer"]]["bytes"] for tensor in plan["tensors"]
                           if tensor["role"] == "state" and bool(tensor["of"]) == isOfParameter)
-    # Frozen tables are stored like parameters and have no states.
+    # Frozen tables are stored like parameters but have no states.
     names = {tensor["name"] for tensor in plan["tensors"]}
     total["masters"] = sum(buffers[tensor["buffer"]]["bytes"] for tensor in plan["tensors"]
                            if tensor["name"] + ".exp_avg" in names)
     return total
 
 
-# Cosines and sines of llama-tiny's RoPE, [32, 8] each, are also computed once per step.
+# Cosines and sines of llama-tiny's RoPE, [32, 8] each, which are also computed once per step.
 ROPE_TABLES = 2 * 32 * 8 * 2
 
 
@@ -96,7 +96,7 @@ class BytesPerParameter(unittest.TestCase):
         self.takes("dp=2,zero=3,micro_batch=1", 2, copies=1, gradients=2, rest=6)
 
     def test_hybrid_sharding(self):
-        # The inner two of four ranks shard the states.
+        # The states are sharded over the inner two of four ranks.
         for micro, gradient in (("", 2), (",micro_batch=1", 4)):
             whole = gradient if micro else gradient / 2
             self.takes("dp=4,hybrid_shard=2,zero=1" + micro, 4, copies=2, gradients=whole, rest=6)

@@ -16,7 +16,7 @@ import sys
 import e2e
 
 PACKAGES = ("torch", "torchvision", "transformers", "diffusers", "onnx", "onnxscript", "onnxruntime", "numpy", "pillow", "safetensors", "accelerate")
-# Packages of which only the files are needed.
+# Packages that contain model files. Nothing else in them is used.
 SHIPPED = ("rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3", "magika==1.0.3")
 
 

@@ -105,7 +105,7 @@ def vision(name):
     def make():
         import torchvision
         model = getattr(torchvision.models, name)(weights=None)
-        for parameter in model.parameters():  # some heads begin at zero
+        for parameter in model.parameters():  # some heads are initialized with zeros
             if not parameter.any():
                 nn.init.normal_(parameter, std=0.02)
         return model, {"x": torch.randn(2, 3, 224, 224)}
@@ -140,7 +140,7 @@ MODULES = {
     "vit": vit, "sd3": sd3,
 }
 
-# What torch itself cannot export: (model, route) -> a part of its message.
+# Models that torch cannot export: (model, route) -> a part of the error message.
 NOT_EXPORTED = {("gpt2", "script"): "aten::diff", ("llama", "script"): "aten::diff", ("mixtral", "script"): "aten::",
                 ("t5", "dynamo"): "decompose"}
 ROUTES = ("script", "dynamo", "pt2")
@@ -148,7 +148,7 @@ EXAMPLES = ("gpt2", "llama", "bert", "vit", "sd3")
 
 
 def export(module, inputs, route, path):
-    # Under no_grad, TorchScript sees fused layers that ONNX does not have.
+    # Under no_grad, TorchScript fuses layers into ops that ONNX does not have.
     gradients = torch.set_grad_enabled(route == "script")
     with contextlib.redirect_stdout(io.StringIO()), gradients:
         if route == "script":
@@ -270,7 +270,7 @@ def main():
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
-    torch.set_num_threads(1)  # the tools run beside it
+    torch.set_num_threads(1)  # dpc's tools run at the same time
     runner = Runner(options.tools)
     checks = {name: (lambda file=file, inputs=inputs: check_file(runner, os.path.join(options.shipped, file), inputs))
               for name, (file, inputs) in shipped(np.random.default_rng(0)).items()}

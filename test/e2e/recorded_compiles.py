@@ -28,7 +28,7 @@ EXPORTS = ("accelerate", "calculon", "chakra", "colossalai", "deepspeed", "galva
 GPU = "--target-gpu=sm_90"
 BF16 = "--precision=bf16"
 
-# Model of test/fixtures/models, ranks, strategy, more words.
+# Model of test/fixtures/models, ranks, strategy, further options.
 FIXTURES = [
     ("mlp", 4, "auto"), ("mlp", 3, "dp=3,zero=2"), ("mlp", 2, "tp=2", GPU, BF16), ("mlp.pt2", 2, "dp=2"),
     ("gpt2-tiny", 4, "auto"), ("gpt2-tiny", 4, "auto", BF16, GPU), ("gpt2-tiny", 8, "dp=2,tp=2,pp=2,micro_batch=2"),
@@ -46,7 +46,7 @@ FIXTURES = [
     ("moe-capacity", 4, "dp=2,tp=2,ep=2"), ("dit-tiny", 4, "auto", BF16, GPU), ("dit-tiny", 2, "pp=2,micro_batch=2,recompute=full"),
     ("resnet-tiny", 4, "auto"), ("resnet-tiny", 2, "dp=2,micro_batch=2", BF16, GPU),
 ]
-# For some of these also exported files.
+# Compiles that also export files.
 EXPORTED = {"gpt2-tiny-4-auto", "llama-tiny-4-auto", "moe-tiny-4-auto", "bert-tiny-4-auto-bf16-sm_90",
             "gpt2-tiny-8-dp=2,tp=2,pp=2,micro_batch=2", "gpt2-tiny-4-dp=2,tp=2,sp=true,zero=1-sm_90-bf16"}
 
@@ -79,7 +79,7 @@ def compile_fixture(folder, model, ranks, strategy, *words):
     done = e2e.call([e2e.tool("dpc-opt"), os.path.join(e2e.MODELS, name, f"model.{kind or 'onnx'}"), f"--cluster={cluster}", "--global-batch=12",
                      f"--strategy={strategy}", "--target-cpu=x86-64-v3", "--verify=off", f"--emit={emit}", "--clip-grad-norm=1",
                      "-o", out, *words])
-    # If a target cannot express the strategy, it is refused and everything else is written.
+    # A target that cannot express the strategy is refused. All other files are written.
     if done.returncode and (emit == "plan,report" or not os.path.exists(os.path.join(out, "plan.json"))):
         raise e2e.ToolError(done.stderr.strip()[-600:])
     return out

@@ -155,7 +155,7 @@ class WhatIf(unittest.TestCase):
         step = report["chosen"]["predicted"]["step_seconds"]
         self.assertAlmostEqual(rows["twice the memory"]["step_seconds"] / step, 1, delta=1e-6)
         self.assertGreater(rows["half the bandwidth of ethernet"]["step_seconds"], step)
-        # dp=4 was given; a search has use for the others.
+        # dp=4 cannot use the two devices of one more node. A search could.
         self.assertIn("6 ranks", rows["one more node"]["why"])
         self.assertIn("--bind=seq=N", rows["sequences twice as long"]["why"])
 

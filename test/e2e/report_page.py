@@ -28,7 +28,7 @@ const report = (seen) =>
   document.body.append(Object.assign(document.createElement('pre'), {id: 'outcome', textContent: JSON.stringify(seen)}));
 </script>"""
 
-# Sorts every column of every table, shows a tooltip of every chart, and prints.
+# Sorts every column of every table, shows one tooltip per chart, and prints the page.
 USE = """
 const outcome = {problems, columns: {}, tips: {}, charts: [], marks: {}};
 for (const table of document.querySelectorAll('table'))
@@ -90,14 +90,14 @@ class ReportPage(unittest.TestCase):
         copy = os.path.join(folder, "copy.html")
         with open(copy, "w", encoding="utf-8") as file:
             head, body = page.split("<title>", 1)
-            body, end = body.rsplit("</body>", 1)  # the library's texts can also have some
+            body, end = body.rsplit("</body>", 1)  # the texts of the library may contain </body>
             file.write(head + WATCH + "<title>" + body + "<script>try {" + USE + "} catch (error) { report(String(error.stack)); }</script></body>" + end)
         done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000", f"--user-data-dir={folder}/profile",
                                *flags, "--dump-dom", f"file://{copy}"], capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
         found = re.search(r'<pre id="outcome">(.*?)</pre>', done.stdout, re.S)
         self.assertTrue(found, done.stderr[-2000:])
         seen = json.loads(html.unescape(found[1]))
-        self.assertIsInstance(seen, dict, seen)  # otherwise the error
+        self.assertIsInstance(seen, dict, seen)  # otherwise `seen` is the error
         return seen
 
     def check(self, seen, sections):
@@ -114,10 +114,10 @@ class ReportPage(unittest.TestCase):
         self.assertLess({"#", "Strategy", "Step", "MFU", "Memory"}, set(self.candidates(seen)))
         for caption, columns in seen["columns"].items():
             for title, both in columns.items():
-                if title not in ("Strategy", "Why not"):  # words in the order of the language
+                if title not in ("Strategy", "Why not"):  # words are sorted in the order of the language
                     self.check_order(f"{caption}: {title}", both)
         self.assertEqual(len(seen["marks"]), 2)
-        for label, marks in seen["marks"].items():  # names of phases, 11 pixels high, are beside one another
+        for label, marks in seen["marks"].items():  # names of phases are 11 pixels high and must not overlap
             ends = [at + 5.5 * len(name) for at, name in marks]
             self.assertEqual([name for end, (at, name) in zip(ends, marks[1:]) if at < end], [], label)
         folds = seen["folds"]
@@ -129,7 +129,7 @@ class ReportPage(unittest.TestCase):
         known = [value for value in rising if value is not None]
         self.assertEqual(known, sorted(known), title)
         self.assertEqual([value for value in falling if value is not None], sorted(known, reverse=True), title)
-        for values in (rising, falling):  # unknown values are adjacent, and so are missing ones
+        for values in (rising, falling):  # unknown values are adjacent, and missing values are adjacent
             self.assertIn([value is None for value in values], [sorted((value is None for value in values), reverse=way) for way in (False, True)], title)
 
     def candidates(self, seen):
@@ -157,7 +157,7 @@ class ReportPage(unittest.TestCase):
             seen = self.visit(folder)
         self.check(seen, SECTIONS | {"better"})
         self.assertRegex(seen["text"], "A search over all strategies finds dp=")
-        # Baselines that tp=4 excludes are better than its front.
+        # Baselines that do not match tp=4 are better than the Pareto front.
         self.assertRegex(seen["text"], r"Beyond the Pareto front: \d+ baselines?, evaluated to compare with")
 
     def test_what_a_run_measured(self):
@@ -182,10 +182,10 @@ class ReportPage(unittest.TestCase):
         self.check(seen, SECTIONS | {"what-if"})
         self.assertIn("column parallel (tp)", seen["text"])
         self.assertIn(False, seen["folds"]["before"])
-        self.assertEqual(seen["long"], [False])  # the names of its parameters, also folded ones when it prints
+        self.assertEqual(seen["long"], [False])  # the names of parameters, including folded ones when the page prints
 
 
-# axe-core reports problems for screen readers and weak eyesight; all folded parts are unfolded first.
+# axe-core reports problems for screen readers and for people with weak eyesight. First, all folded parts are unfolded.
 AXE = """
 for (const fold of document.querySelectorAll('details')) fold.open = true;
 setTimeout(() => axe.run(document, {resultTypes: ['violations']}).then((found) =>
@@ -226,7 +226,7 @@ class Accessibility(unittest.TestCase):
             e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2", "--profile"])
             for flags in ([], ["--blink-settings=preferredColorScheme=0"]):
                 self.assertEqual(self.violations(folder, *flags), [])
-            # Looks for a picture without text and for text with little contrast.
+            # Checks that pictures have texts and that texts have enough contrast.
             wrong = self.violations(folder, more='<img src="data:,"><p style="color: #ccc; background: #fff">pale</p>')
             self.assertLessEqual({"image-alt", "color-contrast"}, {rule for _, rule, _ in wrong})
 

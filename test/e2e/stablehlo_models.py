@@ -7,7 +7,7 @@ import unittest
 import e2e
 
 MODELS = os.path.join(e2e.SOURCE, "test", "fixtures", "stablehlo", "models")
-TOLERANCE = 1e-4  # of a loss, relative: rounding in another order over ten steps
+TOLERANCE = 1e-4  # relative, for a loss: rounding in another order over ten steps
 STRATEGIES = [(1, "dp=1"), (2, "dp=2"), (3, "dp=3"), (4, "dp=2,tp=2")]
 
 
@@ -111,7 +111,7 @@ class Models(unittest.TestCase):
 
     def test_shardings_that_cannot_be_kept(self):
         for name, words, message in (("columns", ["--cluster=local:4", "--strategy=tp=4"], "--strategy=tp=4: the model's shardings are over a mesh of dp=2, tp=2"),
-                                     ("columns", ["--cluster=local:2"], "a mesh of dp=2, tp=2, which 2 devices are no multiple of"),
+                                     ("columns", ["--cluster=local:2"], "a mesh of dp=2, tp=2; its size does not divide the 2 devices"),
                                      ("fsdp", ["--cluster=local:4"], "argument 'params.w1' is split over 'data', which splits the batch")):
             done, _ = self.sharded(name, *words)
             self.assertEqual(done.returncode, 1, name)

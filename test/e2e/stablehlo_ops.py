@@ -7,7 +7,7 @@ import unittest
 import e2e
 
 STABLEHLO = os.path.join(e2e.SOURCE, "test", "fixtures", "stablehlo")
-TOLERANCE = 3e-5  # relative to the largest element; f32 rounding in another order
+TOLERANCE = 3e-5  # relative to the largest element: f32 rounding in another order
 CODES = {"float32": "f4", "int32": "i4", "bool": "b1"}
 
 

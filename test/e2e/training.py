@@ -12,7 +12,7 @@ import unittest
 
 import e2e
 
-# One rank, and combinations of all axes that affect the optimizer.
+# One rank, and strategies that combine all axes that affect the optimizer.
 STRATEGIES = (("dp=1", 1), ("pp=2,dp=2,zero=1,micro_batch=2", 4), ("dp=2,tp=2,zero=3,micro_batch=2", 4), ("pp=2,tp=2,dp=2,zero=2,micro_batch=1", 8))
 
 
@@ -116,7 +116,7 @@ class UnusedParameters(unittest.TestCase):
             for strategy, ranks in STRATEGIES:
                 with self.subTest(strategy=strategy):
                     said = compile_model(model, f"{folder}/plan", strategy, ranks, 8, ["--train=adamw", "--weight-decay=0.5"])
-                    said = " ".join(said.split())  # it wraps around
+                    said = " ".join(said.split())  # the message is wrapped
                     self.assertEqual(said.count("not trained"), 1, said)
                     report = e2e.read_report(f"{folder}/plan")["parameters"]
                     _, saved = train(f"{folder}/plan", e2e.MODELS + "/gpt2-tiny/batches", 2)

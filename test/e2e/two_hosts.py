@@ -15,15 +15,15 @@ import tempfile
 
 import e2e
 
-# Both ends of the link; a private range that only the two namespaces know.
+# The addresses of both ends of the link, in a private range that only the two namespaces use.
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
 NETWORK = "10.213.77.0/30"
-# Not bound to cores, because each side's daemon would choose the first core.
+# Processes are not bound to cores, because the daemon of each side would choose the first core.
 MPI_WORDS = ["--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", NETWORK, "--mca", "oob_tcp_if_include", NETWORK,
              "--mca", "plm", "rsh", "--oversubscribe", *e2e.UNBOUND]
 
 AGENT = """#!/bin/sh
-# In place of ssh: HOST COMMAND...
+# Called in place of ssh: HOST COMMAND...
 shift
 exec {cores} ip netns exec {namespace} unshare --uts sh -c 'hostname {namespace}; exec sh -c "$0"' "$*"
 """
@@ -81,7 +81,7 @@ class TwoHosts:
             e2e.must(inside + ["addr", "add", f"{address}/30", "dev", end])
             e2e.must(inside + ["link", "set", end, "up"])
             e2e.must(inside + ["link", "set", "lo", "up"])
-            # The bucket holds a whole segment of 64 KB; with less, the CPU does the segmentation of a network card.
+            # The bucket must fit a segment of 64 KB. Otherwise the CPU splits segments as a network card would.
             if self.rate:
                 e2e.must(["tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf", "rate", f"{self.rate}bit",
                           "burst", "1mbit", "latency", "200ms"])

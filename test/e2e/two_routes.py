@@ -14,7 +14,7 @@ import sys
 import e2e
 from follow_curve import Case, Curve, largest
 
-# The two routes round differently if they order sums differently.
+# The routes may sum in different orders, which changes rounding.
 LOSS_TOLERANCE = 5e-6
 
 

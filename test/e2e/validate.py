@@ -13,18 +13,18 @@ import e2e
 RUNS = os.path.join(e2e.SOURCE, "bench", "data", "published-runs.csv")
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 EVERY = {"korth-*": 1, "sc21t1-*": 3, "vtrain-multi-*": 12, "vtrain-single-*": 60, "bloom-*": 20, "mpt-*": 24, "internevo-*": 12}
-# The largest mean error of the sample, and of all rows, which vary less.
+# The largest mean error of the sampled rows. The mean error of all rows, which the long test checks, varies less.
 BOUNDS = {"korth": 0.035, "sc21t1": 0.03, "vtrain-multi": 0.08, "vtrain-single": 0.1, "bloom": 0.08, "mpt": 0.11, "internevo": 0.08}
 if LONG:
     BOUNDS |= {"korth": 0.03, "vtrain-multi": 0.082, "vtrain-single": 0.095, "bloom": 0.055, "mpt": 0.05, "internevo": 0.062}
-# For all rows: the lowest rank correlation, and sweeps whose best strategy is not among the first three.
+# For all rows, the lowest rank correlation, and how many sweeps do not have the best strategy among their first three.
 RANKS = {"korth": 0.99, "sc21t1": 0.99, "vtrain-multi": 0.9, "vtrain-single": 0.98, "bloom": 0.85, "mpt": 0.99, "internevo": 0.94}
 MISSED_SWEEPS = {"vtrain-single": 2}
-# The lowest rank correlation in a sweep of four or more strategies; the goal is 0.95.
+# The lowest rank correlation in a sweep with at least four strategies. The goal is 0.95.
 SWEEP_RANKS = {"vtrain-multi": 0.28, "vtrain-single": 0.45, "bloom": 0.55, "internevo": 0.6}
-# The same for the software's memory, if the sample has it, and the lowest and highest error of the plan's own memory.
-# The plan did not run, but its memory should not change unnoticed. One of BLOOM's rows in the sample is an outlier, 30
-# % too low.
+# The largest mean error of the memory of the software, for rows that contain it, and the limits of the mean error of
+# the plan's memory. The measured runs did not use the plan, but changes of its memory should be noticed. One sampled
+# row of BLOOM is an outlier: its prediction is 30 % too low.
 MEMORY_BOUNDS = {"bloom": 0.045, "internevo": 0.08} if LONG else {"bloom": 0.11, "internevo": 0.09}
 PLAN_MEMORY_BOUNDS = {"bloom": (0.1, 0.3), "internevo": (0.2, 0.5)}
 
@@ -51,7 +51,7 @@ class Validate(unittest.TestCase):
             self.assertEqual([why for why in result["skipped"] if why.startswith("rejected")], [])
             self.assertEqual(len(result["sources"]), 1)
             table.append(result["sources"][0])
-        # tools/test prints this file.
+        # Printed by tools/test.
         with open("predictions.txt", "w", encoding="utf-8") as file:
             file.writelines(table_line(source) + "\n" for source in table)
         for source in table:
@@ -78,7 +78,7 @@ class Validate(unittest.TestCase):
             self.assertRegex(text, r"(?m)^overall: 2 rows, mean [\d.]+ %$")
             with open(plot, encoding="utf-8") as file:
                 self.assertEqual(file.read().count("<title>korth-"), 2)
-        self.assertRegex(validate("--rows=nnscaler-*"), r"overall: 0 rows.*\nskipped 2: the spec is not full.*\(nnscaler-\d+, nnscaler-\d+\)\n")
+        self.assertRegex(validate("--rows=nnscaler-*"), r"overall: 0 rows.*\nskipped 2: the notes do not begin with spec=full.*\(nnscaler-\d+, nnscaler-\d+\)\n")
         skipped = json.loads(validate("--rows=nnscaler-*", "--json"))["skipped"]
         self.assertEqual([len(ids) for ids in skipped.values()], [2])
 

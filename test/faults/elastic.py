@@ -9,11 +9,11 @@ import unittest
 import faults
 from faults import BATCHES, LONG, e2e, kill, stop
 
-TOLERANCE = 2e-3  # relative, of a loss: the plans have different orders of sums
+TOLERANCE = 2e-3  # relative, for a loss: plans sum in different orders
 
 
 class Elastic(faults.FaultTest):
-    steps = 1000000  # ended by a signal
+    steps = 1000000  # the run is ended by a signal
 
     def start(self, name, *words):
         return faults.Supervised(self.words(name, ["--checkpoint=" + self.path(name + "-ck"), "--checkpoint-every=3", "--max-restarts=30",
@@ -118,7 +118,7 @@ class Elastic(faults.FaultTest):
                 self.refused(["--elastic=1:4"], "command.json", expected)
         with open(path, "w") as file:
             file.write("{")
-        self.refused(["--elastic=1:4"], "command.json", "is not what dpc-opt writes")
+        self.refused(["--elastic=1:4"], "command.json", "is not the JSON object that dpc-opt writes")
         os.remove(path)
         self.refused(["--elastic=1:4"], "command.json", "dpc-opt writes it with every plan")
 

@@ -7,7 +7,7 @@ import unittest
 
 from faults import e2e
 
-ALLOWED = 24 << 10  # KiB above a run from the start: mapped windows of four ranks, and memory that allocators keep
+ALLOWED = 24 << 10  # KiB more than in a run without resume: mapped windows of four ranks, and memory kept by allocators
 
 
 def peak_of(words):

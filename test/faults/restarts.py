@@ -24,7 +24,7 @@ def rank_of(pid):
 
 
 class Restarts(faults.FaultTest):
-    several = 150  # more steps than pass while a signal is sent
+    several = 150  # more than run while a signal is sent
 
     def setUp(self):
         super().setUp()
@@ -58,7 +58,7 @@ class Restarts(faults.FaultTest):
             kill(pid)
 
         err = self.check_disturbed("mpi", [self.launcher()], kill_one, 5 if LONG else 2)
-        self.check_named(err, killed[:1])  # later ones may not have a record yet
+        self.check_named(err, killed[:1])  # ranks that are killed later may have no record yet
         self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def check_named(self, err, ranks):
@@ -78,13 +78,13 @@ class Restarts(faults.FaultTest):
 
         err = self.check_disturbed("mpi", [self.launcher(), "--hang-seconds=30", "--timeout-seconds=3"], stop_one, 2 if LONG else 1)
         self.assertRegex(err, r"(step \d+, \S.* \(ledger line \d+, group \w+ ranks=\d,\d\)|after step \d+): rank \d waited 3 s in \w+ for rank")
-        self.check_named(err, stopped[:1])  # later ones may not have a record yet
+        self.check_named(err, stopped[:1])  # ranks that are stopped later may have no record yet
         self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def test_slow_processes(self):
         """A rank that is stopped nine tenths of the time is reported as a straggler, not as dead, and no other rank is."""
         run = Supervised(self.words("slow", ["--checkpoint=" + self.path("slow-ck"), "--max-restarts=2", self.launcher(), "--hang-seconds=30",
-                                             "--slow-rank=3"], steps=400))  # more than pass before it is slowed down
+                                             "--slow-rank=3"], steps=400))  # more than run before the rank is slowed down
         run.await_steps(2)
         slow = next(pid for pid in run.ranks() if rank_of(pid) == 2)
         while run.process.poll() is None and not any("median" in line for line in run.said):
@@ -111,7 +111,7 @@ class Restarts(faults.FaultTest):
         refused = e2e.call(words)
         self.assertEqual(refused.returncode, 1)  # a failure of the first start is final
         self.assertIn("the checksum of the bytes from", refused.stderr)
-        # Repaired for the first start, damaged for the second.
+        # The file is repaired before the first start and damaged before the second.
         whole = os.path.join(folder, "step-20", "rank-0.safetensors")
         damage(whole)
         run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -122,7 +122,7 @@ class Restarts(faults.FaultTest):
             kill(pid)
         _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
         self.assertEqual(run.returncode, 0, err)
-        self.assertIn(" on is wrong: the file was changed; it is renamed\n", err)
+        self.assertIn(" on is wrong: the file was changed; the checkpoint is renamed\n", err)
         self.assertIn("resuming after step 10\n", err)
         self.assertIn("step-20.damaged", os.listdir(folder))
         self.assertEqual(self.metrics_of("metrics"), self.whole)
@@ -182,7 +182,7 @@ class Restarts(faults.FaultTest):
         killed = []
         for _ in range(2):
             started = []
-            while not started and run.poll() is None:  # a killed process remains a child until it is waited for
+            while not started and run.poll() is None:  # a killed process remains a child until `run` waits for it
                 started = [pid for pid in children_of(run.pid) if pid not in killed]
                 time.sleep(0.01)
             for pid in started:

@@ -10,7 +10,7 @@ from faults import LONG, e2e
 
 STEPS = 20000 if LONG else 160
 EVERY = STEPS // 40  # steps between checkpoints, and between samples
-GROWTH = 0.01 if LONG else 0.05  # the short run barely reaches a steady state
+GROWTH = 0.01 if LONG else 0.05  # the short run hardly reaches a steady state
 
 
 def use_of(pid):
@@ -33,12 +33,12 @@ class Soak(unittest.TestCase):
                  f"--checkpoint-every={EVERY}", "--metrics=" + os.path.join(folder, "metrics.jsonl"), "--eval-plan=" + infer,
                  "--eval-data=" + self.held_out(folder, batches), f"--eval-every={EVERY}"]
         found = []
-        # A thread takes a random arena of the allocator, and each arena keeps its peak.
+        # With several arenas, each thread would use a random one, and each arena would keep its peak.
         environment = dict(e2e.environment(), MALLOC_ARENA_MAX="1")
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as child:
             for line in child.stdout:
                 step = re.match(r"step (\d+)/", line)
-                # The process may have ended after the last step.
+                # After the last step, the process may have ended.
                 if step and int(step[1]) <= STEPS - EVERY and int(step[1]) % EVERY == 0:
                     found.append(use_of(child.pid))
         self.assertEqual(child.returncode, 0)
@@ -57,12 +57,12 @@ class Soak(unittest.TestCase):
         with e2e.scratch() as folder:
             found = self.samples(folder)
         self.assertGreaterEqual(len(found), 35)
-        # The first fifth allocates permanent memory: buffers of snapshots, and the caches of each thread's allocator.
+        # The first fifth of the run allocates permanent memory: buffers of snapshots, and a cache per thread.
         fifth = len(found) // 5
         first, last = found[fifth:2 * fifth], found[-fifth:]
-        # Allocators grow in large steps, so the median of many samples counts.
+        # Allocators grow in large steps, so the median of many samples is compared.
         resident = [statistics.median(sample[0] for sample in part) for part in (first, last)]
-        # The files of a checkpoint are open while it is written, so the minimum counts.
+        # The files of a checkpoint are open while it is written, so the minimum is compared.
         descriptors, threads = ([min(sample[i] for sample in part) for part in (first, last)] for i in (1, 2))
         print(f"{STEPS} steps: resident {resident[0]:.0f} KiB -> {resident[1]:.0f} KiB, descriptors {descriptors}, threads {threads}")
         self.assertLessEqual(abs(resident[1] - resident[0]), GROWTH * resident[0], found)

@@ -6,8 +6,8 @@
 
 namespace dpc::fuzz {
 
-/// Overwrites one byte, or overwrites up to ten bytes with a fixed-length or
-/// variable-length encoding of a number at the limit of its type.
+/// Overwrites one byte, or overwrites up to ten bytes with the encoding of a
+/// number at the limit of its type (fixed or variable length).
 void Mutator::changeBytes(std::string &data) {
   static const std::string edges[] = {
       std::string(1, '\0'),
@@ -34,7 +34,6 @@ void Mutator::changeBytes(std::string &data) {
   }
 }
 
-/// Deletes, duplicates or swaps a range, or truncates the file.
 void Mutator::changeRange(std::string &data, const std::string &other) {
   size_t at = below(data.size()), size = 1 + below(32);
   switch (below(5)) {
@@ -55,7 +54,6 @@ void Mutator::changeRange(std::string &data, const std::string &other) {
   }
 }
 
-/// Replaces a number or a quoted word.
 void Mutator::changeToken(std::string &data) {
   static const char *tokens[] = {
       "0",    "-1",   "1",        "2147483648", "9223372036854775807",  "1e308",

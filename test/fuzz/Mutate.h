@@ -9,15 +9,14 @@
 
 namespace dpc::fuzz {
 
-/// Damages files at random. The same seed gives the same files on every
-/// machine, which the distributions of the standard library do not guarantee.
+/// Damages files at random. Equal seeds give equal files on every machine,
+/// which the distributions of the standard library do not guarantee.
 class Mutator {
 public:
   explicit Mutator(uint64_t seed) : engine(seed) {}
 
-  /// Returns one of `seeds` after one to four changes, at most 256 bytes longer
-  /// than a seed. With `isText`, the changes also replace numbers, words and
-  /// braces.
+  /// Returns one of `seeds` after one to four changes, which add at most 256
+  /// bytes. With `isText`, changes also replace numbers, words and braces.
   std::string next(const std::vector<std::string> &seeds, bool isText);
 
   uint64_t below(uint64_t limit) { return limit ? engine() % limit : 0; }

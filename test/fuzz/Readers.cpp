@@ -24,8 +24,7 @@ namespace dpc::fuzz {
 template <typename Import>
 static std::string readModel(const std::string &bytes, const char *name,
                              Import import) {
-  // Modules leave interned objects in their context, so each module gets a new
-  // context.
+  // A module leaves interned objects in its context.
   MLIRContext context(MLIRContext::Threading::DISABLED);
   std::vector<std::string> errors;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
@@ -75,7 +74,6 @@ static std::string readPlanFile(const std::string &folder,
   return status.ok() ? "" : checkLine(status.message());
 }
 
-/// Returns `text` with a corrected checksum if it is a JSON object.
 static std::string withChecksum(const std::string &, const std::string &text) {
   using Json = nlohmann::ordered_json;
   Json body = nestsTooDeep(text)
@@ -138,7 +136,8 @@ static std::string withProgram(const std::string &file,
   Zip archive = openZip(file);
   if (!archive)
     return file;
-  std::vector<std::string> kept; // libzip reads them when it closes.
+  // libzip reads the strings when it closes the archive
+  std::vector<std::string> kept;
   zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   kept.reserve(count);
   zip_error_t error;

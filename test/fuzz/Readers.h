@@ -8,26 +8,24 @@
 
 namespace dpc::fuzz {
 
-/// A reader of untrusted files.
 struct Reader {
   std::string name;
-  /// Reads `bytes`. Returns "" if the reader accepts them or rejects them with
-  /// a one-line message; otherwise returns what is wrong with the rejection.
+  /// Returns "" if the reader accepts `bytes` or rejects them with a one-line
+  /// message; otherwise returns what is wrong with the rejection.
   std::function<std::string(const std::string &bytes)> read;
-  /// Whether the files are text. The mutator then also changes words and
-  /// numbers.
+  /// True if the mutator may also change words and numbers.
   bool isText = false;
-  /// Returns the part of `file` to damage; other damage would only break a
-  /// checksum. If null, the whole file is damaged.
+  /// Returns the part of `file` to damage, which is the part that its checksum
+  /// covers. If null, the whole file is damaged.
   std::function<std::string(const std::string &file)> extract;
-  /// Returns a copy of `file` with `part` in place of the extracted part.
+  /// Returns a copy of `file` in which `part` replaces the extracted part.
   std::function<std::string(const std::string &file, const std::string &part)>
       embed;
 };
 
-/// The readers onnx, pt2, pt2-program (the JSON of a .pt2), stablehlo, cluster,
-/// plan, and those of runtimeReaders(). Readers of folders use the existing
-/// folder `scratch`.
+/// Returns the readers onnx, pt2, pt2-program (the JSON of a .pt2), stablehlo,
+/// cluster and plan, and those of runtimeReaders(). Readers of folders write to
+/// the existing folder `scratch`.
 std::vector<Reader> allReaders(const std::string &scratch);
 
 } // namespace dpc::fuzz

@@ -75,8 +75,7 @@ static std::string readWeightIndex(const std::string &path) {
   return files ? "" : checkLine(files.status().message());
 }
 
-/// Writes the files that test/fixtures/runtime/model.safetensors.index.json
-/// names.
+/// Writes the weight files of runtime/model.safetensors.index.json.
 static void writeWeights(const std::string &folder) {
   std::string prefix = folder + "/model-0000";
   SafetensorsWriter first, second;
@@ -116,8 +115,8 @@ static std::string readShard(const std::string &path) {
   return "";
 }
 
-/// Checks that the shards of the owning ranks cover each element of the tensor
-/// exactly once when a single rank reads it.
+/// Checks that a single rank that reads the tensor gets each element exactly
+/// once from the shards of the owners.
 static std::string checkShards(const Manifest &saved, const SavedTensor &from) {
   Layout whole;
   for (int64_t extent : from.shape)
@@ -154,7 +153,7 @@ static std::string readCheckpoint(const std::string &folder) {
       return wrong;
   const Manifest &saved = (*reader)->manifest();
   constexpr int64_t kElements = 1 << 16,
-                    kRanks = 64; // limits for the time of a test
+                    kRanks = 64; // keeps the test fast
   for (const SavedTensor &tensor : saved.tensors) {
     int64_t elements = 1;
     bool isSmall = saved.mesh.ranks() <= kRanks;
@@ -178,7 +177,7 @@ static Json parse(const std::string &text) {
              : Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-/// The text that the checksum of a manifest covers.
+/// Returns the text that the checksum of a manifest covers.
 static std::string manifestIn(const std::string &file) {
   Json json = parse(file);
   return json.is_object() && json.contains("manifest") ? json["manifest"].dump()
@@ -192,7 +191,7 @@ static std::string withManifest(const std::string &, const std::string &body) {
          "}\n";
 }
 
-/// The JSON of a .safetensors file; the data follows it.
+/// Returns the JSON of a .safetensors file, which precedes the data.
 static std::string headerIn(const std::string &file) {
   uint64_t size = 0;
   if (file.size() >= sizeof size)

@@ -6,9 +6,9 @@
 
 namespace dpc::fuzz {
 
-/// The readers manifest and shard (of a checkpoint), safetensors, weight-index,
-/// npy and plan-command. They also check the guarantees that callers of each
-/// reader rely on.
+/// Returns the readers manifest and shard (of a checkpoint), safetensors,
+/// weight-index, npy and plan-command. They also check what the callers of
+/// these readers rely on.
 std::vector<Reader> runtimeReaders(const std::string &scratch);
 
 /// Returns "" if `message` is one line.

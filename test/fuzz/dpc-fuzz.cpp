@@ -30,7 +30,7 @@ namespace {
 constexpr unsigned kSeconds = 20;
 constexpr rlim_t kBytes = rlim_t(4) << 30;
 
-// Variables that a signal handler may access.
+// Read by the signal handler.
 const std::string *current = nullptr;
 const char *keep = nullptr;
 
@@ -56,8 +56,8 @@ std::string readFile(const std::string &path) {
   return bytes.str();
 }
 
-/// Limits memory and reports fatal signals. AddressSanitizer reserves terabytes
-/// of address space and reports crashes itself.
+/// Limits memory and reports fatal signals. AddressSanitizer needs terabytes of
+/// address space and reports crashes itself.
 void limitAndWatch() {
 #if !__has_feature(address_sanitizer)
   rlimit limit{kBytes, kBytes};

@@ -1,9 +1,9 @@
 //===- libfuzzer.cpp - A reader under libFuzzer ---------------------------===//
 //
-// One executable per reader, DPC_FUZZ_READER. libFuzzer and the sanitizers
-// detect crashes, hangs and memory errors; this file checks how files are
-// rejected. If a file has a checksum, only the part that the checksum covers is
-// mutated (Reader::extract).
+// There is one executable per reader; DPC_FUZZ_READER is the name of the
+// reader. libFuzzer and the sanitizers detect crashes, hangs and memory errors.
+// This file checks that rejections have a one-line message. In a file with a
+// checksum, only the covered part is mutated (Reader::extract).
 //
 //===----------------------------------------------------------------------===//
 #include "test/fuzz/Mutate.h"
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::abort();
 }
 
-/// Mutates `part` either with libFuzzer or with dpc-fuzz's mutator, which also
+/// Mutates `part` with libFuzzer or with the mutator of dpc-fuzz, which also
 /// changes numbers and words.
 static std::string changed(std::string part, size_t maxSize, unsigned seed) {
   Mutator ours(seed);

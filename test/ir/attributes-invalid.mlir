@@ -85,7 +85,7 @@ func.func @exponential_of_a_partial_sum(%a: tensor<8xf32, #dpc.sharding<#dpc.mes
 // -----
 
 func.func @operands_split_unlike(%a: tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>, %b: tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{}]>>) {
-  // expected-error @below {{'dpc.binary' op operand shardings do not fit: dimension 0 of operand 1 is split unlike another operand}}
+  // expected-error @below {{'dpc.binary' op operand shardings do not fit: dimension 0 of operand 1 is split differently from another operand}}
   %0 = dpc.binary add %a, %b : (tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>, tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{}]>>) -> tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{}]>>
   return
 }

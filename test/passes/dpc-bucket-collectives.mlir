@@ -5,8 +5,7 @@
 // ZERO: bucket-bytes is 0, expected a positive number
 
 // Three gradients share a call after the last producer, and the user of the first one
-// moves after that call. The maximum has another reduction, and the last all_reduce has
-// another phase.
+// moves after that call. all_reduces of another kind (max) or phase do not share it.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: dpc.all_reduce max
@@ -110,7 +109,7 @@ func.func @small_with_large(%x: tensor<2x64xf32>, %w0: tensor<64xf32>, %w1: tens
   return %1, %3 : tensor<2x64xf32>, tensor<2x4xf32>
 }
 
-// Communication between stages keeps its order even if the operands allow another one,
+// Communication between stages keeps its order even if the operands allow another order,
 // because the other stage has the same order of send, recv and all_reduce.
 
 // CHECK-LABEL: func.func @step.1
@@ -126,9 +125,8 @@ func.func @step.1(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tenso
   return %1, %2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// The all_reduces before and after the one between stages do not share a call. The
-// second depends on the one between stages, which waits for the message, which depends
-// on the first.
+// The first and the last all_reduce do not share a call. The last one depends on the
+// all_reduce between stages, which waits for the message, which depends on the first one.
 
 // CHECK-LABEL: func.func @step.2
 // CHECK: dpc.all_reduce sum %arg0 axes = ["dp"]

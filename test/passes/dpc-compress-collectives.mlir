@@ -38,7 +38,7 @@ func.func @step(%a: tensor<600xf32>, %b: tensor<5x8xf32>, %c: tensor<2x50x20xf32
   %3 = dpc.unary exp %few {dpc.phase = "backward"} : tensor<4xf32> -> tensor<4xf32>
   %4 = dpc.unary neg %2 {dpc.phase = "backward"} : tensor<50x20xf32> -> tensor<50x20xf32>
   %5 = dpc.unary neg %0#0 {dpc.phase = "update"} : tensor<600xf32> -> tensor<600xf32>
-  // Compressed, four numbers would need more bytes.
+  // Four numbers are not compressed, because their codes would need more bytes.
   %6 = dpc.all_reduce sum %few axes = ["dp"] {dpc.compress = "int8", dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
   %7 = dpc.all_reduce sum %d axes = ["dp"] {dpc.phase = "update"} : (tensor<900xf32>) -> tensor<900xf32>
   return %5, %0#1, %4, %6, %7, %1, %3 : tensor<600xf32>, tensor<5x8xf32>, tensor<50x20xf32>, tensor<4xf32>, tensor<900xf32>, tensor<4xf32>, tensor<4xf32>

@@ -3,7 +3,7 @@
 
 // KIND: unknown optimizer 'lion': use adamw or sgd
 
-// expected-error@+1 {{no result is marked as the loss: the model needs a scalar float output, or append one (--loss)}}
+// expected-error@+1 {{no result is marked as the loss: the model needs a scalar float output, or --loss to append a loss}}
 func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> tensor<4xf32> {
   return %w : tensor<4xf32>
 }
@@ -42,7 +42,7 @@ func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<f32> {
 
 // -----
 
-// expected-error@+1 {{argument 1 of @forward has role 'weight': expected parameter, buffer or input, or scalar of 'step'}}
+// expected-error@+1 {{argument 1 of @forward has role 'weight': expected parameter, buffer or input, or scalar if its name is 'step'}}
 func.func @forward(%w: tensor<f32> {dpc.role = "parameter"}, %x: tensor<f32> {dpc.role = "weight"}) -> (tensor<f32> {dpc.loss}) {
   return %w : tensor<f32>
 }

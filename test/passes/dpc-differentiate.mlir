@@ -3,9 +3,9 @@
 // RUN: dpc-opt %s --dpc-differentiate="optimizer=sgd momentum=0.9" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=MOMENTUM
 // RUN: dpc-opt %s --dpc-differentiate="clip-grad-norm=1.0 loss-scale=1024 loss-scale-interval=3" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=FP16
 
-// The arguments are parameters, buffers, states, inputs, lr and step, for any order in
-// @forward. The factor 1 / 8 of the mean is split off: the initial gradient is 1, and
-// the constant scales the norm and the update.
+// The arguments are in the order parameters, buffers, states, inputs, lr and step, for
+// any order in @forward. The factor 1 / 8 of the mean is split off: the initial gradient
+// is 1, and the constant scales the norm and the update.
 
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"}
@@ -172,7 +172,8 @@ func.func @forward(
 // -----
 
 // Conversions of parameters move to their first user. So the gradient of the last
-// parameter is complete, in the type of the parameter, before that of the first begins.
+// parameter is complete, in the type of the parameter, before the gradient of the first
+// parameter begins.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[A:[^:]*]]: tensor<4x4xf32> {dpc.name = "a"
 // CHECK-SAME: %[[B:[^:]*]]: tensor<4x4xf32> {dpc.name = "b"

@@ -52,7 +52,7 @@ func.func @step(%q: tensor<2x4x3x12xf16>, %k: tensor<2x4x6x12xf16>) -> tensor<2x
 // CHECK: dpc.attention_probs
 // LOOPS-LABEL: func.func @step
 // LOOPS-NEXT: dpc.attention
-// REQUIRED: attention cannot be fused: its type has not 16 bits, --precision=bf16 and fp16 are accepted
+// REQUIRED: attention cannot be fused: its type is not a 16-bit type, --precision=bf16 and fp16 are accepted
 func.func @step(%q: tensor<2x4x6x8xf32>) -> tensor<2x4x6x8xf32> attributes {dpc.mesh = #dpc.mesh<dp=1>} {
   %o, %lse = dpc.attention %q, %q, %q scale = 0.5 {dpc.phase = "forward"} : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x6xf32>)
   return %o : tensor<2x4x6x8xf32>

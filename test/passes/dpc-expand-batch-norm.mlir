@@ -30,7 +30,7 @@
 // MICRO: %[[DBIAS:.*]] = dpc.reduce sum %{{.*}} dims = [0, 2, 4] {{.*}}"backward"
 // MICRO: dpc.reduce sum %[[DBIAS]] dims = [0]
 
-// UNEVEN: batch norm takes its statistics over each micro-batch, which must be of one size: a batch of 16 cannot be cut into 3 x 2
+// UNEVEN: batch norm computes statistics per micro-batch, so all micro-batches must have the same size: a batch of 16 cannot be split into 3 x 2
 func.func @step(%x: tensor<16x5x9xf32>, %s: tensor<5xf32>, %b: tensor<5xf32>, %dy: tensor<16x5x9xf32>) -> (tensor<16x5x9xf32>, tensor<5xf32>, tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>) {
   %y, %m, %v = dpc.batch_norm %x, %s, %b eps = 1.0e-5 {dpc.phase = "forward", dpc.group = 3 : i64} : (tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>)
   %dx, %ds, %db = dpc.batch_norm_grad %x, %m, %v, %dy, %s eps = 1.0e-5 {dpc.phase = "backward", dpc.group = 3 : i64} : (tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>, tensor<16x5x9xf32>, tensor<5xf32>) -> (tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>)

@@ -39,8 +39,8 @@ func.func @step(%x: tensor<2x6x24xbf16> {dpc.role = "input", dpc.name = "x"}, %d
 
 // -----
 
-// A head_dim that is not a multiple of 8 may begin at any column. One that is must
-// begin at a multiple of 8, so it is copied from column 4.
+// If head_dim is not a multiple of 8, heads may begin at any column. Otherwise, they must
+// begin at a multiple of 8, so heads that begin at column 4 are copied.
 
 // CHECK-LABEL: func.func @step
 // CHECK: %[[Q:.*]] = dpc.kernel
@@ -55,8 +55,8 @@ func.func @step(%x: tensor<1x2x6x16xbf16> {dpc.role = "input", dpc.name = "x"})
 
 // -----
 
-// out and dout must have the same layout in the gradient. out is [B, T, H, E] for its
-// transpose, so it is written in the layout of dout if dout has its own buffer.
+// In the gradient, out and dout must have the same layout. For its transpose, out would
+// be written as [B, T, H, E]. If dout has a separate buffer, out has the layout of dout.
 
 // CHECK-LABEL: func.func @step
 // CHECK: dpc.attention {{.*}} {dpc.fused, dpc.out_perms = [array<i64>, array<i64>], dpc.phase = "forward"}
@@ -72,8 +72,8 @@ func.func @step(%q: tensor<2x3x6x8xbf16> {dpc.role = "input", dpc.name = "q"}, %
 
 // -----
 
-// Attention that only estimates keep whole has dense operands, because other software
-// also copies them.
+// Attention that is one op only in estimates has dense operands, because other
+// frameworks also copy them.
 
 // CHECK-LABEL: func.func @step
 // CHECK: dpc.kernel

@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --dpc-simplify --dpc-fuse --dpc-simplify --split-input-file | FileCheck %s
 
-// graph-test compares the results of fused ops with those of their parts. These cases
-// test the IR, and programs that must not be fused.
+// These cases check the IR, and programs that must not be fused. graph-test compares the
+// results of fused and unfused ops.
 
 // CHECK-LABEL: func @gelu
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
@@ -282,8 +282,8 @@ func.func @causal_with_a_hole(%q: tensor<1x1x16x4xf32>, %k: tensor<1x1x16x4xf32>
 
 // -----
 
-// Half planes, of which only the border and the diagonal are examined. Every form of
-// the causal one is found; a line next to the diagonal is another mask.
+// Each mask is a half plane. Every form of the causal mask is found. A mask whose edge is
+// next to the diagonal is not causal.
 // CHECK-LABEL: func @causal_by_choice
 // CHECK: dpc.attention {{.*}} causal
 // CHECK-LABEL: func @beside_the_diagonal

@@ -4,7 +4,7 @@
 !g = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}]>>
 !s = tensor<f32, #dpc.sharding<#dpc.mesh<dp=1>, []>>
 !t = tensor<4xf32>
-// A state is fetched, updated and stored. A parameter on the device is not.
+// A state is fetched, updated and stored. A parameter on the device is not fetched.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[F:.*]] = dpc.fetch %arg1 {dpc.phase = "update"}
 // CHECK: %[[K:.*]]:2 = dpc.kernel %arg0, %[[F]]

@@ -3,8 +3,8 @@
 
 // Three layers x = x + relu(x w1) w2 are followed by a head of one matmul. The input of
 // each layer and the values of the head are kept. h and relu(h) of all layers are
-// recomputed. `whole` also marks the second matmuls, whose results backward does not
-// read.
+// recomputed. `whole` also marks the second matmuls, whose results the backward phase
+// does not read.
 
 // CHECK-LABEL: func.func @step
 // NEEDED-NOT: dpc.again

@@ -80,7 +80,7 @@ func.func @step(%x0: !x {dpc.role = "input", dpc.global = !gx}, %w1: !w1 {dpc.ro
 }
 
 // In zb-h1, an all_gather of the weight phase moves before the backward op for which x
-// w is recomputed, and gets its phase, like the recomputed op.
+// w is recomputed. The all_gather and the recomputed op get the phase of this op.
 
 // FULL-LABEL: func.func @zero_bubble
 // FULL: dpc.binary add

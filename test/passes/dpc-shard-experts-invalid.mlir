@@ -5,7 +5,7 @@
 // Weights that are stacked over heads are not experts, because no router chooses among
 // them.
 // CHECK: error: ep=2: the model has no experts to shard; expected weights of three dimensions
-// DIVIDES: error: --strategy: ep=2 does not fit dp=3,tp=1; expected a divisor of dp, or tp times one
+// DIVIDES: error: --strategy: ep=2 does not fit dp=3,tp=1; expected a divisor of dp, or tp times a divisor of dp
 // HYBRID: error: --strategy: ep=4 does not fit hybrid_shard=2; expected a divisor
 func.func @forward(
     %w: tensor<4x32x64xf32> {dpc.name = "w", dpc.role = "parameter"},

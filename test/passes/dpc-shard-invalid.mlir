@@ -4,7 +4,7 @@
 func.func @forward(%x: tensor<8x16xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
     -> (tensor<16x8xf32> {dpc.name = "y"}) {
   %t = dpc.transpose %x perm = [1, 0] : tensor<8x16xf32> -> tensor<16x8xf32>
-  // expected-error@+1 {{'dpc.softmax' cannot be split over #dpc.mesh<dp=2, mb=2>: it reads the whole batch, which micro-batches split; give micro_batch= the whole batch of a rank}}
+  // expected-error@+1 {{'dpc.softmax' cannot be split over #dpc.mesh<dp=2, mb=2>: it reads the whole batch, which micro-batches split; set micro_batch= to the whole batch of a rank}}
   %y = dpc.softmax %t : tensor<16x8xf32> -> tensor<16x8xf32>
   return %y : tensor<16x8xf32>
 }

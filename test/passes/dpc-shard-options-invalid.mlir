@@ -11,10 +11,10 @@
 
 // PP: error: --strategy: pp=0: bad value; expected a whole number >= 1
 // DP: error: --strategy: dp=0: bad value; expected a whole number >= 1
-// TP: error: --strategy: tp=-2: bad value; expected a whole number >= 1, or a grid as 2x2
+// TP: error: --strategy: tp=-2: bad value; expected a whole number >= 1, or a grid such as 2x2
 // MB: error: micro-batches=0; expected at least 1
 // ZERO: error: --strategy: zero=7: bad value; expected a whole number from 0 to 3
-// VPP: error: --strategy: vpp=2 needs pp > 1: chunks lie on pipeline stages in turn; expected vpp=1 or more stages
+// VPP: error: --strategy: vpp=2 needs pp > 1: chunks alternate between pipeline stages; expected vpp=1 or more stages
 // TWICE: error: --strategy: key 'dp' is given twice; expected once
 // UNKNOWN: error: --strategy: unknown key 'pd'; expected one of dp tp pp
 // CLUSTER: error: nowhere.json: cannot be read; expected a cluster.json

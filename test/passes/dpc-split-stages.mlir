@@ -45,8 +45,8 @@
 // CHECK: %[[ZERO:.*]] = dpc.constant dense<0.0
 // CHECK: dpc.all_reduce sum %[[ZERO]] axes = ["pp"]
 
-// In zb-h1, the gradient of the weight is in the weight phase, and that of the
-// activation in the backward phase.
+// In zb-h1, the gradient of the weight is in the weight phase, and the gradient of the
+// activation is in the backward phase.
 // ZB-LABEL: func.func @step.1(
 // ZB: dpc.binary mul {{.*}} {dpc.group = 1 : i64, dpc.phase = "backward"}
 // ZB: dpc.send {{.*}} {dpc.phase = "backward"}

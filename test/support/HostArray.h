@@ -1,8 +1,6 @@
 //===- HostArray.h - Tensors for tests --------------------------*- C++ -*-===//
-//
-// Elements of all types are stored as double, which is exact for the integers
-// of tests that compare exactly. i1 values are 0 or 1.
-//
+// Elements of all types are stored as double. This is exact for the integers in
+// tests that compare exactly. The values of i1 are 0 and 1.
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_SUPPORT_HOSTARRAY_H
 #define DPC_TEST_SUPPORT_HOSTARRAY_H
@@ -34,7 +32,6 @@ struct HostArray {
     return n;
   }
 
-  /// Row-major strides in elements.
   std::vector<int64_t> strides() const {
     std::vector<int64_t> result(shape.size());
     int64_t stride = 1;
@@ -44,7 +41,7 @@ struct HostArray {
   }
 };
 
-/// Calls `body(index)` for every index of `shape` in row-major order.
+/// Calls `body(index)` for every index of `shape`, in row-major order.
 template <typename Body>
 void forEachIndex(const std::vector<int64_t> &shape, Body body) {
   std::vector<int64_t> index(shape.size(), 0);
@@ -58,7 +55,7 @@ void forEachIndex(const std::vector<int64_t> &shape, Body body) {
   }
 }
 
-/// The value of padding in tests. NaN makes it visible if padding is read.
+/// Fills padding. A result that reads padding is NaN.
 inline constexpr double kPadding = std::numeric_limits<double>::quiet_NaN();
 
 } // namespace dpc::test

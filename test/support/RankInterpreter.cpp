@@ -32,8 +32,8 @@ std::vector<Coordinates> allRanks(MeshAttr mesh) {
   return result;
 }
 
-/// Calls body(local offset, global offset) for every local element; the global
-/// offset is -1 for padding.
+/// Calls body(local offset, global offset) for every local element. The global
+/// offset of padding is -1.
 template <typename Body>
 static void forEachElement(const ShardingSpec &spec,
                            const Coordinates &coordinates, Body body) {
@@ -150,7 +150,7 @@ void RankRun::load(int64_t index) {
   }
 }
 
-/// The ranks that differ from `rank` only in `axes`, row-major over `axes`.
+/// Returns the ranks that differ from `rank` only in `axes`, row-major.
 std::vector<int64_t> RankRun::group(int64_t rank, ArrayAttr axes) {
   std::vector<Coordinates> members{ranks[rank]};
   for (auto name : axes.getAsRange<StringAttr>()) {
@@ -252,7 +252,7 @@ void RankRun::storeResult(size_t index, Value value, const ShardingSpec &spec) {
     for (size_t axis = 0; axis < ranks[r].size(); ++axis)
       replica |= ranks[r][axis] != 0 && !spec.usesAxis(axis);
     if (replica && !spec.partial.empty())
-      continue; // this term of the sum is already counted
+      continue; // a replica already added this term
     const HostArray &local = values[r][value];
     forEachElement(spec, ranks[r], [&](int64_t i, int64_t at) {
       if (at < 0)
@@ -274,8 +274,8 @@ void RankRun::storeResult(size_t index, Value value, const ShardingSpec &spec) {
   }
 }
 
-/// Stores the results of micro-batch `index`, or the results of the whole step
-/// if `index` is -1.
+/// Stores the results of micro-batch `index`, or those of the whole step if
+/// `index` is -1.
 void RankRun::store(int64_t index) {
   auto ret = cast<func::ReturnOp>(step.getBody().front().getTerminator());
   for (auto [i, value] : llvm::enumerate(ret.getOperands())) {

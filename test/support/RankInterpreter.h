@@ -1,10 +1,10 @@
 //===- RankInterpreter.h - All ranks of @step in one process ----*- C++ -*-===//
 //
-// The reference for tests of partitioning. It packs global inputs by
-// `dpc.global`, runs @step op by op for every rank and micro-batch with real
-// collectives, unpacks the outputs and compares replicas. Padding is NaN for
-// floats and 1 for integers, a plausible value, so that a missing mask changes
-// the result.
+// The reference for tests of partitioning. It shards global inputs by
+// `dpc.global`, runs @step op by op for every rank and micro-batch, executes
+// the collectives, assembles the global outputs and compares replicas. Padding
+// is NaN for floats. For integers it is 1, which is a plausible value, so a
+// missing mask changes the result.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_SUPPORT_RANKINTERPRETER_H
@@ -15,32 +15,30 @@
 
 namespace dpc::test {
 
-/// The coordinates of all ranks, row-major over all axes except `mb` (the
-/// micro-batches), which is 0.
+/// Returns the coordinates of all ranks, row-major over all axes except `mb`
+/// (the micro-batches). The coordinate on `mb` is 0.
 std::vector<Coordinates> allRanks(MeshAttr mesh);
 
-/// Returns the part of `global` that the rank at `coordinates` holds. If `type`
-/// is a partial sum, the rank at coordinate 0 holds the whole value, and the
-/// other ranks hold the neutral element.
+/// Returns the shard of `global` on the rank at `coordinates`. If `type` is a
+/// partial sum, the rank at coordinate 0 gets the whole value, and the other
+/// ranks get the neutral element.
 HostArray pack(const HostArray &global, mlir::RankedTensorType type,
                const Coordinates &coordinates);
 
-/// Evaluates a function on global tensors and ignores shardings.
+/// Evaluates a function on global tensors. Shardings are ignored.
 std::vector<HostArray> runGlobal(mlir::func::FuncOp func,
                                  const std::vector<HostArray> &inputs);
 
-/// The results and the communication of a run.
 struct RankResult {
-  /// Global results. An element is NaN if no rank holds it or if ranks hold
-  /// different values.
+  /// An element is NaN if no rank stores it or if ranks store different values.
   std::vector<HostArray> outputs;
   /// The first difference between replicas, or "".
   std::string disagreement;
-  /// Executed collectives, counted once per execution of the op.
+  /// How often each kind of collective was executed, by op name. All ranks
+  /// together count as one execution.
   std::map<std::string, int64_t> collectives;
 };
 
-/// Runs @step on global inputs.
 RankResult runRanks(mlir::func::FuncOp step,
                     const std::vector<HostArray> &inputs);
 

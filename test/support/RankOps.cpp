@@ -15,9 +15,9 @@ static std::vector<int64_t> shapeOf(Value value) {
   return {shape.begin(), shape.end()};
 }
 
-/// Returns the positions of the indices of one factor, -1 for padding. The
-/// formula (nested ceil) is repeated here so that tests do not rely on the code
-/// under test.
+/// Returns the position of each local index of one factor, or -1 for padding.
+/// The formula (nested ceil) is repeated here so that tests do not depend on
+/// the code under test.
 static std::vector<int64_t> factorPositions(const ShardingSpec &spec,
                                             const Factor &factor,
                                             const Coordinates &coordinates) {
@@ -64,7 +64,7 @@ std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent) {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-/// Integer division truncates towards zero, and the logical kinds are bitwise.
+/// Integer division truncates towards zero. Logical kinds are bitwise.
 static double integerBinary(BinaryKind kind, double a, double b) {
   auto bits = [](double x) {
     return llvm::APInt(64, static_cast<uint64_t>(static_cast<int64_t>(x)));
@@ -95,8 +95,8 @@ static void evalConstant(Evaluation &e) {
                                  !value.getElementType().isUnsignedInteger());
 }
 
-/// Rounds `x` to an element type narrower than 16 bits (floats) or 64 bits
-/// (integers).
+/// Rounds `x` to a float type with less than 16 bits, or to an integer type
+/// with less than 64 bits.
 static double narrowed(double x, Type type) {
   if (auto floats = dyn_cast<FloatType>(type)) {
     if (floats.getWidth() >= 16)
@@ -170,8 +170,8 @@ static void addElementwise(std::map<std::string, Handler> &table) {
 // Movement
 //===----------------------------------------------------------------------===//
 
-/// Sets each result element from the operand offset that `map` returns for its
-/// index; nullopt leaves zero.
+/// Sets each result element to the operand element at the offset that `map`
+/// returns for its index.
 template <typename Map> static void gatherInto(Evaluation &e, Map map) {
   int64_t i = 0;
   forEachIndex(e.results[0].shape, [&](const std::vector<int64_t> &index) {
@@ -310,7 +310,6 @@ static void evalMatmul(Evaluation &e) {
 // Rank queries and kernels
 //===----------------------------------------------------------------------===//
 
-/// The rank's slice of a stack, by the coordinates of the evaluation.
 static void evalRankSlice(Evaluation &e) {
   auto func = e.op->getParentOfType<func::FuncOp>();
   auto mesh = func->getAttrOfType<MeshAttr>("dpc.mesh");
@@ -324,7 +323,6 @@ static void evalRankSlice(Evaluation &e) {
     out[i] = (*e.operands[0])[piece * out.size() + i];
 }
 
-/// Evaluates the body of a kernel op by op.
 static void evalKernel(Evaluation &e) {
   llvm::DenseMap<Value, HostArray> values;
   Block &body = e.op->getRegion(0).front();

@@ -11,8 +11,8 @@
 
 namespace dpc::test {
 
-/// The coordinates of a rank on every mesh axis, including the micro-batch axis
-/// `mb`; empty for a program on global tensors.
+/// The coordinates of a rank on every mesh axis, including the axis `mb` of
+/// micro-batches. Empty for a program on global tensors.
 using Coordinates = std::vector<int64_t>;
 
 /// One evaluation of an op.
@@ -24,19 +24,18 @@ struct Evaluation {
 };
 using Handler = std::function<void(Evaluation &)>;
 
-/// Handlers by op name; tests can add or replace handlers. An op without a
-/// handler aborts the test with a message.
+/// Returns the handlers by op name. Tests can add and replace handlers. An op
+/// without a handler aborts the test with a message.
 std::map<std::string, Handler> &handlers();
 
-/// Evaluates any op except collectives. Rounds bf16 and f16 results.
+/// Evaluates any op that is not a collective. Rounds bf16 and f16 results.
 void evaluate(Evaluation &evaluation);
 
-/// Rounds the elements if `type` is bf16 or f16; otherwise leaves `array`
-/// unchanged.
+/// Rounds the elements if `type` is bf16 or f16.
 void roundTo(mlir::Type type, HostArray &array);
 
-/// The global position of every local index in dimension `dim` of a tensor with
-/// `spec`; -1 for padding.
+/// Returns the global position of every local index in dimension `dim` of a
+/// tensor with `spec`, or -1 for padding.
 std::vector<int64_t> globalPositions(const ShardingSpec &spec, int64_t dim,
                                      const Coordinates &coordinates);
 

@@ -49,8 +49,7 @@ static void evalTopK(Evaluation &e) {
     for (int64_t i = 0; i < n; ++i)
       if (!std::isnan(x[row * n + i]))
         order.push_back(i);
-    // Equal values keep the order of their positions. (libstdc++'s stable_sort
-    // triggers a warning in its own code here.)
+    // Equal values keep their order. (stable_sort causes a warning.)
     std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       double p = x[row * n + a], q = x[row * n + b];
       return p == q ? a < b : op.getSmallest() ? p < q : p > q;
@@ -131,7 +130,6 @@ static void evalNormGrad(Evaluation &e) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// The sizes of one attention.
 struct Heads {
   int64_t batch, heads, queries, depth, groups, keys, valueDepth;
 };
@@ -142,7 +140,8 @@ static Heads headsOf(const HostArray &q, const HostArray &k,
           k.shape[1], k.shape[2], v.shape[3]};
 }
 
-/// Returns the mask's element for (b, h, t, s), or 0 without a mask.
+/// Returns the mask's element for batch b, head h, query t and key s, or 0
+/// without a mask.
 static double maskAt(const HostArray *mask, int64_t b, int64_t h, int64_t t,
                      int64_t s) {
   if (!mask)
@@ -154,7 +153,7 @@ static double maskAt(const HostArray *mask, int64_t b, int64_t h, int64_t t,
   return (*mask)[at];
 }
 
-/// scale * score + mask, or -inf where the causal mask applies.
+/// Returns scale * score + mask, or -inf where the causal mask applies.
 static double logit(double score, double scale, const HostArray *mask,
                     bool causal, int64_t b, int64_t h, int64_t t, int64_t s,
                     int64_t queries, int64_t keys) {
@@ -191,7 +190,7 @@ static void probsOf(const HostArray &scores, const HostArray *mask,
       probs[row * keys + s] = l;
       top = std::max(top, l);
     }
-    // If a row has no visible key, its result is 0.
+    // The result of a row without visible keys is 0.
     double shift = std::isinf(top) ? 0 : top;
     for (int64_t s = 0; s < keys; ++s)
       sum += probs[row * keys + s] = std::exp(probs[row * keys + s] - shift);
@@ -296,7 +295,7 @@ static void addAttention(std::map<std::string, Handler> &table) {
 // Embeddings and cross entropy
 //===----------------------------------------------------------------------===//
 
-/// Maps each global position on this rank to its local row.
+/// Maps each global position on this rank to the local row.
 static std::map<int64_t, int64_t> rowsByPosition(Evaluation &e, int64_t dim,
                                                  int64_t extent) {
   std::map<int64_t, int64_t> rows;
@@ -386,8 +385,8 @@ static void evalSumSquares(Evaluation &e) {
       e.results[0][0] += x * x;
 }
 
-/// Returns whether operand `apply` of the op is false. The results are then the
-/// first operands, without an update.
+/// If operand `apply` is false, copies the first operands to the results, so
+/// that nothing is updated, and returns true.
 static bool isSkipped(Evaluation &e, size_t apply) {
   if (e.operands.size() == apply || scalar(e.operands[apply]) != 0)
     return false;

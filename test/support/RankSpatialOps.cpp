@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace dpc::test {
 
-/// Calls body(in, tap, out) for every multiplication of a conv with these
-/// shapes; the arguments are offsets into x, w and y.
+/// Calls body(in, tap, out) for every multiplication of a convolution. The
+/// arguments are offsets into x, w and y, which have these shapes.
 template <typename Op, typename Body>
 static void forEachProduct(Op op, const std::vector<int64_t> &x,
                            const std::vector<int64_t> &w,
@@ -91,14 +91,13 @@ static void evalMaxPoolGrad(Evaluation &e) {
   int64_t planes = dx.shape[0] * dx.shape[1];
   for (int64_t i = 0; i < dy.size(); ++i) {
     int64_t plane = i / (dy.size() / planes);
-    // A window that has only padding has NaN as its index.
+    // The index of a window that contains only padding is NaN.
     if (!std::isnan(index[i]))
       dx[plane * (dx.size() / planes) + static_cast<int64_t>(index[i])] +=
           dy[i];
   }
 }
 
-/// Calls body(i, c) for every element i of `x` and its channel c.
 template <typename Body>
 static void forEachChannel(const HostArray &x, Body body) {
   int64_t channels = x.shape[1], inner = x.strides()[1];

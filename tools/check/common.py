@@ -1,4 +1,4 @@
-"""What the checks share: which files are ours, and how a check ends."""
+"""Shared by the checks: the list of source files, and the end of a check."""
 import pathlib
 import subprocess
 import sys
@@ -7,7 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def source_files(*suffixes):
-    """Tracked and new files (not ignored ones) with one of the suffixes."""
+    """Returns tracked and new files, except ignored ones, with one of the suffixes."""
     output = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others",
          "--exclude-standard"],
@@ -22,7 +22,7 @@ def source_files(*suffixes):
 
 
 def finish(name, problems, what):
-    """Prints the problems, one a line, and exits."""
+    """Prints one problem per line, or `what` if there is none, and exits."""
     sys.stdout.write("".join(problem + "\n" for problem in problems))
     if not problems:
         print(f"{name}: {what}")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints "passed failed skipped" for a result file of ctest or lit, or what failed.
+"""Prints how many tests of ctest or lit passed, failed and were skipped, or which tests failed.
 
     count_results.py ctest FILE.xml | count_results.py lit FILE.json | count_results.py failures FILE.xml
 
-`failures` prints each test of ctest that failed with the end of its output.
+`failures` prints each failed test of ctest and the last lines of its output.
 """
 import json
 import os
@@ -15,11 +15,11 @@ LONGEST_LINE = 1000
 
 
 def state(case):
-    """"passed", "failed" or "skipped" for a <testcase> element."""
+    """Returns "passed", "failed" or "skipped" for a <testcase> element."""
     status, note = case.get("status"), case.find("skipped")
     if status == "run":
         return "passed"
-    # A test whose program was not built is "notrun" as a skipped one is.
+    # "notrun" is a skipped test, or a test whose program was not built.
     missing = note is not None and "Unable to find" in note.get("message", "")
     if status in ("notrun", "disabled") and not missing:
         return "skipped"

@@ -15,12 +15,12 @@ namespace dpc {
 std::string completionScript(const CLI::App &app, const std::string &program,
                              const std::string &shell);
 
-/// The number of letters to insert, delete or change to turn one word into the
-/// other (Levenshtein, Soviet Physics Doklady 10, 1966).
+/// Returns how many letters to insert, delete or change to turn one word into
+/// the other (Levenshtein, Soviet Physics Doklady 10, 1966).
 size_t editDistance(const std::string &from, const std::string &to);
 
-/// The text of `error`. If an option does not exist, the text suggests a
-/// similar option of `app` or its subcommands, if there is one.
+/// Returns the text of `error`. If an option does not exist, the text suggests
+/// a similar option of `app` or its subcommands.
 std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
                       const char *const *argv);
 
@@ -33,12 +33,12 @@ int fail(const std::string &program, const std::string &message);
 int runProgram(CLI::App &app, int argc, const char *const *argv,
                const std::function<int()> &run);
 
-/// Throws a CLI::Error for a word "--name=". CLI11 would use the next word as
-/// the value, even if it is an option.
+/// Throws a CLI::Error if a word is "--name=". CLI11 would use the next word as
+/// the value, even if that word is an option.
 void refuseEmptyValues(int argc, const char *const *argv);
 
-/// Accepts the words for which `accepts` is true. The message for any other
-/// word is "'WORD' is not EXPECTED". Help shows `type`.
+/// Returns a validator for words. If `accepts(word)` is false, the message is
+/// "'WORD' is not EXPECTED". Help shows `type`.
 template <typename Accepts>
 CLI::Validator words(const std::string &type, Accepts accepts,
                      const std::string &expected) {
@@ -49,8 +49,7 @@ CLI::Validator words(const std::string &type, Accepts accepts,
       type);
 }
 
-/// Like `words`, for numbers: accepts a word if it is a number for which
-/// `accepts` is true.
+/// Returns a validator for numbers, with the same messages as `words`.
 template <typename Number, typename Accepts>
 CLI::Validator numbers(const std::string &type, Accepts accepts,
                        const std::string &expected) {
@@ -63,8 +62,8 @@ CLI::Validator numbers(const std::string &type, Accepts accepts,
       expected);
 }
 
-/// Accepts numbers above 0. CLI::PositiveNumber is not used, because its
-/// message contains the largest double.
+/// Returns a validator for numbers above 0. The message of CLI::PositiveNumber
+/// would contain the largest double.
 inline CLI::Validator aboveZero() {
   return numbers<double>(
       "POSITIVE", [](double value) { return value > 0; }, "a number above 0");

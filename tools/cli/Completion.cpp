@@ -6,13 +6,12 @@ namespace dpc {
 
 namespace {
 
-/// An option in the form that shells need.
 struct Word {
   std::string name;        ///< "--emit"
   std::string description; ///< of one line
   std::string values;      ///< "plan report"; "" for any value
   bool takesValue = false;
-  bool isList = false; ///< values joined by commas
+  bool isList = false; ///< accepts several values, joined by commas
 };
 
 } // namespace
@@ -24,8 +23,8 @@ static std::string replaced(std::string text, char what, const char *by) {
   return result;
 }
 
-/// CLI11's type name of an option with a list of values is
-/// "TEXT:{plan,report}".
+/// Returns the values that an option accepts. CLI11 lists them in the type
+/// name: "TEXT:{plan,report}".
 static std::string valuesOf(const CLI::Option &option) {
   std::string type = option.get_type_name();
   size_t begin = type.find('{'), end = type.find('}');
@@ -45,7 +44,6 @@ static std::vector<Word> wordsOf(const CLI::App &app) {
   return words;
 }
 
-/// Commands such as the families of dpc-model, each with its own options.
 static std::vector<const CLI::App *> commandsOf(const CLI::App &app) {
   return app.get_subcommands(
       [](const CLI::App *command) { return !command->get_name().empty(); });
@@ -91,7 +89,7 @@ static std::string bashFunction(const std::vector<Word> &words,
   return name + "() {" + body + "}\n";
 }
 
-/// The first word is the name of a command, and each command has its own
+/// The first word selects a subcommand, and each subcommand has different
 /// options.
 static std::string bashScript(const CLI::App &app, const std::string &program) {
   std::string function = functionOf(program), functions, cases, names;
@@ -114,7 +112,6 @@ static std::string bashScript(const CLI::App &app, const std::string &program) {
   return text + "complete -o default -F " + function + " " + program + "\n";
 }
 
-/// A text for use inside single quotes and brackets.
 static std::string zshText(const std::string &text) {
   std::string result;
   for (char c : text)

@@ -33,7 +33,6 @@ static std::vector<std::string> optionsOf(const CLI::App &app) {
   return names;
 }
 
-/// The name in `names` that is nearest to `word`, or "".
 static std::string nearest(const std::string &word,
                            const std::vector<std::string> &names) {
   // At most a third of the letters may be wrong.

@@ -10,5 +10,5 @@ void dpc::limitSpinning(char **argv) {
     return;
   setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/1);
   execv("/proc/self/exe", argv);
-  // The limit only affects speed: without /proc this process continues.
+  // If there is no /proc, continue: the limit only affects speed.
 }

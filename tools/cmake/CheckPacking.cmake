@@ -1,4 +1,4 @@
-# Read by cpack before it packs: what `cpack -G DEB` calls has to be there.
+# Runs before cpack: the programs that `cpack -G DEB` calls must exist.
 if(CPACK_GENERATOR STREQUAL "DEB")
   set(missing "")
   foreach(each "dpkg-shlibdeps dpkg-dev" "file file")

@@ -1,5 +1,5 @@
-# The header libraries of the runtime and dpc-run: the installed ones, or those
-# in the folder DPC_HEADERS (nlohmann/ and CLI/), where none are installed.
+# Finds the header libraries of the runtime and dpc-run: the installed ones, or those
+# in the folder DPC_HEADERS (nlohmann/ and CLI/).
 set(DPC_HEADERS "" CACHE PATH "Folder with nlohmann/ and CLI/")
 if(NOT DPC_HEADERS)
   find_package(nlohmann_json REQUIRED)

@@ -1,11 +1,11 @@
-# What `cmake --install` copies, and the Debian package made of it by `cpack`.
-# Programs look for their data in ../share/dpc and the plugin in ../lib.
+# Installation with `cmake --install`, and the Debian package that `cpack` builds.
+# Programs search ../share/dpc for their data and ../lib for the plugin.
 include(GNUInstallDirs)
-# MLIR's and LLVM's shared libraries lie in a folder of their own.
+# The shared libraries of MLIR and LLVM are in a separate folder.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# Examples and the manual lie to the README as they do in the sources, so that
-# the paths in it hold; the reference is made when it is installed.
+# Examples and the manual keep their places relative to the README, which links to
+# them. The reference is generated during installation.
 function(dpc_install_documentation)
   install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/LICENSE"
           DESTINATION share/doc/dpc)
@@ -21,7 +21,7 @@ function(dpc_install_documentation)
   endif()
 endfunction()
 
-# Called behind the folders that make the programs.
+# Call this after the programs are defined.
 function(dpc_install)
   foreach(tool dpc-opt dpc-run dpc-model dpc-validate)
     if(TARGET ${tool})
@@ -38,7 +38,7 @@ function(dpc_install)
   install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/clusters/"
           DESTINATION share/dpc/clusters FILES_MATCHING PATTERN "*.json")
   dpc_install_documentation()
-  # Made by the programs when they are installed.
+  # The programs write their completion scripts during installation.
   foreach(tool dpc-opt dpc-run dpc-model dpc-validate)
     if(TARGET ${tool})
       set(completions "${CMAKE_CURRENT_BINARY_DIR}/completions")

@@ -1,9 +1,9 @@
-# Finds Debian's MLIR 22 and offers what every MLIR-using folder needs:
+# Finds Debian's MLIR 22, and defines functions for all folders that use MLIR:
 #   dpc_mlir_library(NAME SOURCES... [DEPENDS targets] [LINK libs])
 #   dpc_pass_declarations(NAME)   Passes.h.inc of this folder's Passes.td
-# All such libraries share one precompiled header and link the shared MLIR and
-# LLVM; naming single MLIR components would put two copies of its registries
-# into one process.
+# The libraries share one precompiled header, and link the shared libraries of MLIR
+# and LLVM. Single MLIR components would bring a second copy of MLIR's registries
+# into the process.
 # LLVM's version files accept only an exact major.minor, so the major version
 # is checked here.
 find_package(MLIR CONFIG QUIET HINTS /usr/lib/llvm-22/lib/cmake/mlir)
@@ -17,7 +17,7 @@ include(AddLLVM)
 include(AddMLIR)
 separate_arguments(DPC_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 
-# The header cost of MLIR (6 s a file) is paid once.
+# Without a precompiled header, the headers of MLIR take 6 s per file.
 add_library(dpc_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/Pch.cpp")
 target_include_directories(dpc_pch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS}
                                                  ${LLVM_INCLUDE_DIRS})
@@ -37,7 +37,7 @@ function(dpc_mlir_library name)
   endif()
 endfunction()
 
-# Makes Passes.h.inc, with registerNAMEPasses(); NAMEPassesIncGen is its target.
+# Generates Passes.h.inc with registerNAMEPasses(), in the target NAMEPassesIncGen.
 function(dpc_pass_declarations name)
   set(LLVM_TARGET_DEFINITIONS Passes.td)
   mlir_tablegen(Passes.h.inc -gen-pass-decls -name=${name})

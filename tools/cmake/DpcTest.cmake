@@ -1,7 +1,7 @@
 # Unit tests in GoogleTest, one executable per area:
 #   dpc_unit_test(NAME SOURCES... LINK libs... [MLIR])
-# Every case becomes a ctest of its own, named NAME.Suite.Case. MLIR: the
-# sources include MLIR headers and reuse the precompiled one.
+# Each case is a separate ctest, named NAME.Suite.Case. MLIR: the sources include
+# MLIR headers and use the precompiled header.
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
@@ -20,7 +20,7 @@ function(dpc_unit_test name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                         "${CMAKE_BINARY_DIR}/test/unit/bin")
-  # Cases are listed when ctest runs, so that building needs no test to start.
+  # ctest lists the cases when it runs, so that the build need not run tests.
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
                        WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
                        PROPERTIES TIMEOUT 300)

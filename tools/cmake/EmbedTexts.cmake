@@ -2,8 +2,8 @@
 #
 #   cmake -DOUTPUT=FILE.cpp -DNAMESPACE=NS "-DTEXTS=NAME=FILE|FILE,NAME=" -P EmbedTexts.cmake
 #
-# Each NAME becomes `extern const std::string_view NAME`, its files one after
-# the other; without files it is empty.
+# Each NAME becomes `extern const std::string_view NAME`, the concatenation of the
+# files, or an empty text.
 set(text "// Written by tools/cmake/EmbedTexts.cmake.\n#include <string_view>\n\nnamespace ${NAMESPACE} {\n")
 string(REPLACE "," ";" entries "${TEXTS}")
 foreach(entry IN LISTS entries)

@@ -1,1 +1,2 @@
-// Carries the precompiled header that all MLIR-using libraries reuse.
+// A source for the target whose precompiled header all libraries with MLIR
+// reuse.

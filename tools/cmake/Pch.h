@@ -1,6 +1,6 @@
 // The MLIR headers that nearly every file of ir/, passes/, codegen/ and
-// frontends/ includes. Keep to stable upstream headers only: a change here
-// rebuilds everything.
+// frontends/ includes. A change here rebuilds everything, so include only
+// stable headers.
 #ifndef DPC_TOOLS_CMAKE_PCH_H
 #define DPC_TOOLS_CMAKE_PCH_H
 

@@ -41,7 +41,7 @@ std::vector<Case> readCases(const std::string &path, std::string &error) {
 CaseRunner::CaseRunner(int64_t ranks) : ranks(ranks) {
   DialectRegistry registry;
   registerEverything(registry);
-  // Forked processes have no threads of the parent.
+  // No threads, because a forked process would not have them.
   context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();

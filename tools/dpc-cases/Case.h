@@ -25,27 +25,27 @@ struct Case {
 /// tabs. On failure sets `error` to one line and returns an empty list.
 std::vector<Case> readCases(const std::string &path, std::string &error);
 
-/// The state that all cases share. It is made once, before processes are
-/// forked.
+/// The state that all cases share, created before processes are forked.
 class CaseRunner {
 public:
-  /// Splits the batch (dimension 0 of inputs) over `ranks`.
+  /// Cases run with the batch (dimension 0 of inputs) split over `ranks`.
   explicit CaseRunner(int64_t ranks);
   ~CaseRunner();
 
-  /// Imports, compiles and runs the model. Returns "", or one line that says
-  /// why there are no outputs.
+  /// Imports, compiles and runs the model. Returns "" or a one-line error.
   std::string run(const Case &one) const;
 
-  /// Computes gradients of the model's loss, in f64. Writes `gradient/NAME.npy`
-  /// (the change of a parameter in one SGD step with learning rate 1 on all
-  /// ranks), `numeric/NAME.npy` (central differences of the compiled loss on
-  /// one rank) and `ops.txt` (the ops that gradients pass through, as in
-  /// listDifferentiable). The parameters of an .mlir file are in `in/NAME.npy`.
-  /// Returns "" or a one-line error.
+  /// Computes gradients of the model's loss in f64, and writes three results:
+  /// * `gradient/NAME.npy`: the change of a parameter in one SGD step with
+  /// learning
+  ///   rate 1 on all ranks
+  /// * `numeric/NAME.npy`: central differences of the compiled loss on one rank
+  /// * `ops.txt`: the ops that gradients pass through, as in listDifferentiable
+  /// The parameters of an .mlir file are in `in/NAME.npy`. Returns "" or a
+  /// one-line error.
   std::string differentiate(const Case &one) const;
 
-  /// The ops that have a gradient, with their kinds: "dpc.unary exp".
+  /// Returns the ops that have a gradient, with their kinds: "dpc.unary exp".
   std::vector<std::string> listDifferentiable() const;
 
 private:

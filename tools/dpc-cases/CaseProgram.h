@@ -11,10 +11,9 @@
 
 namespace dpc {
 
-/// The path FOLDER/NAME.npy, where '_' replaces each '/' of the name.
+/// Returns FOLDER/NAME.npy, with '_' for each '/' in the name.
 std::string fileOf(const std::string &folder, std::string name);
 
-/// Reads a .npy file and converts its elements to `type`.
 Expected<rt::HostTensor> readTensor(const std::string &path, rt::DType type);
 
 /// Reads the inputs of `plan`. Inputs in bf16 are stored as f32.
@@ -29,8 +28,8 @@ std::string writeTensors(const std::map<std::string, rt::HostTensor> &tensors,
 mlir::OwningOpRef<mlir::ModuleOp> loadFused(const CompileOptions &options,
                                             mlir::MLIRContext &context);
 
-/// Builds a plan with its kernels in `folder`, with the batch split over
-/// `ranks`. Returns nullopt after a diagnostic.
+/// Builds a plan for `ranks` ranks that share the batch, with its kernels in
+/// `folder`. Returns nullopt after a diagnostic.
 std::optional<rt::Plan> buildOnRanks(mlir::ModuleOp program,
                                      const CompileOptions &options,
                                      int64_t ranks, const std::string &folder);

@@ -19,9 +19,9 @@ namespace dpc {
 
 using Tensors = std::map<std::string, rt::HostTensor>;
 
-/// Half the distance between the two points of a central difference. In f64 the
-/// error of the formula, step^2 f''' / 6, is about the rounding error 1e-16 f /
-/// step.
+/// Half the distance between the two points of a central difference. In f64,
+/// the error of the formula (step^2 f''' / 6) is about as large as the rounding
+/// error (1e-16 f / step).
 static constexpr double kStep = 2e-5;
 
 template <typename Kind>
@@ -60,8 +60,6 @@ static std::string nameOf(Operation &op) {
   return kind.empty() ? name : name + " " + kind.str();
 }
 
-/// Writes a list of the ops in @forward that gradients of parameters pass
-/// through.
 static void writeOps(ModuleOp program, const std::string &path) {
   auto forward = program.lookupSymbol<func::FuncOp>(kForwardFunction);
   SmallVector<Value> parameters;
@@ -82,7 +80,6 @@ static void writeOps(ModuleOp program, const std::string &path) {
     file << name << "\n";
 }
 
-/// The parameters in FOLDER/in.
 static Expected<Tensors> givenParameters(const rt::Plan &plan,
                                          const std::string &folder) {
   Tensors given;
@@ -100,13 +97,11 @@ static Expected<Tensors> givenParameters(const rt::Plan &plan,
 
 namespace {
 
-/// A plan that runs several times.
 class Runner {
 public:
   Runner(const rt::Plan &plan, std::string folder)
       : plan(plan), folder(std::move(folder)) {}
 
-  /// Returns "" or a one-line error.
   std::string load(const std::string &data) {
     auto loaded = rt::KernelLibrary::load(plan, folder);
     if (!loaded)
@@ -147,8 +142,6 @@ static bool isTrained(const rt::Plan &plan, const std::string &name) {
   });
 }
 
-/// Writes central differences of the only output for each element of each
-/// parameter.
 static std::string writeDifferences(const rt::Plan &plan, const Runner &runner,
                                     const Tensors &values,
                                     const std::string &folder) {
@@ -174,7 +167,6 @@ static std::string writeDifferences(const rt::Plan &plan, const Runner &runner,
   return writeTensors(slopes, folder);
 }
 
-/// Writes the changes of the parameters in the step of `plan`.
 static std::string writeGradients(const rt::Plan &plan, const Runner &runner,
                                   const Tensors &before,
                                   const std::string &folder) {
@@ -202,8 +194,7 @@ static std::string differentiateModel(const Case &one, int64_t ranks,
   options.train = "sgd";
   options.lr = 1;
   if (StringRef(one.model).ends_with(".onnx"))
-    options.trainable = {
-        "*"}; // Trains all weights, even those that look like tables.
+    options.trainable = {"*"}; // also train weights that look like tables
   auto forward = loadFused(options, context);
   if (!forward)
     return "import failed";

@@ -18,12 +18,11 @@ namespace {
 /// How cases are run.
 struct WorkerOptions {
   int64_t ranks = 1;
-  int64_t jobs = 2;       ///< Processes at a time.
-  int64_t seconds = 60;   ///< A case that runs longer is killed.
-  bool gradients = false; ///< Differentiate cases instead of running them.
+  int64_t jobs = 2;
+  int64_t seconds = 60;
+  bool gradients = false;
 };
 
-/// A running case, and the pipe from which its error is read.
 struct Worker {
   const Case *one;
   int pipe;
@@ -35,7 +34,7 @@ struct Worker {
   alarm(static_cast<unsigned>(options.seconds));
   std::string why =
       options.gradients ? runner.differentiate(one) : runner.run(one);
-  // The line must fit into the pipe.
+  // The pipe must have room for the whole line.
   why.resize(std::min<size_t>(why.size(), 2000));
   bool told =
       write(pipe, why.data(), why.size()) == static_cast<ssize_t>(why.size());
@@ -52,7 +51,6 @@ std::string readAll(int pipe) {
   return text;
 }
 
-/// Why a process with this exit `status` has no outputs, or "".
 std::string verdict(int status, const std::string &said) {
   if (WIFSIGNALED(status))
     return WTERMSIG(status) == SIGALRM
@@ -63,9 +61,9 @@ std::string verdict(int status, const std::string &said) {
 
 } // namespace
 
-/// Runs each case in a forked process, so that a crash is the result of that
-/// case. Calls `report` in this process after each case, with "" or one line
-/// that says why the case has no outputs.
+/// Runs each case in a forked process, so that a crash ends only that case.
+/// Then calls `report` in this process with "", or with one line that says why
+/// the case has no outputs.
 static void
 runCases(const std::vector<Case> &cases, const WorkerOptions &options,
          const std::function<void(const Case &, std::string)> &report) {
@@ -86,7 +84,7 @@ runCases(const std::vector<Case> &cases, const WorkerOptions &options,
     int ends[2];
     pid_t pid = pipe(ends) == 0 ? fork() : -1;
     if (pid < 0) {
-      report(one, std::string("no process can be made: ") + strerror(errno));
+      report(one, std::string("cannot start a process: ") + strerror(errno));
       continue;
     }
     if (pid == 0)
@@ -99,9 +97,10 @@ runCases(const std::vector<Case> &cases, const WorkerOptions &options,
 }
 
 int main(int argc, char **argv) {
-  CLI::App app("Compiles small ONNX models and runs each once, in one process "
-               "and its forks. Prints one line per case: its name, a tab, and "
-               "why it has no outputs, if so.");
+  CLI::App app(
+      "Compiles small ONNX models and runs each once, in forks of this "
+      "process. Prints one line per case: the name, a tab, and the "
+      "reason if there are no outputs.");
   app.name("dpc-cases");
   std::string list;
   WorkerOptions options;

@@ -11,7 +11,7 @@ namespace {
 
 struct Options {
   ModelDims dims;
-  std::string output; ///< Default: FAMILY.onnx.
+  std::string output; ///< default: FAMILY.onnx
 };
 
 void addSize(CLI::App &app, const char *name, int64_t &value,
@@ -84,7 +84,6 @@ std::string familyNames() {
   return names;
 }
 
-/// Writes the model and prints its size.
 int writeModel(const Options &options) {
   ModelDims dims = options.dims;
   dims.complete();

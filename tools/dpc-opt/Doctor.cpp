@@ -25,18 +25,15 @@ namespace dpc {
 
 namespace {
 
-/// A component.
 struct Finding {
-  std::string what;
-  std::string
-      found; ///< The path or version of the component; "" if it is missing.
-  std::string costs; ///< Features that need the component.
+  std::string what;  ///< the component
+  std::string found; ///< path or version; "" if missing
+  std::string costs; ///< what is not possible without the component
   bool isEssential = false;
 };
 
 } // namespace
 
-/// The path of dpc-run next to this program, or "".
 static std::string runnerPath() {
   std::error_code code;
   fs::path path =
@@ -44,7 +41,6 @@ static std::string runnerPath() {
   return fs::exists(path, code) ? path.string() : "";
 }
 
-/// What `dpc-run --version` prints, or "".
 static std::string versionOfRunner() {
   std::string runner = runnerPath();
   llvm::SmallString<128> output;
@@ -60,7 +56,8 @@ static std::string versionOfRunner() {
   return status == 0 && text ? (*text)->getBuffer().str() : "";
 }
 
-/// The value of "NAME: value" in `text`; "" if it is "none" or missing.
+/// Finds "NAME: value" in `text`. Returns the value, or "" if it is "none" or
+/// missing.
 static std::string valueOf(llvm::StringRef text, llvm::StringRef name) {
   for (llvm::StringRef line : llvm::split(text, '\n'))
     if (line.consume_front(name) && line.consume_front(": "))
@@ -85,7 +82,6 @@ std::string versionText() {
   return text + orNone("MPI") + orNone("CUDA plugin");
 }
 
-/// `name` if the system's linker finds this library, else "".
 static std::string loadable(const char *name) {
   void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
   if (library)
@@ -127,7 +123,7 @@ static std::vector<Finding> findings() {
       {"NVIDIA's driver", loadable("libcuda.so.1"),
        "no GPU of this machine can be used"},
   };
-  // Only dpc-run can report its MPI and its CUDA plugin.
+  // dpc-run must exist, because only it knows its MPI and its CUDA plugin.
   if (runner.empty())
     std::erase_if(found, [](const Finding &finding) {
       return finding.what == "MPI" || finding.what == "CUDA plugin";

@@ -1,8 +1,8 @@
 //===- Main.cpp - dpc-opt -------------------------------------------------===//
 //
-// Two tools in one binary: the compiler, which makes a plan from a model and a
-// cluster, and an mlir-opt for the dialect, which runs if the input is .mlir
-// and --cluster is absent.
+// Runs one of two tools. The compiler builds a plan from a model and a cluster.
+// If the input is .mlir and there is no --cluster, an mlir-opt for the dialect
+// runs instead.
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/Main.h"
@@ -36,7 +36,7 @@ static bool canRewrite() {
   return isatty(STDERR_FILENO) && kind && *kind && std::string(kind) != "dumb";
 }
 
-/// The current width of the terminal, which may have changed.
+/// Queries the width each time, because the user may resize the terminal.
 static size_t columns() {
   constexpr size_t kUnknown = 80;
   winsize size{};
@@ -46,10 +46,9 @@ static size_t columns() {
 
 namespace {
 
-/// A line on stderr that is rewritten in place, at most ten times a second, and
-/// never wider than the terminal. It is shown only if stderr is a terminal that
-/// can move its cursor (TERM is set, and not "dumb"), and erased before
-/// anything else is printed.
+/// Shows progress in one line on stderr, which is rewritten at most ten times a
+/// second and erased before other output. Does nothing unless stderr is a
+/// terminal that can move its cursor (TERM is set, and not "dumb").
 class ProgressLine : public ProgressView {
 public:
   const bool isShown = canRewrite();
@@ -86,14 +85,12 @@ private:
   std::chrono::steady_clock::time_point last;
 };
 
-/// Prints results to stdout, and messages and progress to stderr.
 class Terminal : public Reporter {
 public:
   void error(const std::string &text) override { print("error", text); }
   void warning(const std::string &text) override { print("warning", text); }
   llvm::raw_ostream &output() override { return llvm::outs(); }
-  /// The width and colors of stdout; 100 columns and no colors if stdout is not
-  /// a terminal.
+  /// If stdout is not a terminal: 100 columns, no colors.
   cost::TextForm form() const override;
   ProgressView *progress() override { return line.isShown ? &line : nullptr; }
 
@@ -115,14 +112,13 @@ cost::TextForm Terminal::form() const {
     return form;
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60)
     form.width = size.ws_col;
-  const char *refused = std::getenv("NO_COLOR"); // no-color.org: not empty
+  const char *refused = std::getenv("NO_COLOR"); // see no-color.org
   const char *term = std::getenv("TERM");
   form.hasColors =
       !(refused && *refused) && term && llvm::StringRef(term) != "dumb";
   return form;
 }
 
-/// Whether the words select mlir-opt.
 static bool isPassTool(int argc, char **argv) {
   bool textual = argc == 1 && !isatty(STDIN_FILENO);
   for (int i = 1; i < argc; ++i) {
@@ -155,7 +151,6 @@ static int runPassTool(int argc, char **argv) {
                         "dpc-opt: passes of the dpc dialect\n", registry));
 }
 
-/// Reports an unexpected exception in one line.
 static int failOn(const std::exception &exception) {
   std::string text = exception.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -163,16 +158,16 @@ static int failOn(const std::exception &exception) {
   return 1;
 }
 
-/// Called when memory runs out. An exception could not pass through LLVM's
-/// frames.
+/// Ends the program when memory runs out. An exception could not pass through
+/// LLVM's frames.
 static void endWithoutMemory() {
   constexpr std::string_view line = "dpc-opt: error: out of memory\n";
   (void)!write(STDERR_FILENO, line.data(), line.size());
   _exit(1);
 }
 
-/// Tells the allocator to keep freed memory, because a search constantly makes
-/// and drops programs.
+/// Makes the allocator keep freed memory, because a search continually creates
+/// and destroys programs.
 static void keepFreedMemory() {
 #ifdef __GLIBC__
   constexpr int kTrimBytes = 256 << 20, kMapBytes = 64 << 20;
@@ -181,7 +176,6 @@ static void keepFreedMemory() {
 #endif
 }
 
-/// Prints a result or its error.
 static LogicalResult print(const Expected<std::string> &text,
                            Reporter &reporter) {
   if (text)
@@ -191,7 +185,6 @@ static LogicalResult print(const Expected<std::string> &text,
   return success(text.ok());
 }
 
-/// --calibrate without a model.
 static Expected<std::string> calibrateOnly(const CompileOptions &options,
                                            Reporter &reporter) {
   std::string error = calibrate(options, reporter);

@@ -5,7 +5,6 @@
 
 namespace dpc {
 
-/// Runs dpc-opt and returns the exit code.
 int dpcOptMain(int argc, char **argv);
 
 } // namespace dpc

@@ -19,13 +19,13 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// Options that need more than CLI11's conversion.
+/// Options whose words CLI11 cannot convert.
 struct RawOptions {
   Strings bind, frozen, trainable, emit, lrSchedule, lossScale;
 };
 
-/// Accepts numbers of samples. The upper limit exists because a search tries
-/// each divisor of the batch, which would take forever for 1e14.
+/// Returns a validator for numbers of samples. The search tries each divisor of
+/// the batch, which would take forever without the upper limit.
 CLI::Validator samples() {
   constexpr int64_t kMost = 1'000'000'000;
   return numbers<int64_t>(
@@ -33,8 +33,8 @@ CLI::Validator samples() {
       "a number from 1 to " + std::to_string(kMost));
 }
 
-/// Accepts finite numbers that are at least 0 (above 0 if `isOpen`) and less
-/// than `below`.
+/// Returns a validator for finite numbers from 0 (or above 0 if `isOpen`) to
+/// less than `below`.
 CLI::Validator finite(bool isOpen, double below = INFINITY) {
   std::string range = isOpen ? "above 0" : "of at least 0";
   if (below < INFINITY)
@@ -144,7 +144,7 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
   app.add_option("--compress-gradients", o.compressGradients,
                  "Approximate: sends gradients as int8 with a scale per 256 "
                  "elements, or (topk:SHARE) only the largest SHARE of them, "
-                 "and the rest later")
+                 "and the others in later steps")
       ->check(compression());
   app.add_option("--compress-weights", o.compressWeights,
                  "Approximate: zero=3 gathers weights as int8")
@@ -180,7 +180,6 @@ void addSearchOptions(CLI::App &app, CompileOptions &o) {
       ->delimiter(',');
 }
 
-/// The values that --emit accepts.
 Strings emitNames() {
   Strings names = {"plan", "report", "mlir", "onnx", "trace"};
   for (const exports::Target &target : exports::targets())
@@ -240,7 +239,6 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "Write the IR after every phase into this folder");
 }
 
-/// Parses `KEY=N`; with `isPositive`, N must be positive.
 std::pair<std::string, int64_t> parseBinding(const std::string &word,
                                              const char *option,
                                              bool isPositive = true) {
@@ -255,8 +253,6 @@ std::pair<std::string, int64_t> parseBinding(const std::string &word,
                              (isPositive ? "positive" : "whole") + " number");
 }
 
-/// Refuses options of the optimizer that is not used, because they would have
-/// no effect.
 void refuseOptionsOfOthers(const CLI::App &app, const CompileOptions &o) {
   bool isSgd = o.train == "sgd";
   for (const char *name : {"--momentum", "--beta1", "--beta2", "--eps"}) {
@@ -299,7 +295,6 @@ void finishLrSchedule(CompileOptions &o, const Strings &words) {
         o.lrSchedule + ",total=1000");
 }
 
-/// `dynamic[,init=N,interval=N]` or a fixed number.
 void finishLossScale(CompileOptions &o, const Strings &words) {
   if (words.empty())
     return;
@@ -394,15 +389,15 @@ bool namesFile(const std::string &option, const std::string &value) {
   return option == "init" && !isRule;
 }
 
-/// Whether --strategy=@FILE (the first three) or --calibrate may set the
-/// option. The command of a plan has the final values of these options.
+/// Returns whether --strategy=@FILE (the first three options) or --calibrate
+/// may set the option. command.json then has the final value.
 bool isResolved(const std::string &option) {
   return option == "global-batch" || option == "precision" ||
          option == "train" || option == "device-file";
 }
 
-/// The words of a command line that affect the computation of a step
-/// (runtime/plan/PlanCommand.h), with absolute files.
+/// Returns the words that affect the computation of a step
+/// (runtime/plan/PlanCommand.h), with absolute paths.
 Strings stepWords(const CLI::App &app) {
   Strings words;
   for (const CLI::Option *option : app.get_options()) {
@@ -432,15 +427,14 @@ void addQuestions(CLI::App &app, Questions &questions) {
   app.option_defaults()->group("About this program");
   app.add_flag("--version", questions.version,
                "Print the versions of this program and its components");
-  app.add_flag("--doctor", questions.doctor,
-               "Print which components exist, and what missing ones prevent");
+  app.add_flag(
+      "--doctor", questions.doctor,
+      "Print which components exist, and for what the others are needed");
   app.add_option("--completion", questions.completion,
                  "Print a completion script for this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
 }
 
-/// Prints the requested information and sets `exitCode`. Returns whether there
-/// was a request.
 bool answer(const Questions &questions, const CLI::App &app, int &exitCode) {
   exitCode = 0;
   if (questions.version)

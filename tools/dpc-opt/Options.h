@@ -6,9 +6,8 @@
 
 namespace dpc {
 
-/// Parses argv. Returns nullopt if there is nothing to compile: either help was
-/// printed (`exitCode` 0), or a word was wrong and an error was printed
-/// (`exitCode` 1).
+/// Parses the command line. Returns nullopt after printing help (`exitCode` 0)
+/// or an error (`exitCode` 1).
 std::optional<CompileOptions> parseOptions(int argc, char **argv,
                                            int &exitCode);
 

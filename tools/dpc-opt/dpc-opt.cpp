@@ -6,7 +6,7 @@
 #include <string_view>
 
 int main(int argc, char **argv) {
-  // The calibration must measure GEMMs as dpc-run executes them.
+  // --calibrate must measure GEMMs under the same limit as in dpc-run.
   if (std::any_of(argv, argv + argc, [](std::string_view word) {
         return word.starts_with("--calibrate");
       }))

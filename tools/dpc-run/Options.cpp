@@ -28,7 +28,6 @@ static CLI::Validator label() {
       "NAME=VALUE with an integer");
 }
 
-/// The options for the samples of --data.
 static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
                              CLI::Option *steps) {
   app.add_option("--epochs", o.epochs, "number of passes over --data")
@@ -325,7 +324,7 @@ static void addQuestions(CLI::App &app, Questions &questions) {
       ->check(CLI::IsMember({"bash", "zsh"}));
 }
 
-/// Prints lines "NAME: value", which dpc-opt --doctor reads.
+/// dpc-opt --doctor parses this output.
 static void printVersions() {
   auto orNone = [](const std::string &text) {
     return text.empty() ? "none" : text;
@@ -336,7 +335,6 @@ static void printVersions() {
             << "\nCUDA plugin: " << orNone(rt::cudaPluginFile()) << "\n";
 }
 
-/// Prints the requested information; returns whether there was a request.
 static bool answer(const Questions &questions, const CLI::App &app) {
   if (questions.version)
     printVersions();

@@ -6,8 +6,8 @@
 
 namespace dpc {
 
-/// Parses argv. Returns true to continue. Otherwise the help or the error was
-/// printed, and `exitCode` is the exit code.
+/// Parses the command line. Returns false after printing help or an error; then
+/// `exitCode` is the exit code.
 bool parseOptions(int argc, char **argv, RunOptions &options, int &exitCode);
 
 } // namespace dpc

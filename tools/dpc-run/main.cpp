@@ -49,9 +49,9 @@ static int runLocal(const RunOptions &options) {
   return job.exitCodeOfFailure();
 }
 
-/// Whether all processes have succeeded so far. If not, rank 0 prints the
-/// errors of all ranks, and equal messages only once. If the processes cannot
-/// communicate, each process prints its own error.
+/// Returns whether all processes have succeeded so far. If not, rank 0 prints
+/// each different error once. If the processes cannot communicate, each process
+/// prints its own error.
 static bool agree(Communicator &comm, const Status &own) {
   constexpr size_t length = 1024;
   std::vector<char> mine(length, 0), all(length * comm.size(), 0);
@@ -79,7 +79,6 @@ static bool agree(Communicator &comm, const Status &own) {
   return ok;
 }
 
-/// A text that cannot be guessed.
 static std::string secret() {
   std::random_device device;
   std::string text;
@@ -88,14 +87,14 @@ static std::string secret() {
   return text;
 }
 
-/// The communicator of this process: over MPI, or, for GPUs without MPI, at
-/// MASTER_ADDR and the `offset`th port from MASTER_PORT.
+/// Connects this process to the job: over MPI, or, for GPUs without MPI, at
+/// MASTER_ADDR and `offset` ports after MASTER_PORT.
 static Expected<std::unique_ptr<Communicator>>
 makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
             int offset) {
   CommOptions settings{options.timeoutSeconds, ranks};
   Launch launch = detectLaunch();
-  // srun may start processes without MPI.
+  // srun can also start processes that do not use MPI.
   bool byMpi = options.comm == "mpi" ||
                (hasMpi() &&
                 (launch.launcher == "mpirun" ||
@@ -114,7 +113,6 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
                      launch.size, settings);
 }
 
-/// Runs this process as one rank of a job.
 static int runProcesses(const RunOptions &options) {
   auto world = makeOwnComm(options, {}, 0);
   if (!world)
@@ -145,7 +143,7 @@ static int runProcesses(const RunOptions &options) {
     return 1;
   if (!agree(comm, status))
     return 1;
-  // If a step failed, its rank has printed the error, and the job has ended.
+  // If a step failed, its rank has printed the error and ended the job.
   status = job.run();
   if (job.areAgreed()) { // the failed process prints the message
     agree(comm, status.code() == StatusCode::Cancelled ? Status() : status);
@@ -157,7 +155,6 @@ static int runProcesses(const RunOptions &options) {
   return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
 }
 
-/// Needs only the plan: no step runs, and one process suffices.
 static int dumpLedgers(const RunOptions &options, bool speaks) {
   if (!speaks)
     return 0;
@@ -174,7 +171,6 @@ static int finish(const Status &status) {
   return status.ok() ? 0 : printError(status.message());
 }
 
-/// Returns why --comm does not suit this launcher and device, or "".
 static std::string wrongComm(const RunOptions &options, const Launch &launch) {
   bool onGpu = options.device == "cuda";
   if (options.comm == "nccl" && !onGpu)

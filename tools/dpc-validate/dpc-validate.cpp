@@ -23,10 +23,10 @@ using namespace dpc::validate;
 
 namespace {
 
-/// The number of patterns to which the braces of a glob may expand.
+/// The largest number of patterns that the braces of a glob may produce.
 constexpr size_t kMaxPatterns = 64;
 
-/// Each thread keeps a program of up to 400 MiB.
+/// Only two, because each thread keeps a program of up to 400 MiB.
 constexpr int kThreads = 2;
 
 struct Options {
@@ -35,7 +35,6 @@ struct Options {
   bool details = false, json = false;
 };
 
-/// The predictions, and the skipped rows.
 struct Outcome {
   std::vector<Prediction> predictions;
   std::map<std::string, std::vector<std::string>> skipped; ///< Ids by reason.
@@ -45,7 +44,8 @@ int fail(const std::string &message) {
   return dpc::fail("dpc-validate", message);
 }
 
-/// Returns the runs of matching rows: every `every`-th row of each source.
+/// Returns the runs of matching rows, but of each source only every `every`-th
+/// row.
 std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
                                      const llvm::GlobPattern &glob,
                                      int64_t every, Outcome &outcome) {
@@ -63,7 +63,6 @@ std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
   return runs;
 }
 
-/// Shows the current row in one line of a terminal.
 class Progress {
 public:
   explicit Progress(size_t rows) : rows(rows), shows(isatty(STDERR_FILENO)) {}
@@ -71,7 +70,6 @@ public:
     if (shows)
       std::fprintf(stderr, "\r%30s\r", "");
   }
-  /// Safe to call from several threads.
   void next() {
     size_t row = ++done;
     if (shows)
@@ -99,8 +97,8 @@ groupRuns(const std::vector<PublishedRun> &runs) {
   return groups;
 }
 
-/// Predicts a run. If the memory of the run was measured, also predicts the
-/// memory with the plan's own buffers.
+/// Predicts a run. If its memory was measured, also predicts the memory with
+/// the buffers of dpc's plan.
 Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
   Expected<cost::Evaluation> evaluation = replay.evaluate(run);
   if (!evaluation)
@@ -124,8 +122,6 @@ Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
   return prediction;
 }
 
-/// Predicts all runs, two programs at a time, and stores the predictions in the
-/// order of the rows.
 void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   std::vector<std::vector<size_t>> groups = groupRuns(runs);
   std::vector<std::optional<Expected<Prediction>>> found(runs.size());
@@ -178,7 +174,6 @@ void printDetails(const std::vector<Prediction> &predictions) {
   std::printf("\n");
 }
 
-/// Prints how many rows of each source use each software profile.
 void printSoftware(const std::vector<Prediction> &predictions) {
   std::map<std::string, std::map<std::string, int64_t>> rows;
   for (const Prediction &p : predictions)
@@ -192,7 +187,6 @@ void printSoftware(const std::vector<Prediction> &predictions) {
   }
 }
 
-/// Prints the columns about sweeps.
 void printSweeps(const Score &score) {
   auto ofSweeps = [&](int64_t count) {
     return score.sweeps == 0
@@ -209,7 +203,7 @@ void printSweeps(const Score &score) {
               ofSweeps(score.wellRanked).c_str(), worst.c_str());
 }
 
-/// Lists only the first ids, because --json prints all.
+/// Returns the first ids only; --json prints all.
 std::string listIds(const std::vector<std::string> &ids) {
   constexpr size_t kShown = 4;
   std::string text;
@@ -356,8 +350,8 @@ int main(int argc, char **argv) {
   app.name("dpc-validate");
   app.add_option("FILE", o.file, "Measured runs (.csv)");
   app.add_option("--rows", o.rows,
-                 "Only rows whose id matches this glob, as {bloom,mpt}-*");
-  app.add_option("--every", o.every, "Only every N-th row of a source")
+                 "Only rows whose id matches this glob, such as {bloom,mpt}-*");
+  app.add_option("--every", o.every, "Only every Nth row of each source")
       ->check(CLI::PositiveNumber);
   app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
   app.add_flag("--details", o.details, "Print a line per row");

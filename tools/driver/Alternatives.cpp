@@ -29,7 +29,8 @@ std::optional<cost::BetterPlan> searchFreely(Session &session,
                           devices);
 }
 
-/// True for seq, seq_len, sequence_length and src_seq, but not for num_seqs.
+/// Returns true for seq, seq_len, sequence_length and src_seq, but not for
+/// num_seqs.
 static bool isSequenceLength(StringRef name) {
   SmallVector<StringRef> words;
   name.split(words, '_');
@@ -40,8 +41,6 @@ static bool isSequenceLength(StringRef name) {
   });
 }
 
-/// Writes the model of `file` with twice the sequence length to `path`. Returns
-/// false if `file` does not state its dims.
 static bool writeLongerModel(const std::string &file, const std::string &path) {
   std::optional<model::ModelDims> dims = model::dimsOfFile(file);
   if (!dims || dims->isImage())
@@ -50,12 +49,13 @@ static bool writeLongerModel(const std::string &file, const std::string &path) {
   return dims->refusal().empty() && model::writeModelFile(*dims, path);
 }
 
-/// The same command with all sequences twice as long: with a larger bound
-/// dimension, or with a longer model in `path`. Nullopt if neither is possible.
+/// Returns the command for sequences of twice the length: with a larger bound
+/// dimension, or with a longer model in `path`. Returns nullopt if neither is
+/// possible.
 static std::optional<CompileOptions>
 withLongerSequence(const CompileOptions &options, const std::string &path) {
   CompileOptions longer = options;
-  if (!options.calibrate.empty()) // The measurements are in the file.
+  if (!options.calibrate.empty()) // already measured into the file
     (options.links.empty() ? longer.device : longer.cluster) =
         options.calibrate;
   longer.calibrate.clear();
@@ -76,7 +76,6 @@ withLongerSequence(const CompileOptions &options, const std::string &path) {
 
 namespace {
 
-/// Shows progress and drops messages.
 class QuietReporter : public Reporter {
 public:
   explicit QuietReporter(ProgressView *progress) : shown(progress) {}
@@ -88,7 +87,6 @@ private:
 
 } // namespace
 
-/// Runs a separate search for `options`.
 static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
                                                 ProgressView *progress) {
   QuietReporter reporter(progress);
@@ -103,7 +101,8 @@ static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
   auto found =
       searchAgain(session, *prepared, options, prepared->machine.cluster);
   if (!found) {
-    (void)session.fail(found.message()); // unless an earlier error caused it
+    // fail() ignores all but the first error.
+    (void)session.fail(found.message());
     return Error{session.firstError()};
   }
   return found;
@@ -114,7 +113,7 @@ static Expected<cost::SearchResult> searchLonger(const CompileOptions &options,
   SmallString<128> path;
   if (std::error_code code =
           llvm::sys::fs::createTemporaryFile("dpc-longer", "onnx", path))
-    return Error{"no temporary file: " + code.message()};
+    return Error{"cannot create a temporary file: " + code.message()};
   llvm::FileRemover remover(path);
   auto longer = withLongerSequence(options, path.str().str());
   if (!longer)

@@ -54,9 +54,9 @@ static std::string writeOnnx(const CompileOptions &options, ModuleOp module,
   return "";
 }
 
-/// Writes the files of --emit that show the program after `phase` into `dir`:
-/// program.mlir after "local", annotated.onnx after "sharded". Returns "" or
-/// one line about a file that cannot be written.
+/// Writes the files of --emit that `phase` determines into `dir`: program.mlir
+/// for "local", annotated.onnx for "sharded". Returns "" or one line about a
+/// file that cannot be written.
 static std::string emitPhase(const CompileOptions &options, StringRef phase,
                              ModuleOp module, const fs::path &dir,
                              const std::string &strategy,
@@ -69,7 +69,6 @@ static std::string emitPhase(const CompileOptions &options, StringRef phase,
   return "";
 }
 
-/// An observer that dumps phases and writes the files of --emit.
 static std::function<void(StringRef, ModuleOp)>
 observerInto(Session &session, const Searched &searched, const fs::path &dir) {
   std::string strategy = cost::stringifyStrategy(searched.winner().strategy);
@@ -82,7 +81,6 @@ observerInto(Session &session, const Searched &searched, const fs::path &dir) {
   };
 }
 
-/// Writes program.mlir and annotated.onnx if --emit names no plan.
 static LogicalResult writeProgram(Session &session, const Searched &searched,
                                   const fs::path &dir) {
   FailureOr<ModuleOp> whole = wholeProgram(session, searched);
@@ -95,12 +93,11 @@ static LogicalResult writeProgram(Session &session, const Searched &searched,
                             : session.fail("the program cannot be made");
 }
 
-/// Writes command.json into the plan's folder `dir`.
 static Status writeCommand(const CompileOptions &options,
                            const std::string &dir) {
   rt::PlanCommand command;
   command.model = absoluteFile(options.model);
-  // The plan uses the file that --calibrate wrote.
+  // The cluster is the file that --calibrate wrote.
   bool isMeasured = !options.calibrate.empty();
   bool hasLinks = !options.links.empty();
   bool isLocal = options.cluster.starts_with("local:");
@@ -121,7 +118,6 @@ static Status writeCommand(const CompileOptions &options,
   return rt::writePlanCommand(command, dir);
 }
 
-/// The plan of the winner, with its kernels in `dir`. Does not write plan.json.
 static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
                                     const fs::path &dir) {
   const CompileOptions &options = session.options();
@@ -178,7 +174,6 @@ static LogicalResult writeTrace(Session &session, const Searched &searched,
   return error.empty() ? success() : session.fail("trace.json: " + error);
 }
 
-/// Writes all files of --emit except the report.
 static LogicalResult
 writeEmitted(Session &session, Built &built,
              const std::optional<PlannedExports> &exports) {
@@ -202,7 +197,7 @@ FailureOr<Built> build(Session &session, Searched searched) {
   if (exportsAny(options)) {
     exports = planExports(session, searched);
     if (!exports)
-      return failure(); // end() reports the refusals.
+      return failure();
   }
   Built built{std::move(searched), nullptr, std::nullopt};
   if (!built.result.candidates.empty())
@@ -217,7 +212,6 @@ FailureOr<Built> build(Session &session, Searched searched) {
   session.begin(plans ? "writing the plan and its kernels" : "writing");
   if (built.isExecutable() && failed(writeEmitted(session, built, exports)))
     return failure();
-  // An observer of phases may have reported an error.
   if (session.hasFailed())
     return failure();
   return built;

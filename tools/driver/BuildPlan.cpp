@@ -33,7 +33,6 @@ codegen::CodegenOptions codegenOptions(const CompileOptions &options,
   return result;
 }
 
-/// The form of attention in estimates and plans.
 static AttentionForm attentionForm(const CompileOptions &options) {
   bool onGpus = !options.targetGpu.empty();
   if (options.attention == "expanded")
@@ -44,8 +43,8 @@ static AttentionForm attentionForm(const CompileOptions &options) {
                                       : AttentionForm::automatic;
 }
 
-/// Renumbers the device of each rank by the order of the used devices in
-/// cluster.json.
+/// Assigns a process to each rank. `places` has the place of each rank's device
+/// in cluster.json; processes are numbered in the order of the used places.
 static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
   if (places.empty())
     return;
@@ -72,8 +71,8 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   spec.attention = attentionForm(options);
   spec.attentionMustFuse = options.attention == "fused";
   spec.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
-  // lowerForStrategy verifies the program after each phase only if there is an
-  // observer.
+  // An observer that does nothing makes lowerForStrategy verify the program
+  // after each phase.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
       lowerForStrategy(program, cluster, spec,
@@ -108,12 +107,13 @@ LoweringSpec withWholeGradients(LoweringSpec spec) {
 }
 
 double compressionOf(const LoweringSpec &spec) {
-  // An int8 code is off by 1/254 of the largest element of its block, once for
-  // each rank that adds to a gradient and once for the sum.
+  // int8 rounds by up to 1/254 of the largest element of a block: once on each
+  // rank that adds to a gradient, and once for the sum.
   double rounding = 0;
   if (spec.compressGradients == "int8")
     rounding += static_cast<double>(spec.dp * spec.cp + 1) / 254;
-  // Rounded weights change all values that depend on them, about as bf16 does.
+  // Rounded weights change all values that depend on them, about as much as
+  // bf16.
   if (!spec.compressWeights.empty())
     rounding += 0.1;
   return rounding;

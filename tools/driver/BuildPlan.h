@@ -14,27 +14,26 @@
 
 namespace dpc {
 
-/// The degrees that options fix for all strategies.
+/// Returns the settings that options fix for all strategies.
 LoweringSpec commonDegrees(const CompileOptions &options);
 
-/// Returns `spec` with topk compression replaced by topk:1, which sends whole
-/// gradients.
+/// Replaces topk compression by topk:1, which sends whole gradients.
 LoweringSpec withWholeGradients(LoweringSpec spec);
 
-/// The relative error that the compression in `spec` causes, for PlanInFolder.
+/// Returns the relative error of gradients that compression causes, for
+/// PlanInFolder.
 double compressionOf(const LoweringSpec &spec);
 
-/// Returns the options of codegen; `onCpu`: see PlanSettings.
+/// `onCpu`: see PlanSettings.
 codegen::CodegenOptions codegenOptions(const CompileOptions &options,
                                        bool trains, bool onCpu = false);
 
-/// Settings that all plans of one command share.
 struct PlanSettings {
   const CompileOptions &options;
   const rt::InitChoice &initialValues;
-  /// The place of each device in cluster.json; empty if the order is the same.
   std::vector<int64_t> places = {};
-  /// Compiles kernels for this machine's CPU, to verify a plan for GPUs.
+  /// Whether to compile kernels for this machine's CPU, to verify a plan for
+  /// GPUs.
   bool onCpu = false;
 };
 
@@ -46,8 +45,8 @@ buildForRanks(const PlanSettings &settings, mlir::ModuleOp program,
               const std::filesystem::path &dir,
               PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr);
 
-/// The same for one device. Batch norms use the same groups of samples as with
-/// the ranks and micro-batches of `spec`.
+/// Like buildForRanks, for one device. Batch norms use the groups of samples
+/// that the ranks and micro-batches of `spec` have.
 std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
                                           mlir::ModuleOp program,
                                           const LoweringSpec &spec,

@@ -40,17 +40,15 @@ namespace dpc {
 
 namespace {
 
-/// gelu and its gradient, each a generated kernel for this machine: elementwise
-/// work that is bound by arithmetic. Each copy has its own arrays, which stay
-/// in the caches of its core.
+/// Runs gelu and its gradient, two kernels that are bound by arithmetic. Each
+/// copy of this object has its own arrays, which stay in the caches of its
+/// core.
 class ElementwiseProbe {
 public:
-  /// Nullopt, with a line in `error`, if no kernel can be compiled.
   static std::optional<ElementwiseProbe> compile(std::string &error);
 
   /// Runs both kernels once.
   void run();
-  /// Scalar operations of one run, as the cost model counts them.
   double operations() const { return flops; }
 
 private:
@@ -62,7 +60,7 @@ private:
 
 } // namespace
 
-/// Elements of an array: 64 KiB.
+/// 64 KiB per array
 static constexpr int64_t kElements = 16384;
 
 static std::string textOfStep() {
@@ -76,7 +74,6 @@ static std::string textOfStep() {
   return text + "\nreturn %gelu, %gelu_grad : " + type + ", " + type + "\n}";
 }
 
-/// Compiles @step into `folder`. Fails after a diagnostic.
 static FailureOr<rt::Plan> compileStep(MLIRContext &context,
                                        const std::string &folder) {
   context.loadDialect<DpcDialect, func::FuncDialect>();
@@ -150,7 +147,7 @@ int numCores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-/// The shortest of several runs, because noise only adds time.
+/// Returns the time of the shortest run, because noise only adds time.
 template <typename F> double bestSeconds(F run) {
   constexpr int repetitions = 7;
   double best = 1e30;
@@ -163,22 +160,21 @@ template <typename F> double bestSeconds(F run) {
   return best;
 }
 
-/// The CPU time of this thread.
 double threadSeconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * now.tv_nsec;
 }
 
-/// The share of the cores that this process had while it measured.
+/// Measures the share of the cores' time that this process got.
 struct Presence {
-  double ran = 0, passed = 0; ///< Seconds of all cores together.
+  double ran = 0, passed = 0; ///< summed over cores
   double share() const { return passed > 0 ? ran / passed : 1; }
 };
 
-/// Runs `work(core)` on several cores at once, in rounds. Returns the median
-/// over the rounds of the CPU time of the slowest core. Adds to `presence`,
-/// which shows how much of the cores other processes took.
+/// Runs `work(core)` on several cores at once, in rounds. Returns the CPU time
+/// of the slowest core, as the median over the rounds. Adds the times to
+/// `presence`.
 template <typename F>
 double secondsOnCores(int cores, Presence &presence, F work, int rounds) {
   std::barrier<> meet(cores);
@@ -214,7 +210,6 @@ double secondsOnCores(int cores, Presence &presence, F work, int rounds) {
   return slowest[rounds / 2];
 }
 
-/// The operands and the result of one GEMM.
 struct Product {
   explicit Product(const cost::GemmShape &shape)
       : a(shape.m * shape.k, 1.0f), b(shape.k * shape.n, 1.0f),
@@ -235,15 +230,15 @@ rt::MatmulOp productOf(const cost::GemmShape &shape) {
   return op;
 }
 
-/// How often a small GEMM runs, so that clock and barrier take a negligible
-/// time.
+/// Returns how often to run a GEMM, so that the time of clock and barrier is
+/// negligible.
 int repeatsOf(const cost::GemmShape &shape) {
   constexpr double kFlopsOfRound = 2e7;
   return std::max(1, static_cast<int>(kFlopsOfRound / shape.flops()));
 }
 
-/// The GEMMs of a core. They run in turn, so that operands are not in the
-/// caches, as in a plan.
+/// The GEMMs of one core. They run one after another, so that operands are not
+/// in the caches, as in a plan.
 class Products {
 public:
   Products(const cost::GemmShape &shape, int repeats)
@@ -291,9 +286,9 @@ void wait(double seconds) {
     ;
 }
 
-/// The median time of one GEMM on the threads of a rank with all cores. It is
-/// wall-clock time, because waiting threads also use CPU time. Before each GEMM
-/// the threads fall asleep, as they do while a rank runs another kernel.
+/// Returns the median time of one GEMM on all cores. Measures wall-clock time,
+/// because waiting threads also use CPU time. The threads are asleep before
+/// each GEMM, as in a plan after another kernel.
 double sharedGemmSeconds(const cost::GemmShape &shape) {
   constexpr double kUntilAsleep = 1e-3; // limitSpinning
   int rounds = shape.flops() > 1e9 ? 3 : 9;
@@ -313,7 +308,6 @@ double sharedGemmSeconds(const cost::GemmShape &shape) {
   return ok ? seconds[rounds / 2] : -1;
 }
 
-/// `cores` read half of the bytes and write the other half.
 double streamSeconds(int cores, Presence &presence, double bytes) {
   auto part = static_cast<size_t>(bytes / 2 / cores);
   std::vector<std::vector<char>> from(cores, std::vector<char>(part, 1));
@@ -348,7 +342,6 @@ double launchSeconds() {
          kCalls;
 }
 
-/// Two threads all_reduce `bytes`, as ranks of a plan do.
 double allReduceSeconds(double bytes) {
   std::vector<std::unique_ptr<rt::Communicator>> comms =
       rt::makeLocalComms(2, rt::CommOptions());
@@ -446,7 +439,6 @@ static std::string calibrateMachine(const std::string &file,
   return writeText(file, *text);
 }
 
-/// Measures the first GPU of this machine.
 static Expected<std::string> measureGpu() {
   auto device = rt::openCudaDevice();
   if (!device)
@@ -458,8 +450,8 @@ static Expected<std::string> measureGpu() {
   return rt::measureDevice(**probe, rt::usualSchedule());
 }
 
-/// Calibrates the GPU of this machine (`device` is "cuda"), or the one that the
-/// file `device` describes.
+/// Writes a device file for the GPU of this machine (`device` is "cuda"), or
+/// for the GPU that the file `device` describes.
 static std::string calibrateGpu(const std::string &device,
                                 const std::string &file, Reporter &reporter) {
   std::string text, from = "what was measured";

@@ -44,7 +44,7 @@ cost::StepDetail describePlan(Session &session, const Searched &searched) {
   if (auto seen = searched.winner().evaluation.detail)
     return *seen;
   ScopedDiagnosticHandler quiet(&session.context(), [](Diagnostic &) {
-    return success(); // The search has reported the error.
+    return success(); // The search already reported the error.
   });
   FailureOr<ModuleOp> whole = searched.program.whole();
   if (failed(whole))
@@ -54,7 +54,7 @@ cost::StepDetail describePlan(Session &session, const Searched &searched) {
   return succeeded(detail) ? std::move(*detail) : cost::StepDetail();
 }
 
-/// Fails if the file of --strategy=@FILE states model sizes that differ from
+/// Fails if the file of --strategy=@FILE states sizes that differ from those of
 /// the model.
 static LogicalResult checkStatedSizes(Session &session,
                                       const Prepared &prepared) {
@@ -87,7 +87,6 @@ static void remarkOnCompression(Session &session) {
   remark("gathered weights", options.compressWeights, "--compress-weights");
 }
 
-/// Returns why no plan can be written.
 static std::string whyNoPlan(const cost::SearchResult &result) {
   if (result.candidates.empty())
     return "no strategy was found";
@@ -142,7 +141,6 @@ searchAgain(Session &session, const Prepared &prepared,
   return std::move(found->search);
 }
 
-/// --emit=mlir without a cluster.
 static LogicalResult printProgram(Session &session, const Prepared &prepared) {
   FailureOr<ModuleOp> whole = wholeProgram(session, prepared);
   if (failed(whole))
@@ -152,7 +150,6 @@ static LogicalResult printProgram(Session &session, const Prepared &prepared) {
   return success();
 }
 
-/// --explain
 static LogicalResult printExplanation(Session &session,
                                       const Searched &searched) {
   const CompileOptions &options = session.options();
@@ -178,7 +175,6 @@ static LogicalResult printExplanation(Session &session,
   return success();
 }
 
-/// --print-pipeline
 static LogicalResult printPipeline(Session &session, const Searched &searched) {
   const CompileOptions &options = session.options();
   const cost::Cluster &cluster = searched.machine.cluster;
@@ -196,7 +192,6 @@ static LogicalResult printPipeline(Session &session, const Searched &searched) {
   return success();
 }
 
-/// Fails if no strategy can be executed.
 static LogicalResult printReport(Session &session, const Written &written) {
   const CompileOptions &options = session.options();
   const cost::Cluster &cluster = written.machine.cluster;

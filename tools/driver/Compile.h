@@ -25,14 +25,14 @@ namespace dpc {
 
 struct Machine {
   cost::Cluster cluster;
-  /// The place of each device in cluster.json; empty if the order is the same.
+  /// The place in cluster.json of each device; empty if the order is the same.
   std::vector<int64_t> places;
   /// Whether --strategy fixes the order of the groups of nodes.
   bool isArranged = false;
 };
 
 struct Loaded {
-  Machine machine;              ///< Empty if only the program is printed.
+  Machine machine;              ///< empty if only the program is printed
   rt::InitChoice initialValues; ///< --init
   mlir::OwningOpRef<mlir::ModuleOp> model;
 };
@@ -41,43 +41,43 @@ struct Prepared {
   Machine machine;
   rt::InitChoice initialValues;
   ModelProgram program;
-  std::vector<std::string> trained, frozen; ///< Names of parameters.
+  std::vector<std::string> trained, frozen;
 };
 
-/// If any strategy can be executed, the first candidate is the winner.
+/// The first candidate is the winner, unless no strategy can be executed.
 struct Searched : Prepared {
   cost::SearchResult result;
-  cost::Cluster used; ///< The part of the cluster that the winner uses.
+  cost::Cluster used;
 
-  /// Whether some strategy can be executed, even if it needs too much memory.
+  /// Returns whether a strategy can be executed, even if it needs too much
+  /// memory.
   bool isExecutable() const;
   const cost::Candidate &winner() const { return result.candidates.front(); }
   /// Returns the degrees with which the winner was evaluated.
   LoweringSpec spec(const CompileOptions &options) const;
-  /// Returns the same degrees in the form that the cost model evaluates.
+  /// Returns spec() in the form that the cost model evaluates.
   LoweringSpec priced(const CompileOptions &options) const;
 };
 
-/// The plan and the other files of --emit are in a temporary folder that
-/// `write` moves into place.
+/// The files of --emit are in a temporary folder, which `write` moves into
+/// place.
 struct Built : Searched {
   std::unique_ptr<OutputFolder> folder;
-  std::optional<rt::Plan> plan; ///< Only if --emit names it.
+  std::optional<rt::Plan> plan;
 };
 
 struct Verified : Built {
-  cost::Verification verification; ///< The result, or the reason why the plan
-                                   ///< was not verified.
+  cost::Verification verification;
 };
 
 /// The output folder is in place and contains the report.
 struct Written : Verified {
-  cost::ReportContext
-      context; ///< The contents of the report besides the search result.
+  /// Contents of the report besides the search result.
+  cost::ReportContext context;
 };
 
-/// The text of report.json: one value per line, and the simulated step in one
-/// line.
+/// Returns the text of report.json: one value per line, and the simulated step
+/// in one line.
 std::string reportText(const nlohmann::ordered_json &report);
 
 mlir::FailureOr<Loaded> load(Session &session);
@@ -86,7 +86,7 @@ mlir::FailureOr<Prepared> prepare(Session &session, Loaded loaded);
 /// Fails if the output folder cannot be replaced, or if --emit names a plan but
 /// no strategy fits.
 mlir::FailureOr<Searched> search(Session &session, Prepared prepared);
-/// Refuses exports that cannot express the winner; fails if none can.
+/// Refuses exports that cannot express the winner. Fails if no export can.
 mlir::FailureOr<Built> build(Session &session, Searched searched);
 /// Fails if the ranks and one device compute different results.
 mlir::FailureOr<Verified> verify(Session &session, Built built);
@@ -96,25 +96,24 @@ mlir::FailureOr<Written> write(Session &session, Verified verified);
 mlir::FailureOr<mlir::ModuleOp> wholeProgram(Session &session,
                                              const Prepared &prepared);
 
-/// Searches once more with other options or another cluster, among the
-/// strategies that `accepts` allows (all if it is empty).
+/// Searches again, with other options or another cluster, among the strategies
+/// that `accepts` allows (all if it is empty).
 Expected<cost::SearchResult>
 searchAgain(Session &session, const Prepared &prepared,
             const CompileOptions &options, const cost::Cluster &cluster,
             std::function<bool(const cost::Strategy &)> accepts = nullptr,
             bool baselines = true);
 
-/// Simulates a step of the winner. Returns an empty detail if that fails.
+/// Returns an empty detail on failure.
 cost::StepDetail describePlan(Session &session, const Searched &searched);
 
-/// Returns the better plan that an unrestricted search finds on as many devices
-/// as the given strategy uses, if there is one.
+/// Searches all strategies that use as many devices as the winner. Returns the
+/// plan that is found if it is better.
 std::optional<cost::BetterPlan> searchFreely(Session &session,
                                              const Searched &searched);
 
-/// Repeats the search for --what-if: on each changed cluster, and with
-/// sequences of twice the length. If a search finds no plan, its result says
-/// why.
+/// Repeats the search for --what-if, on each changed cluster and with sequences
+/// of twice the length. If a search finds no plan, its result says why.
 std::vector<cost::WhatIf> searchChanges(Session &session,
                                         const Searched &searched);
 

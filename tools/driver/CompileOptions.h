@@ -13,7 +13,7 @@
 
 namespace dpc {
 
-/// The fields have the names of the options.
+/// Fields have the names of the options.
 struct CompileOptions {
   std::string model;
   std::string cluster;
@@ -32,19 +32,20 @@ struct CompileOptions {
   bool infer = false;
   std::string loss; ///< "", "cross_entropy[:output]" or "mse[:output]".
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  std::optional<double> weightDecay; ///< PyTorch's: 0.01 for adamw, 0 for sgd.
+  std::optional<double> weightDecay; ///< absent: 0.01 for adamw, 0 for sgd
   double momentum = 0.0, clipGradNorm = 0.0;
   std::string lrSchedule = "constant";
-  int64_t warmup = 0, totalSteps = 0; ///< Steps of lrSchedule.
-  double minLr = 0;                   ///< The rate at the end of lrSchedule.
+  int64_t warmup = 0, totalSteps = 0;
+  double minLr = 0;
 
   std::string strategy = "auto";
   std::string objective = "throughput";
   int64_t top = 10;
   std::string precision = "fp32";
-  bool givesPrecision = false; ///< The command line has --precision.
+  bool givesPrecision = false;
   /// The loss scale of the first step, and the number of finite steps after
-  /// which it doubles (0: never), as in PyTorch's GradScaler. See scalesLoss.
+  /// which it doubles (0: never). The defaults are those of PyTorch's
+  /// GradScaler. See scalesLoss.
   double lossScale = 65536;
   int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";
@@ -55,20 +56,19 @@ struct CompileOptions {
   std::string verify = "auto";
   std::string report = "text"; ///< "text" or "json".
   bool whatIf = false;
-  bool printPipeline = false; ///< Print the winner's passes and stop.
+  bool printPipeline = false;
   std::string dumpIrDir;
-  std::string calibrate;          ///< The file (device or cluster) to write.
-  std::string calibrated;         ///< "cpu", "cuda" or a file of measurements.
-  std::vector<std::string> links; ///< Tables of measured collectives.
-  std::string device;             ///< Device file used for local:N.
-  std::vector<std::string> diff;  ///< Two folders to compare, or none.
-  std::string explain;            ///< A name of a value, or a part of one.
-  std::vector<std::string> notes; ///< Remarks for the report.
-  /// The FILE of --strategy=@FILE.
+  std::string calibrate;
+  std::string calibrated; ///< "cpu", "cuda" or a file of measurements.
+  std::vector<std::string> links;
+  std::string device;
+  std::vector<std::string> diff;
+  std::string explain;
+  std::vector<std::string> notes;
   std::string strategyFile;
-  std::string readAs; ///< The options that the file became, for the report.
+  std::string readAs; ///< the options that FILE states, for the report
   std::vector<exports::StatedSize> statedSizes;
-  /// The words of the command line that affect the computation of a step
+  /// The words that affect the computation of a step
   /// (runtime/plan/PlanCommand.h).
   std::vector<std::string> words;
 };

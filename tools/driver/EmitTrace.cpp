@@ -14,18 +14,16 @@ namespace dpc {
 
 namespace {
 
-/// A time span, in seconds since the phase began.
+/// Seconds since the phase began.
 struct Span {
   double begin = 0, end = 0;
 };
 
-/// The times of the ops and phases of a stage.
 class StageTimes {
 public:
   StageTimes(func::FuncOp step, const StageRecord &record);
-  /// When a phase begins for a micro-batch; -1 if it never does.
+  /// Returns when a phase begins for a micro-batch, or -1 if it never runs.
   double beginOf(const rt::PhaseName &phase, int64_t microBatch) const;
-  /// The time of the op at `place` of the step function, if known.
   std::optional<Span> spanOf(const rt::PhaseName &phase, int64_t place) const;
 
 private:
@@ -35,11 +33,10 @@ private:
   std::map<std::pair<Key, int64_t>, Span> spans;    ///< By place.
 };
 
-/// The times of each stage, for one kind of data-parallel ranks. Ranks of the
-/// same kind have equal batch shares.
+/// The times of each stage. Data-parallel ranks of one kind have equal batch
+/// shares, and therefore equal times.
 using KindTimes = std::vector<StageTimes>;
 
-/// Makes the lanes of all shown ranks.
 class TraceOfPlan {
 public:
   TraceOfPlan(const codegen::PlanDraft &draft, std::vector<KindTimes> kinds,
@@ -51,8 +48,7 @@ public:
 private:
   const codegen::PlanDraft &draft;
   std::vector<KindTimes> kinds;
-  ArrayRef<size_t>
-      kindOfDataRank; ///< If empty, all ranks are of the first kind.
+  ArrayRef<size_t> kindOfDataRank; ///< empty: all are of the first kind
   int64_t mostEvents;
 
   const StageTimes &timesOf(int64_t rank) const;
@@ -93,7 +89,7 @@ StageTimes::StageTimes(func::FuncOp step, const StageRecord &record) {
   std::vector<Key> keys;
   for (const RecordedPhase &phase : record.phases) {
     Key key{phase.phase, isInLoop(phase.phase) ? phase.chunk : 0};
-    // The first run of a phase represents all, if ranks take turns at cores.
+    // The times of the first micro-batch also apply to the others.
     bool isKnown = llvm::is_contained(keys, key);
     keys.push_back(key);
     if (isKnown)
@@ -101,7 +97,7 @@ StageTimes::StageTimes(func::FuncOp step, const StageRecord &record) {
     for (const RecordedOp &op : phase.ops) {
       auto [it, isNew] = spans.try_emplace({keys.back(), placeOf(op.op)},
                                            Span{op.begin, op.end});
-      if (!isNew) // The op runs once more.
+      if (!isNew) // one op may run several times
         it->second.end = op.end;
     }
   }
@@ -141,7 +137,8 @@ std::vector<int64_t> TraceOfPlan::ranksToShow() const {
   }
   if (events <= mostEvents)
     return all;
-  // In the order first, last, second, ..., because the ends differ most.
+  // The order is first, last, second, ..., because the first and last stages
+  // differ most.
   events = 0;
   for (size_t i = 0; i < firsts.size(); ++i) {
     int64_t rank = firsts[i % 2 == 0 ? i / 2 : firsts.size() - 1 - i / 2];
@@ -176,8 +173,6 @@ std::string TraceOfPlan::leftOut(ArrayRef<int64_t> shown) const {
          ", of " + all + ": at most " + most + " are written";
 }
 
-/// Adds the events of one entry. `free` is when the last event of each queue
-/// ends.
 void TraceOfPlan::addEntry(std::vector<rt::TraceLane> &lanes,
                            std::vector<double> &free, int64_t rank,
                            const rt::ScheduleEntry &entry) const {
@@ -188,7 +183,7 @@ void TraceOfPlan::addEntry(std::vector<rt::TraceLane> &lanes,
   double start = times.beginOf(*phase, entry.microBatch);
   const std::vector<codegen::SourceOps> &sources =
       draft.sources.at(entry.phase);
-  std::map<int64_t, int64_t> instructions, done; // by the place of the op
+  std::map<int64_t, int64_t> instructions, done; // by index of the op
   for (const codegen::SourceOps &source : sources)
     ++instructions[source.first];
   for (auto [instruction, source] :
@@ -220,7 +215,7 @@ std::vector<rt::TraceLane> TraceOfPlan::lanesOf(int64_t rank) const {
   std::vector<double> free(rt::kNumQueues, 0);
   int64_t events = 0;
   for (const rt::ScheduleEntry &entry : draft.plan.schedule[rank]) {
-    // Only whole phases are written, so that only the end of the step is
+    // If there are too many events, whole phases at the end of the step are
     // missing.
     events += draft.plan.phases.at(entry.phase).size();
     if (events > mostEvents)
@@ -238,7 +233,7 @@ SimulatedStep TraceOfPlan::run() const {
   return step;
 }
 
-/// `steps` must be unchanged since the record was made.
+/// `record` must be the record of `steps`.
 static std::vector<KindTimes> timesOf(ArrayRef<func::FuncOp> steps,
                                       const StepRecord &record) {
   auto kindOf = [&](const std::vector<StageRecord> &stages) {
@@ -282,7 +277,7 @@ simulateStep(const CompileOptions &options, ModuleOp program,
 std::string emitTrace(const CompileOptions &options, ModuleOp program,
                       const cost::Cluster &cluster, const LoweringSpec &spec,
                       const std::filesystem::path &path, std::string &leftOut) {
-  // A browser cannot load more.
+  // Browsers cannot show more events.
   constexpr int64_t kMostEvents = 200000;
   return simulateStep(options, program, cluster, spec, kMostEvents,
                       [&](const SimulatedStep &step) {

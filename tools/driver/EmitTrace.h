@@ -1,8 +1,8 @@
 //===- EmitTrace.h - The simulated step as a trace --------------*- C++ -*-===//
 //
 // The trace has the form of `dpc-run --trace` for one step, with simulated
-// times. The instructions of an op share its time. Instructions that codegen
-// adds (loads, copies) take no time.
+// times. If an op becomes several instructions, they share the time of the op
+// equally. Instructions that codegen adds (loads, copies) take no time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DRIVER_EMITTRACE_H
@@ -21,16 +21,16 @@ namespace dpc {
 
 struct SimulatedStep {
   const rt::Plan &plan; ///< Without kernels.
-  /// Three queues per rank, in the order of ranks.
+  /// Three queues per rank, ordered by rank.
   std::vector<rt::TraceLane> lanes;
   std::string leftOut; ///< Describes what the lanes lack, or "".
 };
 
-/// Simulates a step of `program` and passes it to `use`, which returns "" or a
-/// one-line error. The step is valid only during the call. It has at most
-/// `mostEvents` events. It shows the first of these choices that fits: all
-/// ranks; the first rank of each stage; as many of these ranks as possible, the
-/// outermost stages first; the beginning of the first rank's step.
+/// Simulates a step of `program`, and passes at most `mostEvents` events to
+/// `use`, which returns "" or a one-line error. The argument of `use` is valid
+/// only during the call. Shows all ranks if they fit; otherwise the first rank
+/// of each stage; otherwise as many of these ranks as fit, starting with the
+/// first and the last stage; otherwise the beginning of the first rank's step.
 std::string
 simulateStep(const CompileOptions &options, mlir::ModuleOp program,
              const cost::Cluster &cluster, const LoweringSpec &spec,

@@ -24,25 +24,24 @@ using Row = cost::OperatorSharding;
 
 namespace {
 
-/// An argument of a sharded step function, or the ops that an operator of the
-/// model became. Equal layers count as one value.
+/// An argument of a sharded step function, or the ops of one operator of the
+/// model. Equal layers share one value.
 struct NamedValue {
   std::string name;              ///< "*" replaces the number of a layer.
   std::set<std::string> members; ///< The full names.
   std::string role;              ///< The role of an argument, or "".
-  /// Lines that describe the sharding, and the number of members that each line
+  /// Descriptions of the sharding, with the number of members that each
   /// describes.
   std::vector<std::pair<std::string, int64_t>> lines;
 
-  /// Whether `asked` names the value, one of its members, or the first result
-  /// of an operator.
+  /// Returns whether `asked` is the name of the value or of a member. The first
+  /// result of an operator counts as the operator.
   bool isCalled(StringRef asked) const {
     if (asked == name || members.count(asked.str()))
       return true;
     asked.consume_back("_output_0") || asked.consume_back(":0");
     return role.empty() && members.count(asked.str());
   }
-  /// Whether `part` is in one of the names.
   bool contains(StringRef part) const {
     return StringRef(name).contains(part) ||
            llvm::any_of(members, [&](const std::string &member) {
@@ -53,7 +52,8 @@ struct NamedValue {
 
 } // namespace
 
-/// "8 x 32 x 64 f32 sharded as [dp, -, -]: 32.0 KiB of 64.0 KiB on a rank"
+/// Prints "8 x 32 x 64 f32 sharded as [dp, -, -]: 32.0 KiB of 64.0 KiB on a
+/// rank".
 static std::string shardedAs(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
@@ -83,7 +83,6 @@ static std::string readersOf(Value value) {
   return kinds.empty() ? "" : "; read by " + llvm::join(kinds, ", ");
 }
 
-/// Describes the reshards of a result.
 static std::string movesOf(Value value) {
   std::string text;
   for (Operation *user : value.getUsers())
@@ -109,7 +108,6 @@ static std::string lineOf(Operation *op) {
 
 namespace {
 
-/// Joins the values of equal layers.
 class Collector {
 public:
   void add(StringRef name, StringRef role, const std::string &line) {
@@ -150,7 +148,7 @@ static std::vector<NamedValue> namedValues(func::FuncOp sharded) {
   return std::move(collector.values);
 }
 
-/// The edit distance from the name, or from its end after a dot or slash
+/// Returns the edit distance to `name`, or to the part after a dot or slash
 /// plus 1.
 static unsigned distance(StringRef asked, StringRef name) {
   unsigned least = asked.edit_distance(name);
@@ -160,7 +158,7 @@ static unsigned distance(StringRef asked, StringRef name) {
   return least;
 }
 
-/// "; near: a, b, c" with at most five of `names`, or "".
+/// Prints "; near: a, b, c" with the five most similar names, or "".
 static std::string nearNames(StringRef asked,
                              const std::set<std::string> &names) {
   constexpr size_t kMost = 5;
@@ -175,7 +173,8 @@ static std::string nearNames(StringRef asked,
   return text;
 }
 
-/// Whether `row`, in whose name "*" replaces the number of a layer, matches.
+/// Returns whether the name of `row`, where "*" replaces the number of a layer,
+/// matches.
 static bool isOf(const Row &row, StringRef name) {
   auto pattern = llvm::GlobPattern::create(row.name);
   if (!pattern) {
@@ -185,7 +184,6 @@ static bool isOf(const Row &row, StringRef name) {
   return pattern->match(name);
 }
 
-/// The operator with the full name `name`.
 static std::optional<Row> findWholeName(const std::string &name,
                                         const std::vector<Row> &rows) {
   for (const Row &row : rows)
@@ -194,7 +192,8 @@ static std::optional<Row> findWholeName(const std::string &name,
   return std::nullopt;
 }
 
-/// The operator whose name contains `name`; an error if there are several.
+/// Returns the operator whose name contains `name`, or an error if there are
+/// several.
 static Expected<std::optional<Row>>
 findPartOfName(const std::string &name, const std::vector<Row> &rows) {
   std::vector<Row> found;
@@ -206,7 +205,7 @@ findPartOfName(const std::string &name, const std::vector<Row> &rows) {
     }
   if (found.empty())
     return std::optional<Row>();
-  // Several operators may read one weight.
+  // Rows with one name are operators that share a weight.
   if (names.size() == 1)
     return std::optional(found.front());
   return Error{"--explain=" + name + ": several operators have this name" +
@@ -220,8 +219,8 @@ static double peakOf(const cost::StepDetail &detail) {
   return peak;
 }
 
-/// For each kind of message, the bytes that a rank sends, on the stage that
-/// sends the most.
+/// Returns how many bytes a rank sends with each kind of message, on the stage
+/// that sends the most.
 static std::map<std::string, double> sentOf(const cost::StepDetail &detail) {
   std::map<std::pair<std::string, int64_t>, double> byStage;
   for (const cost::DetailTraffic &row : detail.traffic)
@@ -233,7 +232,7 @@ static std::map<std::string, double> sentOf(const cost::StepDetail &detail) {
   return most;
 }
 
-/// "12.0 KiB more", or "" if the values are equal.
+/// Prints "12.0 KiB more", or "" if the values are equal.
 template <typename Format>
 static std::string differenceOf(double before, double after, Format format,
                                 const char *more, const char *less) {
@@ -262,7 +261,6 @@ static std::string splitOf(const Row &row) {
          ", result " + row.result;
 }
 
-/// Whether an argument is one of the weights of `row`.
 static bool isWeightOf(func::FuncOp func, BlockArgument argument,
                        const Row &row) {
   unsigned place = argument.getArgNumber();
@@ -272,7 +270,6 @@ static bool isWeightOf(func::FuncOp func, BlockArgument argument,
          isOf(row, name.getValue());
 }
 
-/// Simulates the step of `program` with `spec`. An error is one line.
 static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
                                            const cost::Cluster &cluster,
                                            const LoweringSpec &spec) {
@@ -283,7 +280,6 @@ static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
   return std::move(*detail);
 }
 
-/// Simulates the step with the weights of `row` sharded along `dims`.
 static Expected<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
                                                const Row &row,
                                                ArrayRef<int64_t> dims) {
@@ -298,7 +294,6 @@ static Expected<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
   return simulate(*clone, plan.cluster, plan.spec);
 }
 
-/// The rank of the weight of `row`; 0 without a weight.
 static int64_t rankOf(const ExplainedPlan &plan, const Row &row) {
   func::FuncOp func = findProgram(mlir::ModuleOp(plan.program));
   for (BlockArgument argument : func.getArguments())
@@ -307,7 +302,8 @@ static int64_t rankOf(const ExplainedPlan &plan, const Row &row) {
   return 0;
 }
 
-/// ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)", and whether it fits.
+/// Prints ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)", and whether this
+/// fits.
 static std::string costOf(const ExplainedPlan &plan,
                           const cost::StepDetail &other) {
   std::string time = differenceOf(plan.detail.stepSeconds, other.stepSeconds,
@@ -344,8 +340,8 @@ static std::string describeAlternative(const ExplainedPlan &plan,
          trafficDifference(plan.detail, *detail);
 }
 
-/// Degrees with another value of one key of --strategy that affects values of
-/// this role.
+/// Returns degrees that differ from `spec` in one key of --strategy. Only keys
+/// that affect values with this role vary.
 static std::vector<std::pair<std::string, LoweringSpec>>
 alternativesOf(StringRef role, const LoweringSpec &spec) {
   std::vector<std::pair<std::string, LoweringSpec>> all;
@@ -390,7 +386,6 @@ static std::string describeKeys(StringRef role, const ExplainedPlan &plan) {
   return text.empty() ? text : "  with another value of a key:\n" + text;
 }
 
-/// "a matmul", "an embedding"
 static std::string withArticle(const std::string &noun) {
   bool isVowel = !noun.empty() && StringRef("aeiou").contains(noun[0]);
   return (isVowel ? "an " : "a ") + noun;
@@ -420,7 +415,6 @@ static std::string explainRow(const Row &row, const ExplainedPlan &plan) {
   return text + describeKeys(role::kParameter, plan);
 }
 
-/// Returns a text that says what decides the sharding of values with this role.
 static std::string reasonOf(StringRef role) {
   return llvm::StringSwitch<std::string>(role)
       .Case(role::kInput,
@@ -464,7 +458,6 @@ static std::string explainValue(const NamedValue &value,
   return text + describeKeys(value.role, plan);
 }
 
-/// The named values of the sharded program.
 static std::vector<NamedValue> valuesOf(const ExplainedPlan &plan) {
   std::vector<NamedValue> values;
   (void)lowerForStrategy(
@@ -477,7 +470,6 @@ static std::vector<NamedValue> valuesOf(const ExplainedPlan &plan) {
   return values;
 }
 
-/// Explains the only value whose name contains `part`.
 static Expected<std::string> explainPart(const std::string &part,
                                          const std::vector<NamedValue> &values,
                                          const ExplainedPlan &plan) {
@@ -497,14 +489,15 @@ static Expected<std::string> explainPart(const std::string &part,
   return Error{"--explain=" + part +
                (found.empty()
                     ? ": no parameter, state, input or operator has this name"
-                    : ": several have this name") +
+                    : ": several values have this name") +
                nearNames(part, found.empty() ? all : found)};
 }
 
 Expected<std::string> explain(const std::string &name,
                               const ExplainedPlan &plan) {
   std::vector<NamedValue> values = valuesOf(plan);
-  // Full names precede parts of names, and operators with a weight others.
+  // Prefer full names to parts of names, and operators with a weight to other
+  // values.
   auto called = llvm::find_if(
       values, [&](const NamedValue &value) { return value.isCalled(name); });
   bool isCalled = called != values.end();

@@ -111,7 +111,6 @@ bool exportsAny(const CompileOptions &options) {
   return options.emit.count("chakra") || !namedTargets(options).empty();
 }
 
-/// The outermost level that connects the ranks of each axis.
 static std::map<std::string, int64_t>
 levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
   std::map<std::string, int64_t> levels;
@@ -178,8 +177,7 @@ static exports::Job jobOf(const CompileOptions &options,
   return job;
 }
 
-/// Returns the text after the refusal of a target with `rules`: the plans that
-/// the target can express.
+/// Returns the end of a refusal, which names plans that satisfy `rules`.
 static std::string expressibleFor(Session &session, const Searched &searched,
                                   const exports::Job &job,
                                   const std::vector<exports::Rule> &rules,
@@ -217,8 +215,6 @@ std::optional<PlannedExports> planExports(Session &session,
   return isAnyLeft ? std::optional(std::move(planned)) : std::nullopt;
 }
 
-/// The expected time and memory of the plan under the software of `target`, if
-/// known.
 static std::optional<TargetForecast>
 forecastFor(Session &session, const Searched &searched, const exports::Job &job,
             const exports::Target &target) {
@@ -235,7 +231,6 @@ forecastFor(Session &session, const Searched &searched, const exports::Job &job,
                : std::nullopt;
 }
 
-/// Writes the simulated step of each rank. Returns "" or a one-line error.
 static std::string simulateForChakra(const CompileOptions &options,
                                      const Searched &searched,
                                      exports::Exported &written) {
@@ -269,7 +264,7 @@ LogicalResult writeExports(Session &session, const Searched &searched,
     llvm::append_range(files, traces.files);
   }
   if (files.empty() && planned.targets.empty())
-    return success(); // end() reports the refusals.
+    return success();
   for (const exports::Target *target : planned.targets) {
     exports::Exported written = target->write(planned.job);
     llvm::append_range(files, written.files);
@@ -280,8 +275,7 @@ LogicalResult writeExports(Session &session, const Searched &searched,
       continue;
     std::string text = forecastText(*forecast, searched.winner().evaluation);
     session.remark(text);
-    if (!forecast->fits()) // Also warns here, because the report may leave out
-                           // remarks.
+    if (!forecast->fits())
       session.reporter().warning(text);
     forecasts.push_back(*forecast);
   }

@@ -7,23 +7,22 @@
 
 namespace dpc {
 
-/// Whether --emit names a file for another program.
+/// Returns whether --emit names a target (a program other than dpc-run).
 bool exportsAny(const CompileOptions &options);
 
-/// The targets of --emit that can express the winner.
 struct PlannedExports {
   exports::Job job;
   std::vector<const exports::Target *> targets;
 };
 
 /// Checks the winner against the rules of each target of --emit, and refuses
-/// the targets that cannot express it. Nullopt if nothing is left to write.
+/// targets that cannot express it. Returns nullopt if no target is left.
 std::optional<PlannedExports> planExports(Session &session,
                                           const Searched &searched);
 
 /// Writes the files into DIR/exports. Adds remarks about settings that the
-/// files cannot express, and about the expected time and memory under the
-/// targets' software.
+/// files cannot express, and about the time and memory that each target is
+/// expected to need.
 mlir::LogicalResult writeExports(Session &session, const Searched &searched,
                                  const PlannedExports &planned,
                                  const std::filesystem::path &dir);
@@ -32,24 +31,24 @@ mlir::LogicalResult writeExports(Session &session, const Searched &searched,
 struct TargetForecast {
   std::string target, software; ///< "megatron", "megatron-core-2024"
   double stepSeconds = 0;
-  double memoryBytes = 0, limitBytes = 0; ///< Of the fullest device.
+  double memoryBytes = 0, limitBytes = 0; ///< of the fullest device
 
   bool fits() const { return memoryBytes <= limitBytes; }
 };
 
-/// Returns `cluster` with the profile `software`, or nullopt if the cluster has
-/// this profile already, if the profile does not exist, or if its kernels do
-/// not support the devices or `precision`.
+/// Returns `cluster` with the profile `software`. Returns nullopt if the
+/// cluster already has this profile, if the profile does not exist, or if its
+/// kernels do not support the devices or `precision`.
 std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
                                           const std::string &software,
                                           const std::string &precision);
 
-/// The forecast of the only strategy in `found`, if it can run.
+/// Returns the forecast for the only strategy in `found`, if it can run.
 std::optional<TargetForecast> forecastOf(const std::string &target,
                                          const std::string &software,
                                          const cost::SearchResult &found);
 
-/// A sentence that compares the forecast with dpc-run's prediction `here`.
+/// Compares the forecast with dpc-run's prediction `here`, in one sentence.
 std::string forecastText(const TargetForecast &forecast,
                          const cost::Evaluation &here);
 

@@ -40,7 +40,6 @@ void ExpressiblePlan::noteTooLarge(const Plan &plan,
              cost::formatBytes(found.memoryLimitBytes);
 }
 
-/// Evaluates exactly `strategy`. Nullopt if it does not fit.
 std::optional<ExpressiblePlan::Plan>
 ExpressiblePlan::evaluate(const Strategy &strategy) {
   CompileOptions asked = options;
@@ -58,8 +57,8 @@ ExpressiblePlan::evaluate(const Strategy &strategy) {
   return std::nullopt;
 }
 
-/// The first candidate that is legal with its placement, or an earlier one that
-/// is faster even after mending.
+/// Returns the first candidate whose placement is legal, or an earlier one if
+/// it is faster after its placement is changed to a legal one.
 std::optional<ExpressiblePlan::Plan>
 ExpressiblePlan::bestOf(const cost::SearchResult &found) {
   constexpr int kMended = 3;
@@ -103,7 +102,7 @@ void ExpressiblePlan::improve(std::optional<Plan> &best,
     best = std::move(next);
 }
 
-/// (E1) and (E2) of the header.
+/// Implements (E1) and (E2) of the header.
 std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestLegal() {
   constexpr double kNear = 1.05;
   std::optional<Plan> best = bestOf(result);
@@ -173,7 +172,6 @@ std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestOfAll() {
   return best;
 }
 
-/// "3.4 % slower"
 static std::string comparedTo(double winner, double seconds) {
   double percent = 100 * (seconds / winner - 1);
   char buffer[64];
@@ -184,7 +182,6 @@ static std::string comparedTo(double winner, double seconds) {
   return buffer;
 }
 
-/// "--strategy=... (19.9 s a step, 3.4 % slower, 57.2 GiB)"
 std::string ExpressiblePlan::describe(const Plan &plan) const {
   return "--strategy=" + cost::stringifyStrategy(plan.strategy, devices) +
          " (" + cost::formatSeconds(plan.stepSeconds) + " a step, " +
@@ -198,7 +195,8 @@ std::string ExpressiblePlan::text(const exports::Legality &legality) {
     return "";
   std::string words;
   std::optional<Plan> nearest;
-  bool isFixed = result.considered == 1; // The user wants a similar strategy.
+  // If the user chose the strategy, the text also names a similar one.
+  bool isFixed = result.considered == 1;
   if (isFixed && legality.nearest)
     nearest = evaluate(*legality.nearest);
   if (nearest && !exports::isExpressible(job, nearest->strategy, rules))

@@ -11,8 +11,8 @@ namespace fs = std::filesystem;
 using namespace mlir;
 using namespace dpc;
 
-/// The smallest size that `value` indexes, directly or after data movement; 0
-/// if it indexes nothing.
+/// Returns the smallest number of rows or classes that `value` indexes,
+/// directly or after data movement, or 0 if it is not an index.
 static int64_t indexedSize(Value value) {
   int64_t limit = 0;
   auto note = [&](int64_t size) {
@@ -71,7 +71,6 @@ void dpc::makeSourcesAbsolute(ModuleOp module) {
     }
 }
 
-/// If `files` have the tensor, makes their bytes its source.
 static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
   const rt::WeightFiles::Weight *weight = files.find(tensor.name);
   if (!weight || weight->entry.shape != tensor.globalShape)
@@ -83,8 +82,8 @@ static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
 
 void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
   for (rt::Tensor &tensor : plan.tensors) {
-    // A file replaces values of the model and the optimizer; other choices only
-    // set weights without values.
+    // A file replaces all values, also of the model and the optimizer. Other
+    // choices only fill weights that have no values.
     bool isFile = choice.kind == rt::InitChoice::Kind::File;
     bool isState = tensor.role == rt::TensorRole::State;
     if ((tensor.source || isState) && !isFile)

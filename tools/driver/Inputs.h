@@ -10,19 +10,19 @@
 
 namespace dpc {
 
-/// Sets Port::limit for each integer input of `plan` that indexes tables, or
-/// the classes of a cross entropy, in `program`. The limit is the smallest
-/// indexed size.
+/// Sets Port::limit of each integer input that `program` uses as an index of
+/// table rows or of classes in a cross entropy. The limit is the smallest
+/// number of rows or classes.
 void setInputLimits(mlir::func::FuncOp program, rt::Plan &plan);
 
-/// The absolute path of `file`, or `file` if the current folder does not exist.
+/// Returns the absolute path of `file`, or `file` if the current folder does
+/// not exist.
 std::string absoluteFile(const std::string &file);
 
-/// Makes the file names in all `dpc.source` attributes absolute, because a plan
-/// may run from another folder.
+/// Makes file names in `dpc.source` absolute, because a plan may run from
+/// another folder.
 void makeSourcesAbsolute(mlir::ModuleOp module);
 
-/// Applies --init to the tensors of `plan`.
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);
 
 } // namespace dpc

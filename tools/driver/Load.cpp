@@ -85,9 +85,9 @@ static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
                               option + " is for models without";
 }
 
-/// Takes the batch, the precision and the optimizer from the file, unless the
-/// command line has them. Adds them to `taken` as options. Returns "" or a
-/// one-line error.
+/// Takes the batch, the precision and the optimizer from the file at `path`,
+/// unless the command line has them, and adds them to `taken` as options.
+/// Returns "" or a one-line error.
 static std::string takeBatch(CompileOptions &options, const std::string &path,
                              const exports::Imported &imported,
                              std::string &taken) {

@@ -11,7 +11,6 @@
 
 namespace dpc {
 
-/// The options for a frontend.
 ImportOptions importOptions(const CompileOptions &options);
 
 /// Reads `options.model`: .onnx, .pt2, or .mlir of StableHLO or of dpc. Returns
@@ -19,13 +18,14 @@ ImportOptions importOptions(const CompileOptions &options);
 mlir::OwningOpRef<mlir::ModuleOp> loadModel(const CompileOptions &options,
                                             mlir::MLIRContext &context);
 
-/// If --strategy names a file (a configuration of DeepSpeed, flags of
-/// Megatron-LM) and there is a cluster, adds the options that the file states
-/// to `options`, and the ignored settings to its notes. Returns "" or a
-/// one-line error.
+/// If there is a cluster and --strategy names a file (a configuration of
+/// DeepSpeed, flags of Megatron-LM), adds the options in the file to `options`,
+/// and the settings that dpc ignores to its notes. Returns "" or a one-line
+/// error.
 std::string readNamedStrategy(CompileOptions &options);
 
-/// Whether the compilation only prints the program, without a cluster.
+/// Returns whether the compilation only prints the program, which needs no
+/// cluster.
 bool printsProgram(const CompileOptions &options);
 
 } // namespace dpc

@@ -16,8 +16,8 @@ namespace dpc {
 
 static int64_t lastDim(Value value) { return shapeOf(value).back(); }
 
-/// The sizes [in, out] of the weight of a GEMM; nullopt if both operands depend
-/// on samples.
+/// Returns the sizes [in, out] of a GEMM's weight, or nullopt if both operands
+/// depend on samples.
 static std::optional<std::pair<int64_t, int64_t>> weightOf(MatmulOp product) {
   Value weight = product.getB();
   while (auto convert = weight.getDefiningOp<ConvertOp>())
@@ -29,7 +29,6 @@ static std::optional<std::pair<int64_t, int64_t>> weightOf(MatmulOp product) {
   return product.getTb() ? std::pair(columns, rows) : std::pair(rows, columns);
 }
 
-/// The widest input of a GEMM whose result has the hidden size.
 static int64_t feedForwardOf(func::FuncOp func, int64_t hidden) {
   int64_t widest = 0;
   func.walk([&](MatmulOp product) {
@@ -50,7 +49,6 @@ static bool isGate(UnaryOp op) {
          });
 }
 
-/// A GEMM plus a vector of weights.
 static bool isBias(BinaryOp op) {
   auto isVector = [](Value value) {
     while (Operation *made = value.getDefiningOp()) {
@@ -71,7 +69,6 @@ static bool isBias(BinaryOp op) {
           (isProduct(op.getB()) && isVector(op.getA())));
 }
 
-/// Notes the kinds of ops in layers.
 static void readKinds(Operation *op, exports::ModelShape &shape) {
   if (auto norm = dyn_cast<NormOp>(op))
     shape.hasRmsNorm |= norm.getKind() == NormKind::rms;
@@ -82,16 +79,17 @@ static void readKinds(Operation *op, exports::ModelShape &shape) {
     shape.hasSwiglu |= isGate(unary);
 }
 
-/// Whether each position attends to all others. A mask that is the same for all
-/// positions is a padding mask.
+/// Returns whether each position attends to all others. A mask that is the same
+/// for all positions only hides padding.
 static bool seesAll(AttentionOp attention) {
   if (attention.getCausal() || !attention.getMask())
     return !attention.getCausal();
   return shapeOf(attention.getMask()).drop_back().back() == 1;
 }
 
-/// A decoder or encoder reads tokens [samples, sequence], predicts more than
-/// one token per sample, and has layers of one kind.
+/// Returns decoder or encoder only if the model reads tokens [samples,
+/// sequence], predicts more than one token per sample, and has layers of one
+/// kind.
 static exports::ModelKind kindOf(func::FuncOp func) {
   bool readsTokens = false, predictsTokens = false;
   int64_t attentions = 0, thatSeeAll = 0, samples = 0;

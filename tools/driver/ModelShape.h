@@ -11,12 +11,12 @@
 
 namespace dpc {
 
-/// Finds the sizes of `func` (a fused @forward, or @train_step) from its first
-/// attention, its norms and the weights of its GEMMs.
+/// Derives sizes from the first attention, the norms and the GEMM weights of
+/// `func`, a fused @forward or a @train_step.
 exports::ModelShape modelShapeOf(mlir::func::FuncOp func);
 
-/// The number of attentions in each virtual stage of `program`; empty if there
-/// are no attentions or only one stage.
+/// Returns the number of attentions in each virtual stage, or an empty list if
+/// there are no attentions or only one stage.
 std::vector<int64_t> layersByStage(mlir::ModuleOp program,
                                    const cost::Cluster &cluster,
                                    const LoweringSpec &spec);

@@ -11,11 +11,10 @@ namespace dpc {
 
 namespace {
 
-/// Ops that lack a column, and the reason.
 struct Exception {
   OpColumn column;
   llvm::StringLiteral reason;
-  llvm::StringLiteral ops; ///< Names, separated by spaces.
+  llvm::StringLiteral ops; ///< separated by spaces
 };
 
 } // namespace

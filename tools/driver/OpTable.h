@@ -16,13 +16,11 @@ struct OpRow {
   bool has[6] = {}; ///< By OpColumn.
 };
 
-/// All ops of the dialect with their interfaces, sorted by name.
 std::vector<OpRow> opRows();
 
-/// The reason why `op` lacks `column`, or "".
+/// Returns why `op` lacks `column`, or "".
 std::string whyNot(const std::string &op, OpColumn column);
 
-/// The table in Markdown, with the reasons for missing entries.
 std::string opTable();
 
 } // namespace dpc

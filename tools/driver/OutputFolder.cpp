@@ -12,19 +12,19 @@ namespace fs = std::filesystem;
 
 namespace dpc {
 
-/// The files that a plan folder may hold, each before its folder.
+/// Files that dpc writes into a plan folder. A folder comes after its files.
 static constexpr const char *kWritten[] = {
     "plan.json", "command.json", "report.json", "report.html", "program.mlir",
     "trace.json", "annotated.onnx", "constants.bin", "kernels/kernels.so",
-    // dpc-run --profile writes the first of these.
+    // profile.json is from dpc-run --profile
     "profile.json", "kernels/kernels.ptx", "kernels",
     // Exports.
     "accelerate.yaml", "calculon-application.json", "calculon-execution.json",
     "colossalai.json", "ds_config.json", "galvatron.json", "megatron.sh",
     "opensora.py", "torchtitan.py", "torchtitan.toml"};
 
-/// The files in the index of exports of `folder`, then the index and its
-/// folder. Empty without an index of dpc-opt.
+/// Returns the files that exports/index.json lists, then the index and its
+/// folder. Returns nothing without an index from dpc-opt.
 static std::vector<fs::path> exportsIn(const fs::path &folder) {
   std::ifstream in(folder / kExportIndex);
   auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
@@ -40,14 +40,14 @@ static std::vector<fs::path> exportsIn(const fs::path &folder) {
   return paths;
 }
 
-/// All files that `folder` may hold, each before its folder.
+/// Returns all files that dpc may have written into `folder`. A folder comes
+/// after its files.
 static std::vector<fs::path> writtenIn(const fs::path &folder) {
   std::vector<fs::path> paths = exportsIn(folder);
   paths.insert(paths.end(), std::begin(kWritten), std::end(kWritten));
   return paths;
 }
 
-/// An unused path next to `target`.
 static fs::path besides(const fs::path &target, const char *what) {
   std::error_code ignored;
   for (int attempt = 0;; ++attempt) {
@@ -60,7 +60,6 @@ static fs::path besides(const fs::path &target, const char *what) {
   }
 }
 
-/// `target` without a trailing slash, or the folder that it links to.
 static fs::path placeOf(fs::path target) {
   if (!target.has_filename())
     target = target.parent_path();
@@ -71,7 +70,6 @@ static fs::path placeOf(fs::path target) {
   return target;
 }
 
-/// Whether `file` begins as report/page.html does.
 static bool isReportPage(const fs::path &file) {
   std::ifstream in(file);
   std::string head(200, ' ');
@@ -80,7 +78,8 @@ static bool isReportPage(const fs::path &file) {
          std::string::npos;
 }
 
-/// Whether `file` is JSON with `fields`; other programs may use the same name.
+/// Returns whether `file` is JSON with `fields`. Other programs may use the
+/// same file name.
 static bool hasFields(const fs::path &file,
                       const std::vector<const char *> &fields) {
   std::ifstream in(file);
@@ -90,7 +89,6 @@ static bool hasFields(const fs::path &file,
              fields, [&](const char *field) { return json.contains(field); });
 }
 
-/// Fields of the JSON files of a plan folder.
 static const std::map<std::string, std::vector<const char *>> kFields = {
     {"plan.json", {"version", "checksum"}},
     {"command.json", {"version", "model", "words"}},
@@ -98,7 +96,6 @@ static const std::map<std::string, std::vector<const char *>> kFields = {
     {"trace.json", {"traceEvents"}},
     {"profile.json", {"steps", "queues", "rows"}}};
 
-/// The first entry of a folder that dpc-opt did not write, or "".
 static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
   const std::vector<fs::path> written = writtenIn(folder);
   fs::recursive_directory_iterator entries(folder, code), end;
@@ -168,7 +165,7 @@ OutputFolder::~OutputFolder() {
 }
 
 std::string OutputFolder::commit() {
-  // The folder may have changed since.
+  // Checked again, because the folder may have changed.
   if (std::string why = refusal(target, writesPlan); !why.empty())
     return why;
   std::error_code code;

@@ -18,12 +18,13 @@ namespace dpc {
 /// a plan.
 class OutputFolder {
 public:
-  /// Why `target` cannot be replaced; "" if it can be or does not exist.
+  /// Returns why `target` cannot be replaced, or "" if it can be or does not
+  /// exist.
   static std::string refusal(const std::filesystem::path &target,
                              bool writesPlan);
 
-  /// Makes the temporary folder next to `target`. Sets `error` if the parent
-  /// cannot be written or refusal() has a reason.
+  /// Creates the temporary folder next to `target`. Sets `error` if the parent
+  /// cannot be written, or to the text of refusal().
   OutputFolder(const std::filesystem::path &target, bool writesPlan,
                std::string &error);
   ~OutputFolder();
@@ -32,7 +33,7 @@ public:
 
   /// The folder to write into.
   const std::filesystem::path &path() const { return temporary; }
-  /// Puts the folder in place; returns an error message or "".
+  /// Returns "" or an error.
   std::string commit();
 
 private:
@@ -40,11 +41,10 @@ private:
   bool writesPlan;
 };
 
-/// The folder of exports, and its index.
 inline constexpr const char *kExports = "exports",
                             *kExportIndex = "exports/index.json";
 
-/// Writes a file. Returns "" or a one-line error.
+/// Returns "" or a one-line error.
 std::string writeText(const std::filesystem::path &path,
                       const std::string &text);
 

@@ -7,15 +7,15 @@
 
 namespace dpc {
 
-/// Returns the passes from a fused @forward to the program that is sharded,
-/// with gradients and the optimizer of `options` if it `trains`.
+/// Returns the passes from a fused @forward to the program that can be sharded.
+/// If it `trains`, they add gradients and the optimizer of `options`.
 PassList graphPasses(const CompileOptions &options, bool trains);
 
-/// Returns the passes of --precision, followed by graphPasses.
+/// Returns the passes for --precision, followed by graphPasses.
 PassList stepPasses(const CompileOptions &options, bool trains);
 
-/// Whether the program skips steps whose gradients are not finite: with fp16,
-/// or with a fixed loss scale.
+/// Returns whether steps with gradients that are not finite are skipped: with
+/// fp16, or with a fixed loss scale.
 bool scalesLoss(const CompileOptions &options);
 
 } // namespace dpc

@@ -16,7 +16,6 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// A section, printed only if it has lines.
 class Section {
 public:
   explicit Section(std::string title) : title(std::move(title)) {}
@@ -26,7 +25,6 @@ public:
       lines.push_back("  " + name + ": " + before + arrow + after +
                       (more.empty() ? "" : ", " + more));
   }
-  /// Puts each value into a line of its own.
   void breakLines() { arrow = "\n    -> "; }
   std::string str() const {
     std::string text;
@@ -40,8 +38,7 @@ private:
   std::vector<std::string> lines;
 };
 
-/// One kind of traffic that a rank sends in a step, on the stage that sends the
-/// most.
+/// One kind of traffic, on the stage that sends the most.
 struct Sent {
   double times = 0, bytes = 0, seconds = 0;
 };
@@ -74,7 +71,6 @@ static double numberOf(const ordered_json &json, const char *key) {
                                                      : 0;
 }
 
-/// "4.1 % more", "2.0 times as much".
 static std::string changeOf(double before, double after) {
   if (before <= 0 || after <= 0)
     return "";
@@ -123,7 +119,6 @@ static std::string predictionChanges(const ordered_json &a,
   return section.str();
 }
 
-/// The changes of an object with bytes by name.
 static std::string byteChanges(const std::string &title, const ordered_json &a,
                                const ordered_json &b) {
   Section section(title);
@@ -176,7 +171,6 @@ static std::string trafficChanges(const ordered_json &a,
   return section.str();
 }
 
-/// The splits of operators, by weight and kind.
 static std::map<std::string, std::string>
 operatorsOf(const ordered_json &chosen) {
   std::map<std::string, std::string> operators;

@@ -9,10 +9,10 @@
 
 namespace dpc {
 
-/// The differences between the chosen plans of two folders with a report.json
-/// (or two such files): keys of the strategy, predictions, memory by category,
-/// bytes by level and collective, and splits of operators. An error is one line
-/// about a missing report or a report without a plan.
+/// Compares the chosen plans of two folders with a report.json (or of two such
+/// files): keys of the strategy, predictions, memory by category, bytes by
+/// level and collective, and splits of operators. Returns a one-line error if a
+/// report or its plan is missing.
 Expected<std::string> diffOfPlans(const std::filesystem::path &before,
                                   const std::filesystem::path &after);
 

@@ -13,15 +13,13 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The largest number of ops that a search compiles, over all evaluated
-/// strategies.
 static constexpr int64_t kEvaluatedOps = 40000;
 
-/// On a part with more than kManyDevices devices, a search evaluates at most
-/// this many strategies, because there are many strategies and many parts.
+/// On a part of the cluster with more than kManyDevices devices, a search
+/// evaluates at most kEvaluationsOnMany strategies, because there are many
+/// strategies and many parts.
 static constexpr int64_t kManyDevices = 64, kEvaluationsOnMany = 64;
 
-/// The largest number of strategies of a deep model that a search evaluates.
 static constexpr int64_t kFoldedEvaluations = 32;
 
 std::unique_ptr<cost::Evaluator>
@@ -35,8 +33,8 @@ cost::Objective PlanSearch::objective() const {
   return *objective;
 }
 
-/// Takes the degrees of the mesh of the model's own shardings; an error if the
-/// command line contradicts them.
+/// Adds the degrees in the model's own shardings to `request`. Returns an error
+/// if the command line contradicts them.
 static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
                               int64_t devices, cost::StrategyRequest &request) {
   auto degrees = program->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
@@ -71,7 +69,8 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
         given = static_cast<int64_t>(*wanted);
       all.push_back({given, asked.getInt(),
                      [&wanted](int64_t value) { wanted = Value(value); }});
-      // All numbers above the number of devices have the same effect.
+      // Capped to avoid overflow: no degree above `devices` can divide
+      // `devices`.
       if (asked.getInt() >= 1 && key.name != "vpp")
         ranks = std::min(ranks * std::min(asked.getInt(), devices + 1),
                          devices + 1);
@@ -81,8 +80,8 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
     if (asked.value < 1)
       return Error{mesh + "; expected whole numbers from 1 on"};
   if (devices % ranks)
-    return Error{mesh + ", which " + std::to_string(devices) +
-                 " devices are no multiple of"};
+    return Error{mesh + "; its size does not divide the " +
+                 std::to_string(devices) + " devices"};
   for (const Asked &asked : all) {
     if (asked.given && *asked.given != asked.value)
       return Error{"--strategy=" + strategy + ": " + mesh +
@@ -121,8 +120,8 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   search.request = request;
   search.space = cost::spaceFor(evaluator.totals(), part);
   search.top = options.top;
-  // An evaluation takes about 0.1 ms per op for each order of heterogeneous
-  // groups; an evaluation of a deep model takes as long as one of a few layers.
+  // The time of an evaluation is about 0.1 ms per op and order of heterogeneous
+  // groups. For a deep model, it is the time for a few layers.
   int64_t ops =
       findProgram(program.sample()).getBody().front().getOperations().size();
   int64_t orders = isArranged ? 1 : cost::groupOrders(part).size();
@@ -131,16 +130,16 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
     search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
   if (program.isDeep())
     search.maxEvaluations = kFoldedEvaluations;
-  // The written files need an evaluation of the whole program.
+  // Evaluate the winner as a whole program, because its numbers are written to
+  // files.
   search.confirmsWinner = true;
   search.objective = objective();
-  // A target without ZeRO 1 may have ZeRO 2, which is otherwise hardly better.
+  // ZeRO 2 is hardly better than ZeRO 1, but some targets have only ZeRO 2.
   if (accepts && search.space.zeros.size() > 1)
     search.space.zeros = {0, 1, 2, 3};
   return search;
 }
 
-/// "searching: 120 of 8414 candidates, best 21.6 s a step, 3 s"
 static std::string progressText(const cost::SearchProgress &progress,
                                 cost::Objective objective, double seconds) {
   std::string text = "searching: " + std::to_string(progress.done) + " of " +
@@ -154,8 +153,6 @@ static std::string progressText(const cost::SearchProgress &progress,
   return text + ", " + std::to_string(std::llround(seconds)) + " s";
 }
 
-/// Returns a function that shows the state of a search on `progress`, unless
-/// `progress` is null.
 static std::function<void(const cost::SearchProgress &)>
 showingOn(ProgressView *progress, cost::Objective objective) {
   if (!progress)
@@ -168,9 +165,8 @@ showingOn(ProgressView *progress, cost::Objective objective) {
   };
 }
 
-/// Searches on all groups of nodes. If devices are heterogeneous, it also
-/// searches on some groups, so that an additional slow group never makes a plan
-/// slower.
+/// Searches on all groups of nodes. On a heterogeneous cluster, also searches
+/// without some groups, so that adding a slow group never makes a plan slower.
 Expected<cost::PartResult>
 PlanSearch::searchGroups(const cost::StrategyRequest &request,
                          const cost::PartProblem &problem) const {
@@ -239,7 +235,8 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
         asked->isFixed() && options.microBatch == 0 && why.empty();
     if (!why.empty()) { // one micro-batch per rank
       search.request.microBatch = search.space.globalBatch;
-      // Stages would run one after another, which only saves memory.
+      // With one micro-batch, stages run one after another, which only saves
+      // memory.
       if (objective() == cost::Objective::Throughput)
         search.space.maxPp = 1;
     }

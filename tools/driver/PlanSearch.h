@@ -8,21 +8,22 @@
 
 namespace dpc {
 
-/// A search for the best strategy of a program on a cluster. Everything that it
-/// refers to must outlive it.
+/// Searches for the best strategy of a program on a cluster. All references
+/// must outlive it.
 struct PlanSearch {
   const CompileOptions &options;
   const cost::Cluster &cluster;
   const ModelProgram &program;
-  /// The order of the groups of nodes is fixed, and all are used.
+  /// Whether the order of the groups of nodes is fixed and all devices are
+  /// used.
   bool isArranged = false;
   ProgressView *progress = nullptr;
-  /// Restricts the strategies; empty: all are allowed. See StrategyRequest.
+  /// The strategies that are allowed (empty: all). See StrategyRequest.
   std::function<bool(const cost::Strategy &)> accepts = nullptr;
-  bool baselines = true; ///< Whether to evaluate baselines.
+  bool baselines = true;
 
-  /// Returns the candidates and the part of the cluster that the best one uses.
-  /// Appends to `remarks`. An error is one line about --strategy.
+  /// Returns the candidates, and the part of the cluster that the best one
+  /// uses. Appends to `remarks`. An error is one line about --strategy.
   Expected<cost::PartResult> run(std::vector<std::string> &remarks) const;
 
 private:

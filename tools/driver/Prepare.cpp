@@ -25,8 +25,8 @@ static bool isLeftOut(func::FuncOp func, unsigned parameter) {
   return llvm::none_of(argument.getUsers(), llvm::IsaPred<AdamWOp, SgdOp>);
 }
 
-/// Whether an optimizer updates every parameter of `program`. No optimizer
-/// updates parameters that the loss does not depend on.
+/// Returns whether an optimizer updates every parameter. Parameters that the
+/// loss does not depend on are not updated.
 static bool trainsAllParameters(func::FuncOp program) {
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
     if (roleOf(program, i) == role::kParameter && isLeftOut(program, i))
@@ -35,8 +35,8 @@ static bool trainsAllParameters(func::FuncOp program) {
 }
 
 /// Lists the names of trained parameters, and of frozen parameters and buffers.
-/// `trains`: `program` is a training step, or a @forward that becomes one;
-/// unused parameters of such a @forward count as frozen.
+/// `trains` is true for a training step and for a @forward that becomes one;
+/// the unused parameters of such a @forward count as frozen.
 static void listParameters(func::FuncOp program, bool trains,
                            std::vector<std::string> &trained,
                            std::vector<std::string> &frozen) {
@@ -54,8 +54,6 @@ static void listParameters(func::FuncOp program, bool trains,
   }
 }
 
-/// Prepares @forward for inference by removing stops of gradients. Fails with a
-/// `message` if it has dropout.
 static LogicalResult prepareInference(ModuleOp module, std::string &message) {
   auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
   removeGradientStops(forward);
@@ -69,13 +67,11 @@ static LogicalResult prepareInference(ModuleOp module, std::string &message) {
   return success();
 }
 
-/// Lists the parameters of the program, with its constants among the frozen
-/// ones.
 static LogicalResult listParameters(Session &session, Prepared &prepared) {
   const ModelProgram &program = prepared.program;
   func::FuncOp few = findProgram(program.sample()), all = few;
-  // The few layers show whether the optimizer updates all parameters. If not,
-  // the whole program is needed.
+  // If a few layers have no unused parameters, the whole model has none, and
+  // the fused model is enough. Otherwise the whole program is needed.
   if (program.isDeep()) {
     FailureOr<ModuleOp> module =
         trainsAllParameters(few) ? program.fused() : program.whole();
@@ -140,7 +136,6 @@ static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
   return success();
 }
 
-/// The program of a fused model, which is made on demand.
 static FailureOr<ModelProgram> makeProgram(Session &session,
                                            OwningOpRef<ModuleOp> fused,
                                            const cost::Cluster &cluster,
@@ -161,7 +156,6 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
   return program;
 }
 
-/// The program of an imported `model`.
 static FailureOr<ModelProgram> programOf(Session &session,
                                          OwningOpRef<ModuleOp> model,
                                          const cost::Cluster &cluster) {
@@ -173,7 +167,7 @@ static FailureOr<ModelProgram> programOf(Session &session,
   makeSourcesAbsolute(*model);
   session.dump("import", *model);
   if (model->lookupSymbol<func::FuncOp>(kTrainStepFunction))
-    return ModelProgram(std::move(model)); // an .mlir with gradients
+    return ModelProgram(std::move(model));
   if (!model->lookupSymbol<func::FuncOp>(kForwardFunction))
     return session.fail(session.options().model +
                         ": has no function @forward or @train_step");

@@ -12,7 +12,6 @@
 
 namespace dpc {
 
-/// The pairs of KEY=VALUE,..., which is valid.
 static std::map<std::string, std::string> pairsOf(const std::string &text) {
   std::map<std::string, std::string> pairs;
   for (llvm::StringRef word : llvm::split(text, ','))
@@ -52,7 +51,7 @@ std::vector<std::string> remarksOn(const std::string &asked,
   std::vector<std::string> remarks;
   auto pairs = pairsOf(asked);
   static const cost::Strategy neutral;
-  // The key that `needs` names is neutral.
+  // Says that the key that `needing` depends on has its neutral value.
   auto whyIdle = [&](const cost::KeyInfo &needing) {
     std::string why;
     cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
@@ -120,7 +119,7 @@ std::string remarkOnTarget(const std::string &targetGpu,
   return "";
 }
 
-// The cost model and the runtime agree on fp8 GEMMs.
+// The cost model uses the same multiple for fp8 GEMMs.
 static constexpr int64_t kStep = rt::kFp8Multiple;
 static_assert(cost::takesFp8(kStep, kStep, kStep) &&
               !cost::takesFp8(kStep / 2, kStep, kStep) &&
@@ -133,7 +132,7 @@ std::string whyNoFp8(const CompileOptions &options,
                      const cost::Cluster &cluster) {
   if (options.precision != "fp8")
     return "";
-  // The form is "sm_90" or "sm_90a".
+  // "sm_90" or "sm_90a"
   if (options.targetGpu.size() > 3 &&
       std::strtol(options.targetGpu.c_str() + 3, nullptr, 10) <
           rt::kFirstWithFp8)

@@ -31,19 +31,20 @@ std::vector<std::string> remarksOn(const std::string &asked,
                                    const cost::Software &software);
 
 /// Returns why a plan for `targetGpu` ("sm_90", or "") does not suit the
-/// devices of the cluster, judging by their peaks; or "".
+/// devices of the cluster, or "". The generation of a device follows from its
+/// peaks.
 std::string remarkOnTarget(const std::string &targetGpu,
                            const cost::Cluster &cluster);
 
-/// Why --precision=fp8 is impossible, or "". It is possible on CPUs, where the
-/// runtime has loops for it.
+/// Returns why --precision=fp8 is impossible, or "". It is possible on CPUs,
+/// for which the runtime has loops.
 std::string whyNoFp8(const CompileOptions &options,
                      const cost::Cluster &cluster);
 
-/// A remark if --precision=fp8 has no effect on the plan, or "".
+/// Returns a remark if --precision=fp8 has no effect on the plan, or "".
 std::string remarkOnFp8(const CompileOptions &options, bool hasFp8);
 
-/// Why the requested compression is impossible, or "".
+/// Returns why the requested compression is impossible, or "".
 std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss);
 

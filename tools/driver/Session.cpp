@@ -72,7 +72,8 @@ LogicalResult Session::end(LogicalResult result) {
 }
 
 void Session::remark(const std::string &text) {
-  // The program with few layers and the whole program have the same remarks.
+  // The program may be built twice (with few and with all layers), with the
+  // same remarks.
   if (!llvm::is_contained(remarkLines, text))
     remarkLines.push_back(text);
 }

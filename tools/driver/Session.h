@@ -15,18 +15,18 @@ namespace dpc {
 /// Registers the dialects, passes and interface models of the compiler.
 void registerEverything(mlir::DialectRegistry &registry);
 
-/// Shows the progress of a compilation. Each text replaces the previous one.
+/// Each text replaces the previous one.
 class ProgressView {
 public:
   virtual ~ProgressView() = default;
-  /// Shows the line `text`, unless the previous one is too recent to be read.
+  /// Shows `text`, unless the previous text has just appeared.
   virtual void show(const std::string &text) = 0;
   /// Shows `text` at once, because a long phase begins.
   virtual void begin(const std::string &text) = 0;
   virtual void clear() = 0;
 };
 
-/// Receives messages and results of a compilation. This class drops them.
+/// Receives messages and results of a compilation. The defaults ignore them.
 class Reporter {
 public:
   virtual ~Reporter() = default;
@@ -36,15 +36,15 @@ public:
   virtual void warning(const std::string &) {}
   /// Returns the stream for results: a report, an explanation, a program.
   virtual llvm::raw_ostream &output() { return llvm::nulls(); }
-  /// Returns the form of the tables on output().
+  /// Returns the width and colors of tables on output().
   virtual cost::TextForm form() const { return {}; }
   /// Returns null if progress is not shown.
   virtual ProgressView *progress() { return nullptr; }
 };
 
-/// The options, the MLIR context and the messages of one compilation. Errors
-/// among MLIR's diagnostics become errors of the session; warnings and remarks
-/// become its remarks. Must outlive all modules.
+/// The options, the MLIR context and the messages of one compilation. Must
+/// outlive all modules. MLIR's errors become errors of the session; MLIR's
+/// warnings and remarks become remarks.
 class Session {
 public:
   Session(const CompileOptions &options, Reporter &reporter);
@@ -55,27 +55,26 @@ public:
   mlir::MLIRContext &context() { return *mlir; }
   Reporter &reporter() { return sink; }
 
-  /// Reports only the first error, because later errors are consequences of it.
-  /// Always returns failure.
+  /// Reports the error unless there was one before, because later errors are
+  /// consequences of the first. Always returns failure.
   mlir::LogicalResult fail(const std::string &message);
   bool hasFailed() const { return !first.empty(); }
-  /// Returns the reported line, or "".
   const std::string &firstError() const { return first; }
 
-  /// Keeps one line for end(). The compilation continues.
+  /// Stores an error that end() reports. The compilation continues.
   void refuse(const std::string &message) { refusals.push_back(message); }
-  /// Reports the refusals. Returns `result`, or failure after a refusal.
+  /// Reports the stored refusals. Returns `result`, or failure if there are
+  /// refusals.
   mlir::LogicalResult end(mlir::LogicalResult result);
 
-  /// Adds a line to the report's remarks once.
+  /// Adds a line to the report's remarks, unless it is there already.
   void remark(const std::string &text);
   std::vector<std::string> &remarks() { return remarkLines; }
 
-  /// Shows the name of the phase that begins.
   void begin(const std::string &phase);
   void clearProgress();
 
-  /// With --dump-ir-dir, writes `module` into a file whose name is the next
+  /// With --dump-ir-dir, writes `module` to a file. The file name is a serial
   /// number and `phase`.
   void dump(llvm::StringRef phase, mlir::ModuleOp module);
 
@@ -88,7 +87,7 @@ private:
   int dumps = 0;
 };
 
-/// Keeps the first error among the diagnostics of its lifetime, and drops all
+/// While it exists, stores the first error among the diagnostics and drops all
 /// others.
 class SilencedErrors {
 public:

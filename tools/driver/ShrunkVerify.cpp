@@ -20,8 +20,8 @@ namespace dpc {
 static constexpr int64_t kMostRanks = 16;
 static constexpr int64_t kLeastSize = 8;
 
-/// The smallest even size of at least kLeastSize that the product of all axes
-/// divides.
+/// Returns the smallest even size that is at least kLeastSize and a multiple of
+/// the product of all axes.
 static int64_t sizeFor(const cost::Strategy &strategy) {
   int64_t ways = strategy.dp * strategy.cp * strategy.tp;
   return llvm::alignTo(kLeastSize, ways % 2 == 0 ? ways : 2 * ways);
@@ -47,7 +47,6 @@ static bool computesNarrow(func::FuncOp func, const CompileOptions &options) {
          });
 }
 
-/// Makes the program that is sharded.
 static LogicalResult finish(ModuleOp module, const CompileOptions &options) {
   func::FuncOp forward = findProgram(module);
   bool trains = false;
@@ -59,7 +58,6 @@ static LogicalResult finish(ModuleOp module, const CompileOptions &options) {
   });
 }
 
-/// Shrinks a copy of `fused` and makes the program that is sharded.
 static FailureOr<OwningOpRef<ModuleOp>>
 shrinkModule(ModuleOp fused, const CompileOptions &options,
              const ShrinkOptions &shrink, ShrinkSummary &summary) {
@@ -95,7 +93,6 @@ FailureOr<ShrunkProgram> shrinkForStrategy(ModuleOp fused,
   return std::move(result);
 }
 
-/// About the number of terms in each element of the product with a weight.
 static double fanIn(llvm::ArrayRef<int64_t> shape) {
   double elements = 1, largest = 1;
   for (int64_t size : shape) {
@@ -105,9 +102,9 @@ static double fanIn(llvm::ArrayRef<int64_t> shape) {
   return elements / largest;
 }
 
-/// Weights for which each part of a small model affects the outputs. With the
-/// small weights of wide layers, the residual connection would hide errors in
-/// the branches. Scales, biases and variances are positive.
+/// Returns weights with which each part of the model affects the outputs. The
+/// small weights that suit wide layers would let the residual connection hide
+/// errors in the branches. Scales, biases and variances are positive.
 static NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
   constexpr double kMiddle = 0.5, kSpread = 0.1;
   NamedTensors weights;
@@ -129,9 +126,9 @@ static NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
   return weights;
 }
 
-/// Near a singular point (a batch norm over equal values) rounding may exceed
-/// any tolerance, while an error shows with all weights. So a plan fails only
-/// if it differs for two sets of weights.
+/// Compares twice, and fails only if the plans differ for both sets of weights.
+/// Near a singular point (a batch norm over equal values), rounding may exceed
+/// any tolerance, but a wrong plan differs for all weights.
 static Verdict compareTwice(const PlanInFolder &plan,
                             const PlanInFolder &reference) {
   Verdict verdict;
@@ -227,8 +224,8 @@ verifyInShrunkForm(ModuleOp fused, const PlanSettings &settings,
   return verification;
 }
 
-/// --verify=auto shrinks plans above these limits: parameters times ranks,
-/// FLOPs per step, and ranks.
+/// --verify=auto shrinks a plan above one of these limits: parameters times
+/// ranks, FLOPs per step, or ranks.
 static constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
 static constexpr int64_t kVerifyRankLimit = 64;
 
@@ -248,13 +245,13 @@ static PlanSettings settingsOnCpu(const CompileOptions &options,
           .onCpu = true};
 }
 
-/// Builds the plan for one device, and the plan for ranks unless --emit names
-/// it.
+/// Builds the plan for one device, and also the plan for ranks if it does not
+/// exist yet. Compares them.
 static Verdict runAgainstOneDevice(const CompileOptions &options,
                                    const Built &built) {
   const LoweringSpec asked = built.spec(options);
-  // One device does not compress gradients, so the ranks must not drop any with
-  // topk.
+  // One device does not compress gradients, so the ranks must send whole
+  // gradients.
   LoweringSpec spec = withWholeGradients(asked);
   bool isBuilt = built.plan && built.plan->targetGpu.empty() &&
                  spec.compressGradients == asked.compressGradients;
@@ -288,7 +285,8 @@ static Verdict runAgainstOneDevice(const CompileOptions &options,
 }
 
 /// Verifies the plan without shrinking, in temporary folders inside the output
-/// folder. If only a report is written, failure to verify is not an error.
+/// folder. A plan that cannot be verified is an error only if a plan is
+/// written.
 static cost::Verification verifyWhole(Session &session, const Built &built,
                                       std::string &mismatch) {
   auto begin = std::chrono::steady_clock::now();
@@ -317,7 +315,6 @@ static cost::Verification verifyWhole(Session &session, const Built &built,
   return verification;
 }
 
-/// The winner's strategy with its batch shares.
 static cost::Strategy strategyToShrink(const cost::Candidate &winner) {
   cost::Strategy strategy = winner.strategy;
   strategy.batchShares =

@@ -10,40 +10,39 @@
 
 namespace dpc {
 
-/// A small program with the structure of the model, and its strategy on few
+/// A small program with the structure of the model, and a strategy for few
 /// ranks.
 struct ShrunkProgram {
-  mlir::OwningOpRef<mlir::ModuleOp> program; ///< Ready to be sharded.
-  /// The same program with the original sizes, and the degrees of the original
-  /// strategy. Layouts are chosen for `wide` and `wideDegrees`.
+  mlir::OwningOpRef<mlir::ModuleOp> program; ///< without shardings
+  /// The program with the original sizes and the degrees of the original
+  /// strategy, for which layouts are chosen.
   mlir::OwningOpRef<mlir::ModuleOp> wide;
   LoweringSpec wideDegrees;
   cost::ShrunkStrategy choice;
   ShrinkSummary summary;
-  bool inFp32 = false; ///< fp32 replaces the narrow compute type of the model.
+  bool inFp32 = false; ///< fp32 replaces the compute type of the model
 };
 
 /// Shrinks a copy of `fused`, a module with the @forward of dpc-fuse, for
-/// `strategy`, and makes the training step. The step computes in fp32, because
-/// its small rounding errors hide the fewest bugs. Fails with one diagnostic.
+/// `strategy`, and builds the training step. It computes in fp32, whose small
+/// rounding errors hide the fewest mistakes. Fails with one diagnostic.
 mlir::FailureOr<ShrunkProgram> shrinkForStrategy(mlir::ModuleOp fused,
                                                  const CompileOptions &options,
                                                  const cost::Strategy &strategy,
                                                  int64_t globalBatch);
 
 /// Compiles the shrunk program for its ranks and for one device, in temporary
-/// folders inside `dir`, and compares them. The layouts of the large model are
-/// used. If the small and the large program do not match, sets `keepsLayouts`
-/// to false and uses layouts chosen for the small model. `observer` receives
-/// the program of the ranks; tests of the verification use it to change the
-/// program.
+/// folders inside `dir`, and compares them. Uses the layouts of the large
+/// model; if the two programs do not match, sets `keepsLayouts` to false and
+/// uses layouts chosen for the small model. `observer` receives the program of
+/// the ranks, which tests change.
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      const cost::Cluster &cluster,
                      const std::filesystem::path &dir, bool &keepsLayouts,
                      PhaseObserver observer = nullptr);
 
 /// Shrinks and verifies without reporting diagnostics (`linkSpeed`: see
-/// cost::Decisions). Returns the scope of the verification, or why it is not
+/// cost::Decisions). Returns what was verified, or why verification is not
 /// possible. Sets `mismatch` to one line if the ranks compute a different
 /// result.
 cost::Verification

@@ -13,12 +13,13 @@ namespace {
 
 constexpr int64_t kSteps = 2;
 
-/// Learning rate of the step after which tensors are compared. It makes updates
-/// at least as large as the weights. Outputs of this step do not depend on it.
+/// The learning rate of the step after which tensors are compared. It is large,
+/// so that updates are at least as large as the weights. The outputs of this
+/// step do not depend on it.
 constexpr double kVerifyLr = 1;
 
 /// Sets integers that are not indices to values from -3 to 1. Most are
-/// negative, so that zeros from padding change a maximum. None exceeds 1,
+/// negative, so that padding with zeros would change a maximum. None exceeds 1,
 /// because a mask above 1 gives +inf in (1 - mask) * lowest.
 void spreadIntegers(rt::HostTensor &tensor, const rt::RandomStream &stream) {
   if (rt::isFloat(tensor.dtype) || tensor.dtype == rt::DType::Bool ||
@@ -62,25 +63,24 @@ double largest(const rt::HostTensor &tensor) {
 /// Twice the relative rounding error of fp32.
 constexpr double kUlp = 1.2e-7;
 
-/// Relative errors that rounding may cause.
+/// The errors that rounding may cause, each relative to the value in its
+/// comment.
 struct Rounding {
-  double output = 2e-4; ///< Of the largest element of an output.
-  double own = 2e-4;    ///< Of the largest element of a state or parameter.
-  double across = 2e-5; ///< Of the largest state of a kind.
-  double noise = 1e-5;  ///< Of the largest first moment, or change, of all.
-  double ownNoise = 0;  ///< Of the largest first moment of the tensor.
-  double ulp = kUlp;    ///< Of one element.
-  /// Share of the elements of a state or parameter that may differ more,
+  double output = 2e-4; ///< the largest element of an output
+  double own = 2e-4;    ///< the largest element of a state or parameter
+  double across = 2e-5; ///< the largest state in all tensors of a slot
+  double noise = 1e-5;  ///< the largest moment or change in all tensors
+  double ownNoise = 0;  ///< the largest first moment of a tensor
+  double ulp = kUlp;    ///< one element
+  /// The share of the elements of a state or parameter that may differ more,
   /// because rounding decides whether a relu near zero passes a gradient.
   double outliers = 0;
 };
 
-/// Rounding with GEMMs in the narrowest type of the plans. The layout decides
-/// which terms are summed together.
 Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference) {
-  // The fields are output, own, across, noise, ownNoise, ulp and outliers.
-  // Each shard has its own scales, and some GEMMs stay in bf16: in the plan
-  // perhaps all GEMMs, but not on one device.
+  // The fields are output, own, across, noise, ownNoise, ulp and outliers. fp8
+  // has the largest errors, because each shard has its own scales, and because
+  // GEMMs whose sizes fp8 does not support on a rank run in bf16.
   if (rt::hasFp8(plan) || rt::hasFp8(reference))
     return {6e-2, 4e-1, 6e-3, 2e-2, 4e-1, 0x1p-8, 1e-1};
   auto uses = [&](rt::DType type) {
@@ -95,8 +95,9 @@ Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference) {
   return {};
 }
 
-/// Adds gradients that are off by `compression` of the largest near them:
-/// squares are off by twice as much, and terms may be larger than their sum.
+/// Adds the error of compressed gradients, `compression` times the largest
+/// gradient near them. The error of squares is twice as large, and terms may be
+/// larger than their sum.
 Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference,
                     double compression) {
   Rounding rounding = roundingOf(plan, reference);
@@ -114,13 +115,12 @@ double largestDifference(const rt::HostTensor &a, const rt::HostTensor &b) {
   return result;
 }
 
-/// The effect of changes in the last digits of the weights on one device. Deep
-/// models with batch norms and random weights magnify them a thousandfold, and
-/// a relu near zero passes a gradient or not. Summing in a different order has
-/// the same effect.
+/// Measures how much the results of one device change if the last digits of the
+/// weights change. Deep models with batch norms and random weights magnify the
+/// change a thousandfold, and a relu near zero may or may not pass a gradient.
+/// A different order of summation has the same effect.
 class Sensitivity {
 public:
-  /// Adds one run from changed weights.
   void add(const rt::RunResult &reference, const rt::RunResult &nudged) {
     outputs.resize(reference.outputs.size());
     for (size_t step = 0; step < outputs.size(); ++step)
@@ -128,7 +128,6 @@ public:
     note(tensors, reference.tensors, nudged.tensors);
   }
 
-  /// The uncertainty of an output with elements up to `scale`; 0 before add().
   double ofOutput(size_t step, const std::string &name, double scale) const {
     return outputs.empty() ? 0 : bounded(outputs[step].at(name), scale);
   }
@@ -137,7 +136,6 @@ public:
   }
 
 private:
-  /// The largest difference of an element in any run, by step and name.
   std::vector<std::map<std::string, double>> outputs;
   std::map<std::string, double> tensors;
 
@@ -148,15 +146,15 @@ private:
           std::max(differences[name], largestDifference(value, b.at(name)));
   }
 
-  /// A few runs are only samples. An error in a plan (a lost or doubled term of
-  /// a sum) exceeds kMost of the whole.
+  /// The tolerance is kSamples times the measured difference, because few runs
+  /// were measured. It is at most kMost of the whole, because a mistake (a lost
+  /// or doubled term of a sum) is larger.
   static double bounded(double difference, double scale) {
     constexpr double kSamples = 2, kMost = 0.1;
     return std::min(kSamples * difference, kMost * scale);
   }
 };
 
-/// Compares a run with the reference run, which starts with `start`.
 class Comparison {
 public:
   Comparison(const rt::Plan &plan, const rt::RunResult &got,
@@ -176,7 +174,6 @@ public:
     }
   }
 
-  /// Outputs of all steps.
   std::string compareOutputs() const {
     for (size_t step = 0; step < want.outputs.size(); ++step)
       for (const auto &[name, value] : want.outputs[step]) {
@@ -198,7 +195,6 @@ public:
     return "";
   }
 
-  /// Parameters, buffers and states after one step.
   std::string compareTensors() const {
     for (const rt::Tensor &tensor : plan.tensors) {
       std::string why = isConstant(tensor) ? "" : compareTensor(tensor);
@@ -215,8 +211,8 @@ private:
   const Sensitivity &sensitivity;
   Verdict &verdict;
   Rounding rounding;
-  /// The largest element of all states of a slot; under "" the largest change
-  /// of a parameter.
+  /// The largest element of all states, by slot. The key "" has the largest
+  /// change of a parameter.
   std::map<std::string, double> largestOf;
 
   void note(const std::string &slot, double value) {
@@ -230,13 +226,12 @@ private:
           std::max(verdict.outputError, std::abs(a.at(i) - b.at(i)) / scale);
   }
 
-  /// Whether the tensor is a folded table. The names of folded tables depend on
-  /// the layout, so they are not compared; errors in them show in the outputs.
+  /// Returns whether the tensor is a folded table. The names of folded tables
+  /// depend on the layout, so only their effect on the outputs is verified.
   static bool isConstant(const rt::Tensor &tensor) {
     return tensor.source && tensor.source->file == "constants.bin";
   }
 
-  /// The first moment of an AdamW parameter, or null.
   const rt::Tensor *momentOf(const rt::Tensor &tensor) const {
     for (const rt::Tensor &state : plan.tensors)
       if (state.of == tensor.name && state.slot == "exp_avg")
@@ -244,17 +239,16 @@ private:
     return nullptr;
   }
 
-  /// The uncertainty of the first moments of a gradient.
   double noiseOf(const std::string &name, const rt::HostTensor &moment) const {
     double scale = largest(moment);
     return rounding.noise * largestOf.at("exp_avg") +
            rounding.ownNoise * scale + sensitivity.ofTensor(name, scale);
   }
 
-  /// The uncertainty of an AdamW update. The update divides the gradient, which
-  /// is uncertain by `noise`, by its size, and is at most about twice the
-  /// learning rate. So it is as uncertain as the relative error of the
-  /// gradient.
+  /// Returns the uncertainty of an AdamW update: the learning rate times the
+  /// gradient divided by its size, at most about twice the learning rate. So
+  /// the update is as uncertain as the relative error of the gradient, `noise`
+  /// / |moment|, and may have the wrong sign if the moment is below `noise`.
   static double roundedUpdate(double moment, double noise) {
     double share = std::abs(moment) <= noise ? 1.0 : noise / std::abs(moment);
     return 4 * kVerifyLr * share;
@@ -282,7 +276,6 @@ private:
     return compareUpdated(tensor, a, b, where);
   }
 
-  /// Compares a parameter or buffer relative to its change in the step.
   std::string compareUpdated(const rt::Tensor &tensor, const rt::HostTensor &a,
                              const rt::HostTensor &b,
                              const std::string &where) const {
@@ -304,8 +297,8 @@ private:
   }
 
   int64_t outliersOf(const rt::HostTensor &tensor) const {
-    constexpr int64_t kMany =
-        8; // In a tensor with fewer elements, one outlier is too large a share.
+    // With fewer elements, one outlier is too large a share.
+    constexpr int64_t kMany = 8;
     return rounding.outliers > 0 && tensor.elements() >= kMany
                ? std::max<int64_t>(
                      1, static_cast<int64_t>(rounding.outliers *
@@ -344,15 +337,14 @@ private:
 
 } // namespace
 
-/// `plan` with a constant learning rate.
 static rt::Plan withVerifyLr(rt::Plan plan) {
   plan.lrSchedule = {};
   plan.lrSchedule.lr = kVerifyLr;
   return plan;
 }
 
-/// `plan` with a loss scale that is small enough to avoid overflows in fp16. A
-/// skipped step would verify nothing.
+/// Reduces the loss scale, because a step that overflows in fp16 would be
+/// skipped and verify nothing.
 static rt::Plan withVerifyLossScale(rt::Plan plan) {
   constexpr double kLossScale = 64;
   for (rt::Tensor &tensor : plan.tensors)
@@ -361,8 +353,8 @@ static rt::Plan withVerifyLossScale(rt::Plan plan) {
   return plan;
 }
 
-/// `weights` with each float changed by the rounding of a long sum in fp32, or
-/// by that of the type of GEMMs.
+/// Changes each float weight by the rounding error of a long sum in fp32 or of
+/// the type of GEMMs, whichever is larger.
 static NamedTensors nudged(NamedTensors weights, const rt::Plan &plan,
                            uint64_t seed) {
   constexpr double kRoundedSum = 16 * kUlp;
@@ -381,8 +373,8 @@ static NamedTensors nudged(NamedTensors weights, const rt::Plan &plan,
   return weights;
 }
 
-/// Runs both plans for `request.steps` from `start` and compares the outputs,
-/// and with `tensors` also the tensors.
+/// Runs both plans for `request.steps` steps from `start`. Compares the
+/// outputs, and the tensors if requested.
 static std::string compareRuns(const PlanInFolder &plan,
                                const PlanInFolder &reference,
                                const rt::RunRequest &request,
@@ -406,8 +398,7 @@ static std::string compareRuns(const PlanInFolder &plan,
   std::string why = compared({});
   if (why.empty() || verdict.cannotBeChecked)
     return why;
-  // Measuring the sensitivity takes more runs, so it is measured only after a
-  // difference was found.
+  // The sensitivity takes more runs, so it is measured only after a difference.
   Sensitivity sensitivity;
   for (uint64_t seed : {1, 2, 3}) {
     rt::RunRequest again = request;

@@ -24,13 +24,13 @@ std::string reportText(const ordered_json &report) {
   std::string detail = textOf(chosen["detail"], -1);
   chosen["detail"] = mark;
   std::string text = textOf(outline, 2);
-  // The first match is the key, because quotes inside texts are escaped.
+  // The first match cannot be inside a text, because quotes in texts are
+  // escaped.
   std::string quoted = "\"detail\": \"" + mark + "\"";
   text.replace(text.find(quoted), quoted.size(), "\"detail\": " + detail);
   return text + "\n";
 }
 
-/// Replaces the one `mark` in `page`.
 static void fill(std::string &page, std::string_view mark,
                  std::string_view content) {
   size_t at = page.find(mark);
@@ -38,7 +38,7 @@ static void fill(std::string &page, std::string_view mark,
     page.replace(at, mark.size(), content);
 }
 
-/// `json` without "<", so that no text ends the surrounding script element.
+/// Replaces "<", so that no text ends the surrounding script element.
 static std::string embeddable(std::string json) {
   for (size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += 6)
     json.replace(at, 1, "\\u003c");
@@ -52,13 +52,11 @@ static std::string reportPage(const ordered_json &report) {
   fill(page, "/*LIBRARY*/", parts.charts);
   fill(page, "/*SCRIPT*/", parts.script);
   fill(page, "@KEYS@", embeddable(cost::keysToJson().dump()));
-  // The report is filled in last, because it may contain the other marks.
+  // Filled in last, because the report may contain the other marks.
   fill(page, "@REPORT@", embeddable(textOf(report, -1)));
   return page;
 }
 
-/// Writes report.json and report.html (codegen/report) into `dir`. Returns ""
-/// or a one-line error.
 static std::string writeReportFiles(const ordered_json &report,
                                     const std::filesystem::path &dir) {
   std::string error = writeText(dir / "report.json", reportText(report));
@@ -66,8 +64,8 @@ static std::string writeReportFiles(const ordered_json &report,
                        : error;
 }
 
-/// Adds the remark on fp8. Without a plan it follows from the simulated step,
-/// which is described here if necessary.
+/// Adds the remark on fp8. Without a plan, the remark depends on a simulated
+/// step.
 static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
                               cost::StepDetail &detail) {
   if (session.options().precision != "fp8" || verified.plan)
@@ -82,8 +80,8 @@ static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
     session.remark(text);
 }
 
-/// The rest of the report. `reports`: a report is written, with the simulated
-/// step and the answers of --what-if.
+/// Returns the contents of the report besides the search result. If `reports`,
+/// these include the simulated step and the answers of --what-if.
 static cost::ReportContext contextOf(Session &session, const Verified &verified,
                                      bool reports) {
   const CompileOptions &options = session.options();

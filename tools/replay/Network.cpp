@@ -10,26 +10,25 @@ namespace dpc::validate {
 
 namespace {
 
-/// Latency of a message between nodes, by the kind of network.
 struct NetworkKind {
   const char *word;
   double latencySeconds;
 };
-/// InfiniBand and Omni-Path have the latency of examples/clusters. RoCE has
-/// more switch stages. Cloud instances use TCP or SRD (20 us and more between
-/// nodes in nccl-tests).
+/// The latencies of InfiniBand and Omni-Path are those of examples/clusters.
+/// RoCE has more switch stages. Cloud instances use TCP or SRD (20 us and more
+/// between nodes in nccl-tests).
 constexpr NetworkKind kNetworks[] = {
     {"Omni-Path", 8e-6},    {"IB", 8e-6},   {"RoCE", 10e-6},
     {"p3.16xlarge", 30e-6}, {"EFA", 20e-6}, {"TCP", 30e-6}};
 constexpr double kLatency = 8e-6;
 
-/// NVLink of a device, bytes per second and direction (data sheets).
+/// The NVLink of a device: bytes per second and direction, from data sheets.
 struct NodeLink {
   const char *device;
   double gigabytesPerSecond;
   cost::LinkKind kind;
-  bool reduces; ///< NVLink SHARP: the switch adds, from Hopper on.
-  int64_t span; ///< GPUs in a domain that is larger than a node, or 0.
+  bool reduces; ///< NVLink SHARP (from Hopper on): the switch reduces
+  int64_t span; ///< GPUs per NVLink domain if larger than a node, else 0
 };
 constexpr NodeLink kNodeLinks[] = {
     {"v100", 150, cost::LinkKind::FullMesh, false, 0},
@@ -42,7 +41,6 @@ constexpr NodeLink kNodeLinks[] = {
     {"gb200", 900, cost::LinkKind::Switch, true, 72},
     {"gb300", 900, cost::LinkKind::Switch, true, 72},
 };
-/// PCIe 4.0 x16, for other devices.
 constexpr NodeLink kPcie = {"", 25, cost::LinkKind::Switch, false, 0};
 
 const NodeLink &linkOf(const cost::Device &device) {
@@ -86,8 +84,8 @@ Expected<cost::Level> parseNetwork(const std::string &text,
   return level;
 }
 
-/// The relative difference between a device's memory and `gigabytes`, which are
-/// GB or GiB.
+/// Returns the relative difference between a device's memory and `gigabytes`,
+/// in GB or GiB.
 static double memoryDistance(const cost::Device &device, double gigabytes) {
   double least = 1e9;
   for (double unit : {1e9, double(1 << 30)})
@@ -149,10 +147,10 @@ Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
   if (!device)
     return Error{device.message()};
   if (gpus < 1 || gpusPerNode < 1)
-    return Error{"numbers of GPUs are not positive"};
+    return Error{"the numbers of GPUs must be positive"};
   int64_t perNode = std::min(gpus, std::max(gpusPerNode, linkOf(*device).span));
   if (gpus % perNode != 0)
-    return Error{std::to_string(gpus) + " GPUs fill no nodes of " +
+    return Error{std::to_string(gpus) + " GPUs do not fill nodes of " +
                  std::to_string(perNode)};
   cost::Cluster cluster;
   cluster.name = std::to_string(gpus) + " x " + device->name;

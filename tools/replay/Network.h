@@ -6,26 +6,26 @@
 
 namespace dpc::validate {
 
-/// Parses `text`, which describes the network between nodes. Returns the level,
-/// with the bandwidth per GPU. The form is:
+/// Parses the description of a network between nodes. Returns the level, with
+/// the bandwidth per GPU but without a span. The form is:
 ///
 ///   [COUNTx]RATE(Gb|Tb|GB|TB)[/s] WORDS per [N-GPU ]node | GPU
 ///
 /// "8x200Gb HDR IB per 8-GPU node", "400Gb/s RoCE per GPU", "800Gb/s per node".
 /// If the text does not state the number of GPUs of a node, it is
-/// `gpusPerNode`. The span of the level is not set.
+/// `gpusPerNode`.
 Expected<cost::Level> parseNetwork(const std::string &text,
                                    int64_t gpusPerNode);
 
-/// The device file of a GPU with a published name: "A100-80GB-SXM", "GB200",
-/// "V100-16GB-SXM2 (p3.16xlarge)". If the name has no memory size, the variant
-/// with the most memory is returned.
+/// Returns the device of a GPU with a published name, such as "A100-80GB-SXM",
+/// "GB200" or "V100-16GB-SXM2 (p3.16xlarge)". If the name has no memory size,
+/// returns the variant with the most memory.
 Expected<cost::Device> findDevice(const std::string &gpu);
 
-/// The link level between the GPUs of a node.
 cost::Level nodeLevel(const cost::Device &device);
 
-/// A cluster of `gpus` devices. If it has a single node, `network` is ignored.
+/// Returns a cluster of `gpus` devices. If it has a single node, `network` is
+/// ignored.
 Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
                                   int64_t gpusPerNode,
                                   const std::string &network);

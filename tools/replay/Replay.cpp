@@ -22,8 +22,8 @@ void Replay::dropProgram() {
   fused = {};
 }
 
-/// Starts a context for one program, because a context keeps all types and
-/// attributes.
+/// Creates a new context for each program, because a context keeps all types
+/// and attributes.
 void Replay::startContext() {
   dropProgram();
   static std::mutex registers; // registration of passes is global

@@ -2,10 +2,10 @@
 //
 // The model of a run is built (dpc-model), imported, differentiated and
 // evaluated (passes/price) exactly as in dpc-opt. One program is kept at a
-// time, together with the measurements of folding. It serves all runs of this
-// program on one cluster. Deep models are folded if that is exact: not with
-// full recomputation, whose blocks span layers, and not with ZeRO-3, whose
-// gather buckets span layers.
+// time, together with the measurements of folding, for all runs of this program
+// on one cluster. Deep models are folded only if this is exact: not with full
+// recomputation, whose blocks span layers, and not with ZeRO-3, whose gather
+// buckets span layers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_REPLAY_REPLAY_H
@@ -28,24 +28,23 @@ public:
   Replay();
   ~Replay();
 
-  /// Predicts `run`. Runs of one program should be evaluated one after another.
-  /// An error says why the program cannot be made or the strategy is not
+  /// Predicts `run`. Consecutive runs with one program share the program. An
+  /// error says why the program cannot be built or the strategy is not
   /// possible.
   Expected<cost::Evaluation> evaluate(const PublishedRun &run);
 
 private:
-  /// An evaluator and its cluster.
   struct OnCluster {
     cost::Cluster cluster;
     std::unique_ptr<ProgramEvaluator> evaluator;
   };
 
   std::unique_ptr<mlir::MLIRContext> context;
-  std::string key;                         ///< The key of the program.
+  std::string key;
   mlir::OwningOpRef<mlir::ModuleOp> fused; ///< Before gradients.
-  std::unique_ptr<ProgramFamily> family;   ///< The program; null on failure.
+  std::unique_ptr<ProgramFamily> family;
   std::map<std::string, OnCluster> evaluators; ///< By cluster.
-  std::string error;                           ///< The first diagnostic.
+  std::string error;
 
   bool makeProgram(const PublishedRun &run);
   void startContext();

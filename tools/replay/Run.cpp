@@ -84,7 +84,6 @@ static std::string lowered(std::string text) {
   return text;
 }
 
-/// The columns that describe the software of a row, in lower case.
 static std::string wordsOf(const Row &row) {
   std::string text;
   for (const char *column : {"source_title", "source_url_or_repo_path",
@@ -93,14 +92,12 @@ static std::string wordsOf(const Row &row) {
   return lowered(text);
 }
 
-/// "full" of "full (every layer)".
 static std::string firstWord(const std::string &text) {
   return text.substr(0, text.find_first_of(" (,;"));
 }
 
 namespace {
 
-/// Fills a run cell by cell, and keeps the first error.
 class Reader {
 public:
   explicit Reader(const Row &row) : row(row) {}
@@ -115,7 +112,8 @@ private:
     if (error.empty())
       error = why;
   }
-  /// A positive whole number; `otherwise` for an empty cell.
+  /// Returns the positive integer in `column`, or `otherwise` if the cell is
+  /// empty.
   int64_t size(const char *column, std::optional<int64_t> otherwise = {});
   void readModel();
   void readStrategy();
@@ -130,8 +128,9 @@ int64_t Reader::size(const char *column, std::optional<int64_t> otherwise) {
     return *otherwise;
   std::optional<int64_t> value = row.integer(column);
   if (!value || *value < 1) {
-    fail(row.isEmpty(column) ? std::string(column) + " is not stated"
-                             : std::string(column) + " is no positive number");
+    fail(row.isEmpty(column)
+             ? std::string(column) + " is not stated"
+             : std::string(column) + " is not a positive number");
     return 1;
   }
   constexpr int64_t kLargest = int64_t(1) << 31; // products stay exact
@@ -148,7 +147,7 @@ void Reader::readModel() {
   if (family == "llama")
     d = ModelDims::defaults(Family::llama);
   else if (family != "gpt")
-    return fail("model family '" + family + "' lacks columns that it needs");
+    return fail("model family '" + family + "' is not gpt or llama");
   else if (row.at("source_title").find("MPT") != std::string::npos)
     d = ModelDims::defaults(Family::mpt);
   else
@@ -171,7 +170,7 @@ void Reader::readModel() {
     fail("dims are refused: " + why);
 }
 
-/// "3", "1 (group of 8)", "3 (fsdp)", "HSDP", ...
+/// Reads cells such as "3", "1 (group of 8)", "3 (fsdp)" and "HSDP".
 void Reader::readZero() {
   std::string text = lowered(row.at("zero_or_fsdp_stage"));
   auto has = [&](const char *word) {
@@ -218,12 +217,11 @@ void Reader::readStrategy() {
     fail("the product of the degrees is not the number of GPUs");
 }
 
-/// Reads the seconds of a step and the memory.
 void Reader::readMeasured() {
   const std::string &kind = row.at("measured_kind");
   std::optional<double> value = row.number("measured_value");
   if (!value || !(*value > 0))
-    return fail("measured_value is no positive number");
+    return fail("measured_value is not a positive number");
   auto gpus = static_cast<double>(run.cluster.numDevices());
   auto batch = static_cast<double>(run.globalBatch);
   double tokens = batch * static_cast<double>(run.dims.seq);
@@ -252,8 +250,8 @@ void Reader::readMeasured() {
     run.measuredMemoryBytes = *value * kGiB;
 }
 
-/// The year of the publication: "2022", or from an arXiv number or a conference
-/// ("2205.05198", "SC21"); 0 if the title has none.
+/// Returns the year in the title: "2022", an arXiv number ("2205.05198") or a
+/// conference ("SC21"); 0 without a year.
 static int yearOf(const Row &row) {
   static const std::regex forms(
       R"(\b(20[12]\d)\b|arXiv (\d\d)\d\d\.\d|[A-Z](2\d)\b)");
@@ -267,7 +265,6 @@ static int yearOf(const Row &row) {
   return 0;
 }
 
-/// The software profile of the row; see Run.h.
 static std::string softwareOf(const Row &row, const PublishedRun &run) {
   std::string words = wordsOf(row);
   auto has = [&](const char *word) {
@@ -301,7 +298,7 @@ Expected<PublishedRun> Reader::read() {
   run.source = run.id.substr(0, run.id.rfind('-'));
   const std::string &notes = row.at("notes");
   if (!notes.starts_with("spec=full;") && notes != "spec=full")
-    return Error{"the spec is not full"};
+    return Error{"the notes do not begin with spec=full"};
   readStrategy();
   readModel();
   run.globalBatch = size("global_batch");

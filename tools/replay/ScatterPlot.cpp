@@ -11,11 +11,10 @@ namespace dpc::validate {
 namespace {
 
 constexpr double kSide = 640, kMargin = 60, kLegend = 150;
-/// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
+/// Colors that color-blind readers can distinguish (Okabe and Ito, 2008).
 constexpr const char *kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#e69f00", "#56b4e9", "#000000", "#999999"};
 
-/// A logarithmic axis between two powers of ten.
 struct Axis {
   int low = 0, high = 1;
 

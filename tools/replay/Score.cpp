@@ -9,7 +9,7 @@
 
 namespace dpc::validate {
 
-/// Ranks from 1; equal values share their mean.
+/// Equal values get the mean of their ranks.
 static std::vector<double> ranksOf(const std::vector<double> &values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -42,10 +42,9 @@ double rankCorrelation(const std::vector<std::pair<double, double>> &pairs) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0.0;
 }
 
-/// How many predictions a user would try.
+/// A user would try this many of the best predictions.
 static constexpr size_t kFirst = 3;
 
-/// Whether the fastest run is among the best predictions.
 static bool findsBest(const std::vector<Prediction> &runs) {
   auto best = std::ranges::min_element(runs, {}, &Prediction::measuredSeconds);
   auto ahead = std::ranges::count_if(runs, [&](const Prediction &run) {
@@ -56,7 +55,6 @@ static bool findsBest(const std::vector<Prediction> &runs) {
 
 namespace {
 
-/// Adds up the rows of a source.
 struct Sum {
   Score score;
   std::vector<std::pair<double, double>> seconds;

@@ -14,13 +14,13 @@ namespace dpc::validate {
 /// One replayed row; unpublished values are 0.
 struct Prediction {
   std::string id, source, strategy;
-  std::string sweep; ///< Equal for strategies of one model and cluster.
+  std::string sweep;
   double measuredSeconds = 0, predictedSeconds = 0;
   double measuredMemoryBytes = 0;
-  /// The memory with the buffers of the software, and with the buffers of dpc's
-  /// plan.
+  /// The predicted memory with the buffers of the software, and with those of
+  /// dpc's plan.
   cost::MemoryBreakdown memory = {}, planMemory = {};
-  std::string software = {}; ///< The software profile.
+  std::string software = {};
 
   /// predicted / measured - 1.
   double timeError() const { return predictedSeconds / measuredSeconds - 1; }
@@ -32,7 +32,6 @@ struct Prediction {
   }
 };
 
-/// Absolute values of relative errors.
 struct Errors {
   int64_t rows = 0;
   double mean = 0, max = 0;
@@ -42,12 +41,13 @@ struct Errors {
 struct Score {
   std::string source;
   Errors time, memory, planMemory;
-  double rank = 0; ///< Spearman's correlation of seconds; 0 with one row.
-  /// The number of sweeps with more than three strategies, and how many of
-  /// these sweeps have their fastest strategy among the three best predictions.
+  double rank = 0; ///< Spearman's, of seconds; 0 with one row
+  /// The number of sweeps with more than three strategies, and how many of them
+  /// have the fastest strategy among the three best predictions.
   int64_t sweeps = 0, bestFound = 0;
   /// The number of sweeps with a rank correlation of at least kGoodRank, the
-  /// smallest rank correlation of a sweep, and the first row of that sweep.
+  /// smallest rank correlation of all sweeps, and the first row of the sweep
+  /// that has it.
   int64_t wellRanked = 0;
   double worstRank = 1;
   std::string worstSweep;
@@ -56,15 +56,16 @@ struct Score {
 /// The rank correlation that a sweep should reach.
 inline constexpr double kGoodRank = 0.95;
 
-/// Spearman's rank correlation; equal values share the mean of their ranks.
+/// Returns Spearman's rank correlation. Equal values get the mean of their
+/// ranks.
 double rankCorrelation(const std::vector<std::pair<double, double>> &pairs);
 
-/// One score per source, in the order of their first rows, and the score of all
-/// rows (`source` "overall").
+/// Returns one score per source, in the order of first rows, and the score of
+/// all rows (`source` is "overall").
 std::vector<Score> scoresOf(const std::vector<Prediction> &predictions);
 
-/// A scatter plot of predicted against measured seconds as SVG, with
-/// logarithmic axes and one colour per source.
+/// Draws predicted against measured seconds as SVG, with logarithmic axes and
+/// one color per source.
 std::string scatterPlot(const std::vector<Prediction> &predictions);
 
 } // namespace dpc::validate

@@ -36,7 +36,6 @@ std::optional<double> Row::number(const std::string &column) const {
 
 namespace {
 
-/// Collects the rows that the parser finds.
 struct Collector {
   std::vector<std::string> header, line;
   std::vector<Row> rows;

@@ -12,16 +12,13 @@
 
 namespace dpc::validate {
 
-/// One line of the file, by column name.
 struct Row {
-  int64_t line = 0; ///< The line number in the file, from 1.
+  int64_t line = 0;
   std::map<std::string, std::string> cells;
 
-  /// The cell without surrounding blanks; "" if the file lacks the column.
+  /// Without surrounding blanks; "" if the file lacks the column.
   const std::string &at(const std::string &column) const;
-  /// The cell as a whole number, or nullopt.
   std::optional<int64_t> integer(const std::string &column) const;
-  /// The cell as a number, or nullopt.
   std::optional<double> number(const std::string &column) const;
   bool isEmpty(const std::string &column) const { return at(column).empty(); }
 };

@@ -12,7 +12,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// [B, T, heads * D] -> [B, heads, T, D]; tensors of rank 4 stay.
+/// [B, T, heads * D] -> [B, heads, T, D]; a tensor of rank 4 is unchanged.
 Val splitHeads(NodeContext &c, Val x, llvm::StringRef countAttr) {
   if (!x || x.rank() == 4)
     return x;
@@ -25,13 +25,13 @@ Val splitHeads(NodeContext &c, Val x, llvm::StringRef countAttr) {
 
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-/// Input 3 as an additive float mask of rank 4. Keys beyond the end of the
-/// input are masked.
+/// Returns input 3 as an additive mask of rank 4. Masks all keys beyond the
+/// last column of the input.
 Val givenMask(NodeContext &c, Type element, int64_t keys) {
   Emitter &e = c.emit;
   Val mask = c.in(3);
   if (!mask || mask.rank() < 1 || mask.rank() > 4)
-    return c.fail("the mask must be of rank 1 to 4");
+    return c.fail("the mask must have rank 1 to 4");
   if (mask.element().isInteger(1))
     mask = additiveMask(e, mask, element);
   Shape shape = joinShapes({Shape(4 - mask.rank(), 1), mask.shape()});
@@ -43,15 +43,14 @@ Val givenMask(NodeContext &c, Type element, int64_t keys) {
   return e.concat({mask, e.splat(kForbidden, element, shape)}, 3);
 }
 
-/// The operands of attention with separate heads.
 struct Heads {
   Val q, k, v; ///< [B, heads, positions, D]
   Val mask;    ///< additive, rank 4, or null
-  bool causal; ///< queries and keys start at the same position
+  bool causal; ///< the first query and the first key have the same position
   double scale;
 };
 
-/// Masks padding keys; input 6 has the number of valid keys.
+/// Masks keys that are padding. Input 6 is the number of keys per sample.
 Val paddingMask(NodeContext &c, int64_t keys, Type element) {
   Emitter &e = c.emit;
   Val lengths = c.in(6);
@@ -61,8 +60,8 @@ Val paddingMask(NodeContext &c, int64_t keys, Type element) {
   return additiveMask(e, e.lt(e.iota({1, 1, 1, keys}, 3), lengths), element);
 }
 
-/// Attention as separate ops, for features that dpc.attention lacks: a soft
-/// cap, and the scores as a result.
+/// Computes attention by separate ops, because dpc.attention has no soft cap
+/// and does not return the scores.
 Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
   Emitter &e = c.emit;
   int64_t heads = h.q.dim(1);
@@ -86,11 +85,11 @@ Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
   return e.matmul(scores, repeatedHeads(e, h.v, heads));
 }
 
-/// Prepends the cached keys and values; the concatenations are also results.
+/// Prepends cached keys and values, and outputs the concatenations.
 bool joinCache(NodeContext &c, Heads &h) {
   Emitter &e = c.emit;
   if (c.has(4) != c.has(5)) {
-    c.fail("past_key and past_value need each other");
+    c.fail("past_key and past_value must be given together");
     return false;
   }
   if (c.has(4)) {
@@ -128,7 +127,8 @@ Val attention(NodeContext &c, Val q, Val k, Val v) {
   Val causal = h.causal && (isExplicit || queries != keys)
                    ? causalMask(queries, keys, keys - fresh, element)
                    : Val();
-  // dpc aligns the ends of queries and keys; ONNX aligns their starts.
+  // In a causal mask, dpc aligns the last query and the last key, but ONNX
+  // aligns the first query and the first key.
   if (causal && !isExplicit) {
     h.mask = joinedMasks(e, h.mask, causal);
     h.causal = false;
@@ -144,9 +144,9 @@ Val attention(NodeContext &c, Val q, Val k, Val v) {
   return result;
 }
 
-/// Rotates pairs of the first `rotary_embedding_dim` columns: column i with i +
-/// half, or 2i with 2i + 1 if interleaved. cos and sin have one column per
-/// pair.
+/// Rotates pairs among the first `rotary_embedding_dim` columns: columns i and
+/// i + half, or columns 2i and 2i + 1 if interleaved. cos and sin have one
+/// column per pair.
 Val rotaryEmbedding(NodeContext &c, Val given, Val cos, Val sin) {
   Emitter &e = c.emit;
   Val x = splitHeads(c, given, "num_heads");
@@ -156,7 +156,7 @@ Val rotaryEmbedding(NodeContext &c, Val given, Val cos, Val sin) {
   rotary = rotary ? rotary : width;
   int64_t half = rotary / 2;
   auto perPosition = [&](Val table) {
-    // With position ids the tables are [max, half], otherwise [B, T, half].
+    // Shape of the tables: [max, half] with position ids, else [B, T, half].
     if (c.has(3))
       table = e.embedding(table, c.in(3));
     return table ? e.reshape(table, {table.dim(0), 1, table.dim(1), half})

@@ -20,7 +20,6 @@ template <CompareKind kind> Val compare(NodeContext &c, Val a) {
   return c.emit.compare(kind, a, c.secondIn(1));
 }
 
-/// Min, Max, Sum: any number of operands.
 template <BinaryKind kind> Val variadic(NodeContext &c, Val result) {
   for (int64_t i = 1; i < c.numInputs(); ++i)
     result = c.emit.binary(kind, result, c.in(i));
@@ -32,11 +31,11 @@ Val mean(NodeContext &c, Val first) {
                     1.0 / static_cast<double>(c.numInputs()));
 }
 
-/// The exponent can have another element type than the base.
+/// Base and exponent can have different element types.
 Val pow(NodeContext &c, Val base) {
   Emitter &e = c.emit;
   Val exponent = c.secondIn(1);
-  // dpc has no integer power; f64 is exact for up to 53 bits.
+  // dpc has no integer power; f64 represents integers of 53 bits exactly.
   Type element = base.element(), wide = base.isFloat() ? element : e.f64();
   Val power = e.pow(e.convert(base, wide), e.convert(exponent, wide));
   return e.convert(power, element);
@@ -47,7 +46,7 @@ Val mod(NodeContext &c, Val a, Val b) {
   Val rest = e.rem(a, b);
   if (!rest || c.intAttr("fmod", 0) || rest.element().isUnsignedInteger())
     return rest;
-  // Without fmod the result has the sign of the divisor.
+  // If fmod is 0, the result has the sign of the divisor.
   return e.select(hasOtherSign(e, rest, b), e.add(rest, b), rest);
 }
 
@@ -76,7 +75,7 @@ Val swish(NodeContext &c, Val x) {
                       : c.emit.mul(x, c.emit.sigmoid(c.emit.mul(x, alpha)));
 }
 
-/// x where it is not negative, and `below` elsewhere.
+/// Returns x where x >= 0, and `below` elsewhere.
 Val piecewise(Emitter &e, Val x, Val below) {
   return e.select(e.ge(x, 0), x, below);
 }
@@ -87,7 +86,7 @@ Val leakyRelu(NodeContext &c, Val x) {
 }
 
 Val prelu(NodeContext &c, Val x, Val slope) {
-  // Before operator set 7, one slope per channel.
+  // Before operator set 7, a vector has one slope per channel.
   if (c.opset() < 7 && slope.rank() == 1 && slope.dim(0) != 1 && x.rank() >= 2)
     slope = c.emit.reshape(slope, unitShape(x.rank(), 1, slope.dim(0)));
   return piecewise(c.emit, x, c.emit.mul(x, slope));
@@ -115,8 +114,8 @@ Val where(Emitter &e, Val condition, Val a, Val b) {
   return e.select(condition, a, b);
 }
 
-/// Converts `x` to `element`. 8-bit floats saturate at their largest number
-/// unless the node's attribute `saturate` is 0.
+/// Converts `x` to `element`. 8-bit floats saturate at their largest number,
+/// unless the attribute `saturate` is 0.
 Val castTo(NodeContext &c, Val x, Type element) {
   Emitter &e = c.emit;
   auto type = dyn_cast<FloatType>(element);
@@ -141,8 +140,8 @@ Val castLike(NodeContext &c, Val x, Val like) {
   return castTo(c, x, like.element());
 }
 
-/// Reinterprets the bits as a different type. Only integers and booleans are
-/// supported, because their conversion keeps the bits.
+/// Reinterprets bits as another type. Accepts only integers and booleans,
+/// because dpc's conversions keep their bits.
 Val bitCast(NodeContext &c, Val x) {
   auto to = static_cast<int32_t>(c.intAttr("to", 0));
   Type element = elementTypeOf(to, c.context());
@@ -194,8 +193,8 @@ static void addActivations(OpTable &table) {
 
 namespace {
 
-/// x * (c0 + c1 x^2 + c2 x^4 + ..): the odd series near zero, where the closed
-/// forms below suffer from cancellation.
+/// x (c0 + c1 x^2 + c2 x^4 + ..), for x near zero, where the closed forms below
+/// suffer from cancellation.
 Val oddSeries(Emitter &e, Val x, llvm::ArrayRef<double> coefficients) {
   Val square = e.mul(x, x);
   Val sum = e.mul(square, coefficients.back());
@@ -204,14 +203,13 @@ Val oddSeries(Emitter &e, Val x, llvm::ArrayRef<double> coefficients) {
   return e.mul(x, e.add(sum, coefficients.front()));
 }
 
-/// `near` where |x| < bound, else `far`.
 Val nearZero(Emitter &e, Val x, double bound, Val near, Val far) {
   return e.select(e.lt(e.abs(x), bound), near, far);
 }
 
-/// atan for |x| <= 1. Halving the angle twice by atan(x) = 2 atan(x / (1 +
-/// sqrt(1 + x^2))) brings x below 1/5, where twelve terms of the series are
-/// exact in f64.
+/// Returns atan(x) for |x| <= 1. Two halvings of the angle by
+/// atan(x) = 2 atan(x / (1 + sqrt(1 + x^2))) lead to |x| < 1/5, where 12 terms
+/// of the series are exact in f64.
 Val arcTangentNear(Emitter &e, Val x) {
   constexpr int kHalvings = 2;
   for (int i = 0; i < kHalvings; ++i) {
@@ -225,20 +223,20 @@ Val arcTangentNear(Emitter &e, Val x) {
   return e.mul(oddSeries(e, x, series), std::ldexp(1.0, kHalvings));
 }
 
-/// For |x| > 1: sign(x) pi / 2 - atan(1 / x).
+/// Returns atan(x), which is sign(x) pi / 2 - atan(1 / x) for |x| > 1.
 Val arcTangent(Emitter &e, Val x) {
   if (!x)
     return {};
   Val one = e.scalar(1, x.element());
   Val isFar = e.gt(e.abs(x), one);
-  // Divides by 1 where the quotient is unused, so that its gradient is finite.
+  // Dividing by 1 where the quotient is unused keeps the gradient finite.
   Val inverse = e.div(one, e.select(isFar, x, one));
   Val near = arcTangentNear(e, e.select(isFar, inverse, x));
   Val turned = e.sub(e.mul(e.sign(x), M_PI_2), near);
   return e.select(isFar, turned, near);
 }
 
-/// atan(x / sqrt(1 - x^2)); the root of (1 - x)(1 + x) keeps its digits near 1.
+/// Returns atan(x / sqrt((1 - x)(1 + x))), which is accurate near 1.
 Val arcSine(Emitter &e, Val x) {
   Val root = e.sqrt(e.mul(e.sub(1, x), e.add(1, x)));
   return arcTangent(e, e.div(x, root));
@@ -287,11 +285,11 @@ template <BinaryKind kind> Val bitwise(NodeContext &c, Val x) {
   return c.emit.binary(kind, x, c.secondIn(1));
 }
 
-/// -x - 1, which wraps around for unsigned elements.
+/// -x - 1, which wraps around if x is unsigned.
 Val bitwiseNot(Emitter &e, Val x) { return e.logicalXor(x, -1); }
 
-/// Shifts by the powers of two in the binary form of the distance; each is a
-/// multiplication or division by a constant.
+/// Shifts by each power of two in the binary form of the distance, that is,
+/// multiplies or divides by constants.
 Val bitShift(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   Val distance = c.secondIn(1);

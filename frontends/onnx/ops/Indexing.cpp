@@ -8,7 +8,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Gathers at known indices; regular indices become slices.
+/// Gathers at known indices; evenly spaced indices become one slice.
 Val gatherConstant(NodeContext &c, Val x, const ConstTensor &indices,
                    int64_t axis) {
   Shape list = indices.asInts();
@@ -94,12 +94,12 @@ Val scatterElements(NodeContext &c, Val data, Val indices, Val updates) {
 //===----------------------------------------------------------------------===//
 // GatherND, ScatterND and related operators
 //
-// Runtime positions are found by comparing, as in Indexing.cpp, or looked up in
-// a table whose rows are the slices that indices select.
+// Runtime indices are compared with every position, as in emit/Indexing.cpp, or
+// look up rows of a table that consists of slices of the data.
 //===----------------------------------------------------------------------===//
 
-/// Converts index tuples to row-major row numbers: indices [.., k] into
-/// dimensions `sizes` become [..]. Negative indices count from the end.
+/// Converts indices [.., k], with one column per dimension in `sizes`, to
+/// row-major row numbers [..]. Negative indices count from the end.
 Val rowNumbers(Emitter &e, Val indices, llvm::ArrayRef<int64_t> sizes) {
   int64_t last = indices.rank() - 1;
   Val numbers = e.convert(indices, e.i64()), sum;
@@ -137,7 +137,7 @@ Val gatherND(NodeContext &c, Val x, Val indices) {
   return e.reshape(e.embedding(table, rows), shape);
 }
 
-/// Writes updates [count, columns] to rows `at` of data [rows, columns].
+/// Writes `updates` [count, columns] to rows `at` of `data` [rows, columns].
 Val putRows(NodeContext &c, Val data, Val at, Val updates) {
   Emitter &e = c.emit;
   llvm::StringRef reduction = c.stringAttr("reduction", "none");
@@ -178,8 +178,8 @@ Val scatterND(NodeContext &c, Val data, Val indices, Val updates) {
                    data.shape());
 }
 
-/// The positions `at` [B, n] along dimension `dim` of x [B, ..], found by
-/// comparing each with every position. An invalid position yields zeros.
+/// Takes positions `at` [B, n] along dimension `dim` of x [B, ..]; an invalid
+/// position yields zeros. Compares each element of `at` with every position.
 Val takeAt(Emitter &e, Val x, int64_t dim, Val at) {
   if (!x || !at)
     return {};
@@ -202,14 +202,14 @@ Val takeAt(Emitter &e, Val x, int64_t dim, Val at) {
           {{0}, iotaDims(dim + 1, 2), {1}, iotaDims(x.rank(), dim + 1)}));
 }
 
-/// The positions 0 .. n - 1 minus `from` [B], for every sample.
+/// Returns positions 0 to n - 1 minus `from` [B], as [B, n].
 Val positionsLess(Emitter &e, Val from, int64_t n) {
   int64_t batch = from.dim(0);
   Val start = e.reshape(e.convert(from, e.i64()), {batch, 1});
   return e.sub(e.iota({batch, n}, 1), start);
 }
 
-/// Writes `update` into a cache at a separate position for each sample.
+/// Writes `update` to a cache; each sample has its own start position.
 Val tensorScatter(NodeContext &c, Val past, Val update) {
   Emitter &e = c.emit;
   int64_t axis = c.axis(c.intAttr("axis", -2), past.rank());
@@ -234,20 +234,19 @@ Val tensorScatter(NodeContext &c, Val past, Val update) {
   return e.select(e.reshape(inside, shape), written, past);
 }
 
-/// Reverses the first lengths[b] positions of each sample b along the time
-/// axis.
+/// Reverses the first lengths[b] positions of sample b along the time axis.
 Val reverseSequence(NodeContext &c, Val x, Val lengths) {
   Emitter &e = c.emit;
   int64_t batch = c.axis(c.intAttr("batch_axis", 1), x.rank());
   int64_t time = c.axis(c.intAttr("time_axis", 0), x.rank());
   if (e.failed() || batch == time)
-    return c.fail("batch_axis and time_axis must be two dimensions");
-  // takeAt expects the batch first.
+    return c.fail("batch_axis and time_axis must be different dimensions");
+  // takeAt expects the batch in dimension 0.
   Val front = e.swapDims(x, 0, batch);
   int64_t dim = time == 0 ? batch : time;
   Val last = e.sub(e.convert(lengths, e.i64()), 1);
   Val back = e.neg(positionsLess(e, last, x.dim(time)));
-  // Positions after the end stay unchanged.
+  // Positions from lengths[b] on are unchanged.
   Val at =
       e.select(e.ge(back, 0), back, e.iota({x.dim(batch), x.dim(time)}, 1));
   return e.swapDims(takeAt(e, front, dim, at), 0, batch);
@@ -263,7 +262,7 @@ template <ReduceKind kind> Val argBest(NodeContext &c, Val x) {
   return c.intAttr("keepdims", 1) ? place : e.dropDim(place, axis);
 }
 
-/// 1 at the first greatest element of each row, and 0 elsewhere.
+/// Returns 1 at the first maximum of each row and 0 elsewhere.
 Val hardmax(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   bool flat = c.opset() < 13;
@@ -276,7 +275,6 @@ Val hardmax(NodeContext &c, Val x) {
   return e.reshape(e.convert(hot, x.element()), x.shape());
 }
 
-/// Cumulative products: each position is the product of all positions up to it.
 Val cumProd(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   auto given = static_cast<int64_t>(c.numberIn(1));
@@ -293,7 +291,7 @@ Val cumProd(NodeContext &c, Val x) {
   bool exclusive = c.intAttr("exclusive", 0) != 0;
   CompareKind takes = reverse ? (exclusive ? CompareKind::gt : CompareKind::ge)
                               : (exclusive ? CompareKind::lt : CompareKind::le);
-  // [.., i, j]: whether position i includes j.
+  // [i, j]: whether product i includes element j
   Val taken =
       e.compare(takes, e.iota({size, size}, 1), e.iota({size, size}, 0));
   Val chosen = e.select(taken, e.broadcast(last, shape, dims), 1);

@@ -17,8 +17,8 @@ Val reshape(NodeContext &c, Val x) {
   for (auto [d, size] : llvm::enumerate(shape)) {
     if (size == 0 && !c.intAttr("allowzero", 0)) {
       if (static_cast<int64_t>(d) >= x.rank())
-        return c.fail("shape {0} copies dimension {1} of {2}", asked, d,
-                      x.shape());
+        return c.fail("shape {0} copies dimension {1}, which {2} lacks", asked,
+                      d, x.shape());
       size = x.dim(d);
     }
     if (size == -1 && free < 0)
@@ -114,7 +114,7 @@ Val concat(NodeContext &c) {
   return c.emit.failed() ? Val() : c.emit.concat(parts, axis);
 }
 
-/// The sizes of the parts; empty after a failure.
+/// Returns the sizes of the parts; empty after a failure.
 Shape partSizes(NodeContext &c, int64_t total) {
   if (auto sizes = c.intsAttrOrIn("split", 1))
     return *sizes;
@@ -147,10 +147,10 @@ Val split(NodeContext &c, Val x) {
   return {};
 }
 
-/// One dimension of a numpy slice: the first index and the number of elements.
+/// Returns the first index and the number of elements of a numpy slice.
 std::pair<int64_t, int64_t> clampSlice(int64_t start, int64_t end, int64_t step,
                                        int64_t size) {
-  // Sentinels such as INT64_MAX and INT64_MIN must not overflow.
+  // INT64_MAX and INT64_MIN, which mean the ends, must not overflow.
   auto absolute = [&](int64_t v) {
     v = std::clamp<int64_t>(v, -size - 1, size);
     return v < 0 ? v + size : v;
@@ -197,7 +197,7 @@ Val expand(NodeContext &c, Val x) {
   return {};
 }
 
-/// Repeats unit dimensions by a broadcast, and others through a new dimension.
+/// Broadcasts dimensions of size 1; adds a dimension to repeat any other.
 Val tile(NodeContext &c, Val x) {
   Shape repeats = c.intsIn(1);
   if (c.emit.failed())
@@ -216,7 +216,7 @@ Val tile(NodeContext &c, Val x) {
   return c.emit.reshape(c.emit.broadcast(x, wide, dims), result);
 }
 
-/// The source positions of a dimension of `size` padded in `mode`.
+/// Returns the position in the input for each position of a padded dimension.
 Shape paddedPositions(llvm::StringRef mode, int64_t size, int64_t before,
                       int64_t after) {
   Shape positions;
@@ -232,7 +232,6 @@ Shape paddedPositions(llvm::StringRef mode, int64_t size, int64_t before,
   return positions;
 }
 
-/// Pads dimension d with `before` and `after` elements of `value`.
 Val paddedDim(Emitter &e, Val x, int64_t d, int64_t before, int64_t after,
               Val value) {
   Shape shape(x.shape());
@@ -248,7 +247,7 @@ Val paddedDim(Emitter &e, Val x, int64_t d, int64_t before, int64_t after,
   return e.concat(parts, d);
 }
 
-/// Reads the pads from input or attribute; negative pads crop.
+/// Returns the pads, which are an input or an attribute. Negative pads crop.
 std::optional<std::pair<Shape, Shape>> padsOf(NodeContext &c, Val x) {
   auto pads = c.hasAttr("paddings") ? c.intsAttr("paddings")
                                     : c.intsAttrOrIn("pads", 1);
@@ -309,7 +308,7 @@ Val pad(NodeContext &c, Val x) {
     bool waits = mode == "constant" && isZero(value) && !x.constant;
     shape.push_back(x.dim(d) + (waits ? before + after : 0));
   }
-  // Zero padding uses dpc.pad, the transpose of a slice.
+  // Zero padding is dpc.pad, whose gradient is a slice.
   return e.pad(x, low, shape, Shape(x.rank(), 1));
 }
 

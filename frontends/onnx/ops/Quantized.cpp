@@ -1,7 +1,7 @@
 //===- Quantized.cpp - Quantized integers ---------------------------------===//
 //
-// A quantized number is (integer - zero point) * scale. Integer matmuls are
-// computed in f64, which is exact, so that they use the GEMM library.
+// An integer q represents (q - zero point) * scale. The GEMM library computes
+// integer matmuls in f64, which is exact.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/emit/Contraction.h"
@@ -15,8 +15,8 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Reshapes `v`, which has one element for all of x, one per position of `axis`
-/// or one per block, so that it broadcasts to x.
+/// Reshapes `v`, which has one element, one per position along `axis` or one
+/// per block, so that it broadcasts to x.
 Val spread(NodeContext &c, Val v, Val x, int64_t axis) {
   Emitter &e = c.emit;
   if (!v || numElements(v.shape()) == 1)
@@ -38,14 +38,14 @@ Val spread(NodeContext &c, Val v, Val x, int64_t axis) {
                     x.dim(axis));
 }
 
-/// The axis of the node: 1 by default, and 0 for vectors.
+/// Returns the attribute `axis`, which is 1 by default, or 0 for vectors.
 int64_t axisOf(NodeContext &c, Val x) {
   int64_t axis = c.intAttr("axis", 1);
   return x.rank() <= 1 ? 0 : c.axis(axis, x.rank());
 }
 
-/// Rounds y, adds the zero point (null: none) and saturates to the range of
-/// `element`.
+/// Rounds y, adds the zero point `zero` if it is not null, and saturates to the
+/// range of `element`.
 Val saturated(Emitter &e, Val y, Val zero, Type element) {
   auto floats = dyn_cast<FloatType>(element);
   double low, high;
@@ -111,7 +111,7 @@ Val dequantize(NodeContext &c, Val x, Val scale) {
                    element);
 }
 
-/// Quantizes to bytes with the range of the data.
+/// Quantizes floats to bytes, with a scale that covers their range.
 Val dynamicQuantize(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   Shape all = iotaDims(x.rank());
@@ -126,8 +126,8 @@ Val dynamicQuantize(NodeContext &c, Val x) {
   return {};
 }
 
-/// Integers minus their zero point (input `zeroAt`), in f64. A vector of zero
-/// points applies along dimension `axis`.
+/// Subtracts the zero point (input `zeroAt`) from integers, in f64. A vector of
+/// zero points applies along `axis`.
 Val shifted(NodeContext &c, Val x, int64_t zeroAt, int64_t axis) {
   Emitter &e = c.emit;
   Type f64 = e.f64();
@@ -154,8 +154,9 @@ Val convInteger(NodeContext &c) {
   return e.convert(y, e.builder.getI32Type());
 }
 
-/// Scales a product by the scales of its operands and requantizes it. The
-/// second operand can have one scale per position of `axis`.
+/// Multiplies y by the scales of both operands and quantizes it by inputs 6
+/// (scale) and 7 (zero point). The second scale can have one number per
+/// position along `axis`.
 Val requantize(NodeContext &c, Val y, Val factorA, Val factorB, int64_t axis) {
   Emitter &e = c.emit;
   Type f64 = e.f64();

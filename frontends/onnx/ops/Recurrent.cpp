@@ -1,8 +1,8 @@
 //===- Recurrent.cpp - RNN, LSTM, GRU and linear attention ----------------===//
 //
-// The number of steps is known, so the steps are unrolled. Everything that does
-// not depend on the state (the projection of the inputs) is one matmul for all
-// steps.
+// The number of steps is known at import time, so the steps are unrolled. The
+// projection of the inputs does not depend on the state, so one matmul computes
+// it for all steps.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/onnx/NodeContext.h"
@@ -15,7 +15,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// More steps would become programs that are too long to compile.
+/// Steps are unrolled, so more steps would take too long to compile.
 constexpr int64_t kMaxSteps = 1024;
 
 bool stepsFit(NodeContext &c, int64_t steps) {
@@ -26,7 +26,7 @@ bool stepsFit(NodeContext &c, int64_t steps) {
   return false;
 }
 
-/// One direction of a recurrent layer. Weights have no direction dimension.
+/// Weights of one direction of a recurrent layer.
 struct Cell {
   int64_t hidden;
   Val r;                    ///< [gates * hidden, hidden]
@@ -36,17 +36,16 @@ struct Cell {
   bool linearBeforeReset = false, inputForget = false;
 };
 
-/// The hidden state, and the cell state of an LSTM.
+/// `c` is null unless the layer is an LSTM.
 struct CellState {
   Val h, c;
 };
 
-/// The columns of gate `n`.
 Val gate(Emitter &e, Val x, const Cell &cell, int64_t n) {
   return x ? e.sliceDim(x, x.rank() - 1, n * cell.hidden, cell.hidden) : Val();
 }
 
-/// h r^T plus the state's bias.
+/// h r^T + stateBias
 Val project(Emitter &e, Val h, const Cell &cell) {
   Val y = e.matmul(h, cell.r, false, true);
   return cell.stateBias ? e.add(y, cell.stateBias) : y;
@@ -58,7 +57,7 @@ CellState rnnStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   return {e.unary(cell.activations[0], e.add(x, project(e, old.h, cell))), {}};
 }
 
-/// Gates z, r and the candidate, in this order.
+/// The gates are z, r and the candidate, in this order.
 CellState gruStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   Val y = project(e, old.h, cell);
   auto sigmoid = [&](int64_t n) {
@@ -79,7 +78,7 @@ CellState gruStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   return {e.add(next, e.mul(z, e.sub(old.h, next))), {}};
 }
 
-/// Gates i, o, f and the candidate, in this order.
+/// The gates are i, o, f and the candidate, in this order.
 CellState lstmStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   Val y = e.add(x, project(e, old.h, cell));
   auto opened = [&](int64_t n, Val state) {
@@ -96,7 +95,6 @@ CellState lstmStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   return {e.mul(o, e.unary(cell.activations[2], next)), next};
 }
 
-/// A recurrent node with parsed attributes.
 class Layer {
 public:
   Layer(NodeContext &c, StepFunction step, int64_t gates,
@@ -133,14 +131,15 @@ public:
 private:
   bool check() {
     if (x.rank() != 3 || hidden < 1)
-      c.fail("needs inputs of rank 3 and hidden_size, not {0} and {1}", x,
-             hidden);
+      c.fail("needs an input of rank 3 and a positive hidden_size, not {0} and "
+             "{1}",
+             x, hidden);
     if (c.hasAttr("clip"))
       c.fail("clip is not supported");
     return !e.failed() && stepsFit(c, x.dim(batchFirst ? 1 : 0));
   }
 
-  /// Names in the node replace the defaults.
+  /// The node's activations replace the defaults.
   bool readActivations(int64_t directions) {
     perDirection.assign(directions, activations);
     const auto *names = c.findAttr("activations");
@@ -161,8 +160,7 @@ private:
     return !e.failed();
   }
 
-  /// Slice `d` of an input whose first dimension is the direction; null if
-  /// absent.
+  /// Returns slice `d` of input `i` along the direction; null if it is missing.
   Val ofDirection(int64_t i, int64_t d) {
     if (!c.has(i))
       return {};
@@ -170,8 +168,8 @@ private:
     return v ? e.reshape(v, v.shape().drop_front()) : Val();
   }
 
-  /// The initial state [batch, hidden] of direction `d` from input `i`, or
-  /// zeros.
+  /// Returns the initial state [batch, hidden] of direction `d` from input `i`,
+  /// or zeros if the input is missing.
   Val startOf(int64_t i, int64_t d) {
     if (!c.has(i))
       return e.splat(0, x.element(), {x.dim(1), hidden});
@@ -212,8 +210,8 @@ private:
     return state;
   }
 
-  /// Keeps the old state of samples that end before `t`. Returns the output,
-  /// which is zero for these samples.
+  /// Keeps the old state of samples whose sequence ends before step `t`, and
+  /// returns the output, which is zero for them.
   Val kept(CellState &next, const CellState &old, int64_t t) {
     if (!c.has(4) || !next.h)
       return next.h;
@@ -226,7 +224,6 @@ private:
     return out;
   }
 
-  /// Stacks tensors of the same shape along a new first dimension.
   Val stacked(llvm::ArrayRef<Val> parts) {
     llvm::SmallVector<Val> wide;
     for (const Val &part : parts) {
@@ -280,7 +277,6 @@ Val lstm(NodeContext &c) {
   return {};
 }
 
-/// [B, T, heads * D] -> [B, heads, T, D].
 Val unpacked(Emitter &e, Val x, int64_t heads) {
   if (!x)
     return {};
@@ -288,12 +284,13 @@ Val unpacked(Emitter &e, Val x, int64_t heads) {
   return e.transpose(split, {0, 2, 1, 3});
 }
 
-/// Row t of [B, H, T, D] as [B, H, 1, D].
+/// Returns row t of [B, H, T, D] as [B, H, 1, D].
 Val rowAt(Emitter &e, Val x, int64_t t) {
   return x ? e.sliceDim(x, 2, t, 1) : Val();
 }
 
-/// state (+ decay) + k (x) (v - the value read by k), and what q reads from it.
+/// Linear attention: the next state is exp(decay) state + k^T v. `isDelta`
+/// replaces v by beta (v - k state).
 struct LinearStep {
   Val decay, beta; ///< [B, H, T, D or 1], or null
   bool isDelta;
@@ -318,14 +315,15 @@ Val linearAttention(NodeContext &c) {
     return {};
   if (heads < 1 || queryHeads % heads || q.rank() != 3 ||
       q.dim(2) % queryHeads || k.dim(2) % heads || v.dim(2) % heads)
-    return c.fail("heads {0} and {1} do not fit {2}", queryHeads, heads, q);
+    return c.fail("q_num_heads={0} and kv_num_heads={1} do not fit {2}",
+                  queryHeads, heads, q);
   LinearStep step;
   step.isDelta = rule == "delta" || rule == "gated_delta";
   if (rule == "gated" || rule == "gated_delta")
     step.decay = unpacked(e, c.in(4), heads);
   if (step.isDelta && c.in(5))
     step.beta = unpacked(e, c.in(5), c.in(5).dim(2) == 1 ? 1 : heads);
-  // States accumulate over many steps, so they are at least f32.
+  // States accumulate over many steps, so their type is f32 or f64.
   Type element = q.element();
   Type wide = element.isF64() ? element : e.f32();
   for (Val *x : {&q, &k, &v, &step.decay, &step.beta})
@@ -341,7 +339,7 @@ Val linearAttention(NodeContext &c) {
   double scale = c.floatAttr("scale", 0.0);
   q = e.mul(q,
             scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(q.dim(3))));
-  // The queries of one group of heads are rows of one matmul.
+  // The queries of the heads that share a key head are rows of one matmul.
   q = e.reshape(q, {batch, heads, group, steps, dk});
   Val state = c.has(3) ? e.convert(c.in(3), wide)
                        : e.splat(0, v.element(), {batch, heads, dk, dv});

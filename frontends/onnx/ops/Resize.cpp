@@ -14,7 +14,7 @@ namespace {
 using Axis = ResampledAxis;
 using Mode = ResampleMode;
 
-/// The elements of a constant input as numbers.
+/// Returns the elements of input `i`, which must be known at import time.
 std::vector<double> numbersIn(NodeContext &c, int64_t i) {
   std::vector<double> numbers;
   Val v = c.in(i);
@@ -29,7 +29,6 @@ std::vector<double> numbersIn(NodeContext &c, int64_t i) {
   return numbers;
 }
 
-/// Sets sizes from `scales`, one per axis.
 void setScales(llvm::MutableArrayRef<Axis> axes,
                const std::vector<double> &scales) {
   for (auto [axis, scale] : llvm::zip(axes, scales)) {
@@ -39,8 +38,8 @@ void setScales(llvm::MutableArrayRef<Axis> axes,
   }
 }
 
-/// Sets scales from `sizes`, one per axis. The policy of the node may keep the
-/// ratio of the sizes.
+/// Sets the output size of each axis, and its scale. With the policies
+/// not_larger and not_smaller, all axes get the same scale.
 void setSizes(llvm::MutableArrayRef<Axis> axes,
               const std::vector<double> &sizes, llvm::StringRef policy) {
   double common = 0;
@@ -77,8 +76,7 @@ Mode modeOf(NodeContext &c) {
   return mode;
 }
 
-/// Whether `numbers` is empty or has one number per axis; notes a failure if
-/// not.
+/// Notes a failure unless there are `count` numbers.
 bool fits(NodeContext &c, const std::vector<double> &numbers, size_t count,
           llvm::StringRef what) {
   if (numbers.size() == count)
@@ -129,7 +127,7 @@ Val resize(NodeContext &c, Val x) {
   return finish(c, x, axes, mode);
 }
 
-/// The semantics of Resize before operator set 10.
+/// Implements Upsample, and Resize before operator set 10.
 Val upsample(NodeContext &c, Val x) {
   Mode mode{c.stringAttr("mode", "nearest"),
             "asymmetric",
@@ -160,15 +158,15 @@ Val upsample(NodeContext &c, Val x) {
 //===----------------------------------------------------------------------===//
 // Sampling of images at grid points
 //
-// Every grid point is the weighted sum of the nearest 1, 2 or 4 positions in
-// each dimension. Positions are rows of a table of pixels.
+// A grid point is a weighted sum over the nearest 1, 2 or 4 positions (taps) in
+// each dimension. The pixels at these positions are looked up in a table.
 //===----------------------------------------------------------------------===//
 
 enum class Padding { Zeros, Border, Reflection };
 
-/// One position along a dimension that contributes to each point.
+/// A position along one dimension that contributes to a grid point.
 struct Tap {
-  Val at;     ///< a valid integer position, [N, points]
+  Val at;     ///< valid positions [N, points]
   Val weight; ///< [N, points]
 };
 
@@ -217,7 +215,7 @@ private:
     return !e.failed();
   }
 
-  /// Reflects positions beyond the ends, as between two mirrors.
+  /// Reflects positions outside [low, high], as between two mirrors.
   Val reflected(Val v, double low, double high) {
     double period = 2 * (high - low);
     Val from = e.abs(e.add(v, -low));
@@ -227,8 +225,7 @@ private:
     return e.add(e.minimum(from, e.sub(period, from)), low);
   }
 
-  /// Maps positions in dimension d into its range, according to the padding
-  /// mode. Zeros outside are handled by the weights.
+  /// Moves positions in dimension d into its range, by the padding mode.
   Val inside(Val v, int64_t d) {
     auto size = static_cast<double>(x.dim(d + 2));
     double edge = corners ? 0 : 0.5;
@@ -237,7 +234,7 @@ private:
     return e.clamp(v, 0, size - 1);
   }
 
-  /// The coordinates of the points in dimension d, [N, points].
+  /// Returns the coordinates [N, points] of the grid points in dimension d.
   Val placesOf(int64_t d) {
     int64_t last = grid.rank() - 1;
     Val g = e.reshape(e.sliceDim(grid, last, x.rank() - 3 - d, 1),
@@ -280,7 +277,7 @@ private:
             tap(e.add(low, 2), far(e.sub(2, t)), d)};
   }
 
-  // Keys' cubic convolution, a = -0.75.
+  // Keys' cubic convolution with a = -0.75.
   static constexpr double kA = -0.75;
   Val near(Val t) { // |t| <= 1
     Val inner = e.add(e.mul(t, kA + 2), -(kA + 3));
@@ -292,8 +289,8 @@ private:
     return e.add(e.mul(inner, t), -4 * kA);
   }
 
-  /// The sum over all taps of dimensions d.. of pixels times weights. `row` and
-  /// `weight` accumulate the previous dimensions.
+  /// Sums pixels times weights over all taps of dimensions `d` and later. `row`
+  /// and `weight` are the row number and weight from earlier dimensions.
   Val weighted(const std::vector<std::vector<Tap>> &taps, size_t d, Val row,
                Val weight) {
     if (d == taps.size())
@@ -330,7 +327,7 @@ private:
 
 Val gridSample(NodeContext &c, Val x, Val grid) {
   if (!x.isFloat())
-    return c.fail("input {0} is not of floats", x);
+    return c.fail("input {0} must hold floats", x);
   Sampler(c, x, grid).run();
   return {};
 }

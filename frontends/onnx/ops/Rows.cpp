@@ -10,7 +10,7 @@ namespace {
 
 template <bool isLog> Val softmax(NodeContext &c, Val x) {
   Emitter &e = c.emit;
-  // Before operator set 13, all dimensions from the axis on formed one row.
+  // Before operator set 13, dimensions `axis` and later formed one row.
   bool flat = c.opset() < 13;
   int64_t axis = c.axis(c.intAttr("axis", flat ? 1 : -1), x.rank());
   if (e.failed())
@@ -23,7 +23,7 @@ template <bool isLog> Val softmax(NodeContext &c, Val x) {
   return e.swapWithLast(rows(e.swapWithLast(x, axis)), axis);
 }
 
-/// dpc.norm over dimensions [axis, rank) of x, merged into one.
+/// dpc.norm over dimensions `axis` and later, merged into one.
 template <NormKind kind> Val norm(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   int64_t axis = c.axis(c.intAttr("axis", -1), x.rank());
@@ -54,7 +54,7 @@ template <NormKind kind> Val norm(NodeContext &c, Val x) {
   return {};
 }
 
-/// The functions that a reduction applies to its input and to its result.
+/// Abs, Square and Exp apply before the reduction; Mean, Root and Log after it.
 enum class Form { Plain, Mean, Abs, Square, Root, Log, LogExp };
 
 Val reduceAs(Emitter &e, Form form, ReduceKind kind, Val x,
@@ -100,10 +100,10 @@ template <Form form, ReduceKind kind> Val reduce(NodeContext &c, Val x) {
   return c.intAttr("keepdims", 1) ? e.keepDims(result, x, dims) : result;
 }
 
-/// Means that no label is ignored: no class has a negative index.
+/// No class has this label, so no label is ignored.
 constexpr int64_t kNoIgnore = -100;
 
-/// A classification loss with scores [N, C, d..] as rows [N * d.., C].
+/// A classification loss whose scores [N, C, d..] became rows.
 struct Rows {
   Val scores; ///< [rows, classes]
   Val labels; ///< [rows]
@@ -130,15 +130,14 @@ std::optional<Rows> rowsOf(NodeContext &c, Val scores, Val labels) {
   return rows;
 }
 
-/// 1 for rows that count and 0 for ignored rows.
+/// Returns 0 for rows whose label is ignored and 1 for all others.
 Val countedRows(Emitter &e, const Rows &rows, Type element) {
   if (!rows.ignores)
     return e.splat(1, element, rows.labels.shape());
   return e.convert(e.ne(rows.labels, rows.ignore), element);
 }
 
-/// Applies weights and reduction to the losses of the rows. The mean is
-/// sum(loss) / sum(weight), one division of two sums.
+/// Weights and reduces losses of rows. The mean is sum(loss) / sum(weight).
 Val finishLoss(NodeContext &c, const Rows &rows, Val loss) {
   Emitter &e = c.emit;
   llvm::StringRef reduction = c.stringAttr("reduction", "mean");
@@ -178,7 +177,6 @@ Val softmaxCrossEntropy(NodeContext &c, Val scores, Val labels) {
   c.out(0, e.convert(loss, element));
   if (!c.wants(1))
     return {};
-  // log_prob has the layout of the scores.
   c.out(1, e.swapWithLast(e.logSoftmax(e.swapWithLast(scores, 1)), 1));
   return {};
 }
@@ -188,7 +186,7 @@ Val negativeLogLikelihood(NodeContext &c, Val scores, Val labels) {
   auto rows = rowsOf(c, scores, labels);
   if (!rows)
     return {};
-  // An ignored label can be a valid class; it must not be picked in that case.
+  // An ignored label can be a valid class, so its loss must be set to 0.
   Val loss = pickedLoss(e, rows->scores, rows->labels);
   if (rows->ignores)
     loss = e.select(countedRows(e, *rows, e.boolean()), loss, 0);

@@ -7,7 +7,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// The limit for ranges, which are evaluated at import time.
+/// The longest range that is evaluated at import time.
 constexpr int64_t kMaxRange = int64_t(1) << 26;
 
 Val decoded(NodeContext &c, const ::onnx::TensorProto &tensor) {
@@ -17,7 +17,7 @@ Val decoded(NodeContext &c, const ::onnx::TensorProto &tensor) {
   return Val(std::move(*value));
 }
 
-/// Exact for every int64_t, unlike Emitter::scalar, which takes a double.
+/// Accepts every int64_t; Emitter::scalar takes a double, which is not exact.
 Val intScalar(NodeContext &c, int64_t value) {
   return Val(reshapeTo(ConstTensor::ints(c.context(), {value}), {}));
 }
@@ -91,7 +91,6 @@ Val range(NodeContext &c, Val first) {
   return Val(ConstTensor::dense(first.element(), {count}, std::move(values)));
 }
 
-/// A rectangular matrix with ones on one diagonal.
 Val eyeLike(NodeContext &c, Val x) {
   Type element = x.element();
   if (c.hasAttr("dtype"))
@@ -125,10 +124,10 @@ Val trilu(NodeContext &c, Val x) {
 }
 
 //===----------------------------------------------------------------------===//
-// Sequences of tensors known at import time
+// Sequences of tensors
 //
-// PyTorch's exporter writes tensor.split() as SplitToSequence and SequenceAt.
-// Sequences never reach the module, so positions must be known at import time.
+// PyTorch exports tensor.split() as SplitToSequence and SequenceAt. The module
+// has no sequences, so positions in a sequence must be known at import time.
 //===----------------------------------------------------------------------===//
 
 Val sequenceOf(std::vector<Val> parts) {
@@ -137,7 +136,7 @@ Val sequenceOf(std::vector<Val> parts) {
   return v;
 }
 
-/// The parts of input `i`; notes a failure and returns null if it is a tensor.
+/// Returns the parts of input `i`; notes a failure if it is not a sequence.
 const std::vector<Val> *partsOf(NodeContext &c, int64_t i) {
   Val v = c.in(i);
   if (v && !v.parts)

@@ -9,7 +9,8 @@ namespace dpc::frontend {
 
 namespace {
 
-/// A list attribute with `count` entries; if absent, each entry is `fallback`.
+/// Returns a list attribute of `count` entries, or `fallback` for each entry if
+/// the attribute is absent. Entries must be at least `fallback`.
 Shape listAttr(NodeContext &c, llvm::StringRef name, size_t count,
                int64_t fallback) {
   Shape values = c.intsAttr(name);
@@ -25,7 +26,7 @@ Shape listAttr(NodeContext &c, llvm::StringRef name, size_t count,
   return values;
 }
 
-/// Sets the pads so that the result has ceil(in / stride) positions.
+/// Sets pads with which the result has ceil(in / stride) positions.
 void padSame(Window &window, bool upper) {
   int64_t out = llvm::divideCeil(window.in, window.stride);
   int64_t total =
@@ -36,8 +37,8 @@ void padSame(Window &window, bool upper) {
   window.behind = total - window.before;
 }
 
-/// Reads strides, dilations, pads, auto_pad and ceil_mode; nullopt if they do
-/// not fit `x`.
+/// Reads strides, dilations, pads, auto_pad and ceil_mode. Fails if they do not
+/// fit `x`.
 std::optional<Windows> windowsOf(NodeContext &c, Val x,
                                  llvm::ArrayRef<int64_t> taps) {
   size_t count = taps.size();
@@ -79,8 +80,7 @@ std::optional<Windows> windowsOf(NodeContext &c, Val x,
   return windows;
 }
 
-/// Whether the operands of a convolution agree in rank and type; notes a
-/// failure if not.
+/// Notes a failure unless the operands of a convolution agree in rank and type.
 bool convFits(NodeContext &c, Val x, Val w) {
   if (x.rank() == w.rank() && x.rank() >= 3 && x.element() == w.element() &&
       x.isFloat())
@@ -99,8 +99,8 @@ Val conv(NodeContext &c, Val x, Val w) {
   return addBias(c, convolution(c, x, w));
 }
 
-/// The window of a transposed convolution along one dimension. Its `in` is the
-/// size of the result and its `out` the size of the input.
+/// Returns the window of the convolution whose gradient is this transposed
+/// convolution: `in` is a size of the result, and `out` a size of the input.
 Window transposedWindow(NodeContext &c, int64_t size, int64_t taps,
                         const Shape &strides, const Shape &dilations,
                         const Shape &pads, const Shape &extra,
@@ -124,7 +124,7 @@ Window transposedWindow(NodeContext &c, int64_t size, int64_t taps,
   return window;
 }
 
-/// The gradient of a convolution with respect to its input, as a forward op.
+/// A transposed convolution is the gradient of a convolution's input.
 Val convTranspose(NodeContext &c, Val x, Val w) {
   Emitter &e = c.emit;
   if (!convFits(c, x, w))
@@ -163,7 +163,7 @@ Val maxPool(NodeContext &c, Val x) {
   if (!x.isFloat() || (c.intAttr("storage_order", 0) && c.wants(1)))
     return c.fail(x.isFloat()
                       ? "column-major indices are not supported"
-                      : "input " + describe(x.type()) + " is not of floats");
+                      : "input " + describe(x.type()) + " must hold floats");
   auto windows = windowsOf(c, x, c.intsAttr("kernel_shape"));
   if (!windows)
     return {};
@@ -171,7 +171,7 @@ Val maxPool(NodeContext &c, Val x) {
   c.out(0, Val(op.getY()));
   if (!c.wants(1))
     return {};
-  // ONNX indices refer to the whole tensor; dpc's indices refer to one plane.
+  // An ONNX index refers to the whole tensor, a dpc index to one plane.
   Shape planes = {x.dim(0), x.dim(1)};
   Val plane = e.add(e.mul(e.iota(planes, 0), x.dim(1)), e.iota(planes, 1));
   plane = e.mul(plane, numElements(x.shape().drop_front(2)));
@@ -181,8 +181,7 @@ Val maxPool(NodeContext &c, Val x) {
   return {};
 }
 
-/// Multiplies window sums by 1 / the number of elements. Padding is counted if
-/// the node says so.
+/// Multiplies window sums by 1 / the number of elements that are averaged.
 Val averagePool(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   auto windows = windowsOf(c, x, c.intsAttr("kernel_shape"));
@@ -192,7 +191,7 @@ Val averagePool(NodeContext &c, Val x) {
   Shape before(spatial, 0), behind(spatial, 0);
   if (c.intAttr("count_include_pad", 0) != 0) {
     before = windows->list(&Window::before);
-    // The pads of the windows include the positions that rounding up adds.
+    // The window's pads can include positions that ceil_mode adds.
     Shape pads = c.intsAttr("pads");
     if (c.stringAttr("auto_pad", "NOTSET") != "NOTSET")
       behind = windows->list(&Window::behind);
@@ -203,7 +202,6 @@ Val averagePool(NodeContext &c, Val x) {
   return e.mul(windowSums(e, x, *windows), shares);
 }
 
-/// (sum of |x|^p)^(1/p) over windows, or over all positions.
 Val raised(Emitter &e, Val x, double p) { return e.pow(e.abs(x), p); }
 
 Val lpPool(NodeContext &c, Val x) {
@@ -225,9 +223,8 @@ Val globalLpPool(NodeContext &c, Val x) {
   return e.pow(sum, 1 / p);
 }
 
-/// Adds columns [N, C * taps, windows] at the positions from which they were
-/// read. This is the gradient, with respect to the input, of a convolution that
-/// copies every tap.
+/// Adds columns [N, C * taps, windows] to the image positions that they come
+/// from. This is the input gradient of a convolution that copies every tap.
 Val col2Im(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   Shape image = c.intsIn(1), block = c.intsIn(2);
@@ -250,7 +247,8 @@ Val col2Im(NodeContext &c, Val x) {
   }
   Shape grid = windows.resultShape(x.dim(0), x.dim(1));
   if (numElements(grid) != numElements(x.shape()))
-    return c.fail("an image {0} does not have the windows of {1}", image, x);
+    return c.fail("the number of windows of image {0} does not match {1}",
+                  image, x);
   std::vector<Scalar> copies(x.dim(1) * taps, makeScalar(0, x.element()));
   for (int64_t n = 0; n < x.dim(1); ++n)
     copies[n * taps + n % taps] = makeScalar(1, x.element());
@@ -259,8 +257,8 @@ Val col2Im(NodeContext &c, Val x) {
   return makeConvGradInput(e, e.reshape(x, grid), w, x.dim(1) / taps, windows);
 }
 
-/// A depthwise convolution over the cached and the new columns; the last
-/// columns are returned as the next cache.
+/// Emits a depthwise convolution of cached and new columns; the last columns
+/// are the next cache.
 Val causalConv(NodeContext &c, Val x, Val w) {
   Emitter &e = c.emit;
   llvm::StringRef activation = c.stringAttr("activation", "none");
@@ -269,7 +267,7 @@ Val causalConv(NodeContext &c, Val x, Val w) {
   if (activation != "none" && activation != "silu" && activation != "swish")
     return c.fail("activation '{0}' is not known; accepted: none, silu, swish",
                   activation);
-  // Products of 16-bit floats are computed in f32.
+  // 16-bit floats are multiplied and summed in f32.
   Type element = x.element(), wide = e.statisticsType(x);
   int64_t before = w.dim(2) - 1;
   Shape carried = {x.dim(0), x.dim(1), before};
@@ -299,7 +297,7 @@ template <bool isMax> Val globalPool(Emitter &e, Val x) {
   return e.keepDims(pooled, x, dims);
 }
 
-/// Normalizes with the statistics of the batch, and updates the running ones:
+/// Normalizes with batch statistics and updates the running statistics to
 /// running * momentum + batch * (1 - momentum), with biased variances.
 Val normalizeByBatch(NodeContext &c, Val x, double eps) {
   Emitter &e = c.emit;
@@ -325,7 +323,7 @@ Val batchNorm(NodeContext &c, Val x) {
         "input {0} needs a scale, bias, mean and variance per channel", x);
   if (c.opset() < 9 && c.intAttr("spatial", 1) == 0)
     return c.fail("statistics per element (spatial = 0) are not supported");
-  // Before operator set 14 the number of outputs indicates training.
+  // Before operator set 14, a training node has more than one output.
   bool trains =
       c.opset() < 14 ? c.wants(1) : c.intAttr("training_mode", 0) != 0;
   double eps = c.floatAttr("epsilon", 1e-5);
@@ -352,7 +350,7 @@ Val convolution(NodeContext &c, Val x, Val w) {
 
 namespace {
 
-/// `v`, which has one element per channel or per group, as [1, C, 1..].
+/// Reshapes one number per channel or per group to [1, C, 1..].
 Val perChannel(Emitter &e, Val v, Val x) {
   if (!v)
     return {};
@@ -363,7 +361,7 @@ Val perChannel(Emitter &e, Val v, Val x) {
   return alongChannels(e, wide, x);
 }
 
-/// Normalizes `groups` groups of channels; inputs 1 and 2 are scale and bias.
+/// Normalizes `groups` groups of channels. Inputs 1 and 2: scale and bias.
 Val normalized(NodeContext &c, Val x, int64_t groups) {
   Emitter &e = c.emit;
   Val y = normalizedGroups(e, x, groups, c.floatAttr("epsilon", 1e-5));
@@ -401,7 +399,7 @@ Val meanVarianceNorm(NodeContext &c, Val x) {
   return e.div(centered, e.add(deviation, 1e-9));
 }
 
-/// x / (bias + alpha / size * sum of squares of neighbouring channels)^beta.
+/// x / (bias + alpha / size * sum of squares over `size` channels)^beta.
 Val localResponseNorm(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   int64_t size = c.intAttr("size", 1);
@@ -409,7 +407,7 @@ Val localResponseNorm(NodeContext &c, Val x) {
     return c.fail("size {0} does not fit {1}", size, x);
   Val square = e.mul(x, x), sum;
   for (int64_t n = 0; n < size; ++n) {
-    // Channel i reads channel i + shift.
+    // Channel i + shift is added to the sum of channel i.
     int64_t shift = n - (size - 1) / 2, channels = x.dim(1);
     if (std::abs(shift) >= channels)
       continue;

@@ -7,7 +7,7 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// The import refuses longer loops, because it unrolls every iteration.
+/// The maximum number of iterations, which are all unrolled.
 constexpr int64_t kMaxRounds = 100000;
 
 std::optional<llvm::SmallVector<Val>> operandsOf(Call &c, unsigned first = 0) {
@@ -21,14 +21,13 @@ std::optional<llvm::SmallVector<Val>> operandsOf(Call &c, unsigned first = 0) {
 
 Val outAll(Call &c, ArrayRef<Val> values) {
   if (values.size() != c.op->getNumResults())
-    return c.fail("its region returns {0} values, expected {1}", values.size(),
+    return c.fail("the region returns {0} values, expected {1}", values.size(),
                   c.op->getNumResults());
   for (auto [i, value] : llvm::enumerate(values))
     c.out(static_cast<unsigned>(i), value);
   return {};
 }
 
-/// Unrolls a loop whose number of iterations is known.
 Val whileLoop(Call &c) {
   auto state = operandsOf(c);
   if (!state)
@@ -40,7 +39,7 @@ Val whileLoop(Call &c) {
     if (!more)
       return {};
     if (more->size() != 1 || !more->front().constant)
-      return c.fail("its number of iterations depends on data, which is not "
+      return c.fail("the number of iterations depends on data, which is not "
                     "supported; accepted: loops and scans of a known length");
     if (more->front().constant->at(0).i == 0)
       break;
@@ -50,22 +49,25 @@ Val whileLoop(Call &c) {
     if (!next)
       return {};
     if (next->size() != state->size())
-      return c.fail("its body returns {0} values, expected {1}", next->size(),
+      return c.fail("the body returns {0} values, expected {1}", next->size(),
                     state->size());
     state = std::move(next);
   }
   return outAll(c, *state);
 }
 
-/// Selects one of several regions by an index; an index out of range means the
-/// last region. If the index is a runtime value, all regions are computed.
+/// Selects a region by an index; an index out of range selects the last region.
+/// If the index is a runtime value, computes all regions and selects results.
 Val branch(Call &c, Val index) {
   int64_t count = c.op->getNumRegions();
   if (c.emit.failed())
     return {};
   bool isIf = c.name() == "if";
   if (index.rank() != 0 || count == 0 || (isIf && count != 2))
-    return c.fail("chooses between {0} regions by {1}", count, index);
+    return c.fail(
+        "has {0} regions and the index {1}; accepted: a scalar index, and two "
+        "regions for an if",
+        count, index);
   if (index.constant) {
     int64_t value = index.constant->at(0).i;
     int64_t chosen = isIf                          ? (value ? 0 : 1)
@@ -91,7 +93,6 @@ Val branch(Call &c, Val index) {
   return outAll(c, *results);
 }
 
-/// Inlines a function of the module.
 Val call(Call &c) {
   bool isComposite = c.name() == "composite";
   llvm::StringRef callee = c.text(isComposite ? "decomposition" : "callee");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// For booleans, emits `ofBooleans`, the logical counterpart of `kind`.
+/// Emits `kind`, or for booleans its logical counterpart `ofBooleans`.
 template <BinaryKind kind, BinaryKind ofBooleans>
 Val combine(Emitter &e, Val a, Val b) {
   return e.binary(a.element().isInteger(1) ? ofBooleans : kind, a, b);
@@ -49,7 +49,7 @@ Val convert(Call &c, Val x) {
   return type ? c.emit.convert(x, type.getElementType()) : Val();
 }
 
-/// log(1 + x) with u = 1 + x as rounded: x log(u) / (u - 1), exact near zero
+/// log(1 + x) as x log(u) / (u - 1) with u = 1 + x, accurate near zero
 /// (Goldberg, "What every computer scientist should know", theorem 4).
 Val log1p(Emitter &e, Val x) {
   Val u = e.add(x, 1);
@@ -69,7 +69,7 @@ Val cbrt(Emitter &e, Val x) {
 
 Val erfc(Emitter &e, Val x) { return e.sub(1, e.unary(UnaryKind::erf, x)); }
 
-/// Rounds to nearest, halves away from zero.
+/// Rounds to the nearest integer, and away from zero on ties.
 Val roundAway(Emitter &e, Val x) {
   Val up = e.floor(e.add(e.abs(x), 0.5));
   return e.mul(up, e.sign(x));
@@ -77,8 +77,7 @@ Val roundAway(Emitter &e, Val x) {
 
 Val isFinite(Emitter &e, Val x) { return e.lt(e.abs(x), kInfinity); }
 
-/// Accepts values whose precision is already at most the target; kernels
-/// compute in f32.
+/// Returns `x`. Fails if the target has less precision than `x`.
 Val reducePrecision(Call &c, Val x) {
   int64_t exponent = c.integer("exponent_bits", 0),
           mantissa = c.integer("mantissa_bits", 0);

@@ -1,9 +1,10 @@
 //===- Indexing.cpp - Gather and scatter ----------------------------------===//
 //
-// Both ops see their operand as [batching.., indexed.., rest..] and their
-// indices as [batching.., others..]: each batch element has a table whose rows
-// the op picks or adds to. Embeddings, take, take_along_axis, single elements
-// or boxes at an index, and the gradients of these have this form.
+// Both ops transpose their operand to [batching.., indexed.., rest..] and their
+// indices to [batching.., others..]. Each batch element then has a table with
+// one row per index; gather picks rows, and scatter adds to them or replaces
+// them. JAX's embeddings, take, take_along_axis, indexing by one element or
+// box, and their gradients have this form.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/emit/Indexing.h"
@@ -15,7 +16,7 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// The dimension numbers of both ops under common names.
+/// The dimension numbers of gather and scatter, by common names.
 struct Numbers {
   Shape window;    ///< offset_dims, update_window_dims
   Shape collapsed; ///< collapsed_slice_dims, inserted_window_dims
@@ -62,22 +63,20 @@ private:
   Call &c;
   Emitter &e;
   Numbers n;
-  Val x, indices;   ///< indices: [dims.., vector]
-  Shape sizes;      ///< the window's size per operand dimension
-  Shape batchShape; ///< the indices' shape without the vector
+  Val x, indices;   ///< indices: [dims.., index vector]
+  Shape sizes;      ///< window size per operand dimension
+  Shape batchShape; ///< shape of `indices` without the last dimension
   int64_t product = 1;
-  Shape batchOrder; ///< batching dimensions of the indices, then the others
-  Shape rest;       ///< the other operand dimensions
+  Shape batchOrder; ///< batching dimensions of `indices`, then others
+  Shape rest;       ///< operand dimensions not batching or indexed
   Shape order;      ///< batching, indexed, rest
   int64_t rows = 1, columns = 1;
-  /// Whether several dimensions are indexed one after the other.
+  /// Whether to look up one indexed dimension after the other.
   bool oneByOne = false;
 };
 
 } // namespace
 
-/// Reads the dimension numbers; notes a failure and returns nullopt if the op
-/// has none.
 static std::optional<Numbers> readNumbers(Call &c, bool isGather) {
   llvm::StringMap<Shape> f =
       c.fields(isGather ? "dimension_numbers" : "scatter_dimension_numbers");
@@ -95,7 +94,7 @@ static std::optional<Numbers> readNumbers(Call &c, bool isGather) {
   return n;
 }
 
-/// The float type in which sums of elements are computed: f64 for integers.
+/// Returns the type for sums: `element` if it is a float type, otherwise f64.
 static Type wideFloat(Emitter &e, Type element) {
   return isa<FloatType>(element) ? element : Type(e.f64());
 }
@@ -119,7 +118,9 @@ bool Indexer::arrangeIndices() {
   }
   if (!indices || indices.isFloat() ||
       indices.shape().back() != static_cast<int64_t>(n.indexed.size()))
-    return bad("its indices do not fit the dimensions {0}", n.indexed);
+    return bad("the indices must be integers, with one column for each of the "
+               "dimensions {0}",
+               n.indexed);
   indices = e.convert(indices, e.i64());
   batchShape = Shape(indices.shape().drop_back());
   product = numElements(batchShape);
@@ -130,7 +131,7 @@ bool Indexer::arrangeIndices() {
     if (!llvm::is_contained(n.indexBatching, d))
       batchOrder.push_back(d);
   return batchOrder.size() == batchShape.size() ||
-         bad("its batching dimensions do not exist in the indices");
+         bad("the batching dimensions do not exist in the indices");
 }
 
 bool Indexer::prepare(const Shape &windowSizes) {
@@ -139,15 +140,15 @@ bool Indexer::prepare(const Shape &windowSizes) {
   for (const Shape *list : {&n.batching, &n.indexed, &n.collapsed})
     for (int64_t d : *list)
       if (d < 0 || d >= x.rank())
-        return bad("names dimension {0} of {1}", d, x);
+        return bad("dimension {0} does not exist in {1}", d, x);
   if (n.batching.size() != n.indexBatching.size() || n.indexed.empty() ||
       static_cast<int64_t>(sizes.size()) != x.rank())
-    return bad("its dimension numbers do not fit {0}", x);
+    return bad("the dimension numbers do not fit {0}", x);
   order = n.batching;
   order.append(n.indexed);
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (sizes[d] < 0 || sizes[d] > x.dim(d))
-      return bad("its window {0} exceeds {1}", sizes, x);
+      return bad("the window {0} exceeds {1}", sizes, x);
     if (!llvm::is_contained(order, d))
       rest.push_back(d);
   }
@@ -155,19 +156,20 @@ bool Indexer::prepare(const Shape &windowSizes) {
   Shape sorted = order;
   llvm::sort(sorted);
   if (sorted != iotaDims(x.rank()))
-    return bad("names a dimension twice");
+    return bad("the dimension numbers name a dimension twice");
   if (!arrangeIndices())
     return false;
   for (auto [mine, theirs] : llvm::zip(n.batching, n.indexBatching))
     if (theirs < 0 || theirs >= static_cast<int64_t>(batchShape.size()) ||
         x.dim(mine) != batchShape[theirs])
-      return bad("its batching dimensions have different sizes");
+      return bad(
+          "batching dimensions differ in size between operand and indices");
   for (int64_t d : n.indexed)
     rows *= x.dim(d);
   return true;
 }
 
-/// The start in every dimension of the operand, from a single index vector.
+/// Returns the start in each operand dimension for a single index vector.
 llvm::SmallVector<Val> Indexer::starts() const {
   llvm::SmallVector<Val> starts(x.rank(), e.scalar(0, e.i64()));
   for (auto [j, d] : llvm::enumerate(n.indexed))
@@ -180,8 +182,8 @@ Val Indexer::column(int64_t j) const {
   return e.reshape(e.sliceDim(indices, last, j, 1), batchShape);
 }
 
-/// The row that each index vector selects, in the order of `batchOrder`. Rows
-/// out of range are clamped or, if `drops`, become the row after the last.
+/// Returns the table row of each index vector, in the order of `batchOrder`.
+/// Invalid rows are clamped or, if `drops`, become the row after the last.
 Val Indexer::linear(bool drops) const {
   Val row, valid;
   for (auto [j, d] : llvm::enumerate(n.indexed)) {
@@ -200,8 +202,7 @@ Val Indexer::linear(bool drops) const {
   return e.transpose(row, batchOrder);
 }
 
-/// The shape of the indices; with batching dimensions, the others are merged
-/// into one.
+/// If there are batching dimensions, merges all other dimensions of `shape`.
 Shape Indexer::inRows(ArrayRef<int64_t> shape) const {
   if (n.batching.empty())
     return Shape(shape);
@@ -210,7 +211,7 @@ Shape Indexer::inRows(ArrayRef<int64_t> shape) const {
   return flat;
 }
 
-/// The table [batching.., rows, rest..], or [indexed.., rest..] if `oneByOne`.
+/// Returns [batching.., rows, rest..] or, if `oneByOne`, [indexed.., rest..].
 Val Indexer::tableOf(Val value) const {
   Val ordered = e.transpose(value, order);
   if (!ordered || oneByOne)
@@ -232,9 +233,8 @@ Val Indexer::fromTable(Val table) const {
   return e.transpose(e.reshape(table, shape), back);
 }
 
-/// Rows of `table` [batching.., rows, rest..] at indices [batching.., k]:
-/// [batching.., k, rest..]. The first `batching` dimensions are batch
-/// dimensions.
+/// Picks rows of `table` [batching.., rows, rest..] at `places` [batching..,
+/// k]. Returns [batching.., k, rest..].
 Val Indexer::pick(Val table, Val places, size_t batching) const {
   if (!table || !places)
     return {};
@@ -256,14 +256,14 @@ Val Indexer::pick(Val table, Val places, size_t batching) const {
   return e.reshape(pickRows(e, e.reshape(table, flat), places), shape);
 }
 
-/// Column `j` of the indices, clamped to the valid range.
+/// Returns column `j` of the indices, clamped to valid indices.
 Val Indexer::clamped(int64_t j) const {
   double last = static_cast<double>(x.dim(n.indexed[j]) - 1);
   return e.minimum(e.maximum(column(j), 0.0), last);
 }
 
-/// Picks rows if several dimensions are indexed: [indices.., rest..]. Indexes
-/// one dimension after the other, so that no two dimensions are merged.
+/// Picks [indices.., rest..] along one indexed dimension after the other, so
+/// that no two dimensions are merged.
 Val Indexer::pickOneByOne() const {
   Val rowsLeft = pick(e.transpose(x, order), clamped(0), 0);
   Shape unit = batchShape;
@@ -282,13 +282,13 @@ Val Indexer::pickOneByOne() const {
 Val Indexer::gather(RankedTensorType type) {
   if (n.batching.empty() && isSingle() && numElements(sizes) > 0)
     return e.reshape(dynamicSlice(c, x, starts(), sizes), type.getShape());
-  int64_t window = -1; // the indexed dimension with a longer window
+  int64_t window = -1; // indexed dimension whose window is not 1
   for (int64_t d : n.indexed)
     if (sizes[d] != 1) {
       if (n.indexed.size() > 1 || !n.batching.empty())
         return c.fail(
-            "takes boxes of {0} at runtime indices, which is not supported; "
-            "accepted: boxes of one element in indexed dimensions",
+            "takes windows of {0} at runtime indices, which is not supported; "
+            "accepted: windows of one element in indexed dimensions",
             sizes);
       window = d;
     }
@@ -304,7 +304,7 @@ Val Indexer::gather(RankedTensorType type) {
   oneByOne = batching == 0 && n.indexed.size() > 1 && !places.constant;
   places = e.reshape(places, inRows(ordered));
   if (window >= 0) {
-    // Each index also selects the positions that follow it in the window.
+    // Each index selects all positions of its window.
     Shape wide = ordered;
     wide.push_back(sizes[window]);
     int64_t last = places.rank();
@@ -314,42 +314,42 @@ Val Indexer::gather(RankedTensorType type) {
   Val picked = oneByOne ? pickOneByOne() : pick(tableOf(x), places, batching);
   if (!picked)
     return {};
-  Shape kept; // operand dimensions after the indices', in this order
+  Shape kept; // operand dimensions, as they follow the indices
   if (window >= 0)
     kept.push_back(window);
   kept.append(rest);
   return inResultOrder(picked, ordered, kept);
 }
 
-/// Converts [batching.., others.., kept..], where the indices' dimensions have
-/// the sizes `ordered`, to the order of the result's dimensions.
+/// Transposes `picked` [batchOrder.., kept..] to the result's order of
+/// dimensions. `ordered` has the sizes of the dimensions in batchOrder.
 Val Indexer::inResultOrder(Val picked, Shape ordered, const Shape &kept) const {
   int64_t lead = static_cast<int64_t>(ordered.size());
   Shape shape = ordered, perm(ordered.size(), 0), ascending = kept;
   for (int64_t d : kept)
     shape.push_back(sizes[d]);
   picked = e.reshape(picked, shape);
-  // Restore the order of the indices and of the operand's dimensions.
+  // Restore the order of the dimensions of the indices and of the operand.
   for (auto [i, d] : llvm::enumerate(batchOrder))
     perm[d] = static_cast<int64_t>(i);
   llvm::sort(ascending);
   for (int64_t d : ascending)
     perm.push_back(lead + (llvm::find(kept, d) - kept.begin()));
   picked = e.transpose(picked, perm);
-  // Restore indexed unit dimensions that are not collapsed.
+  // Restore dimensions of size 1 that are indexed but not collapsed.
   shape = batchShape;
   for (int64_t d = 0; d < x.rank(); ++d)
     if (!llvm::is_contained(n.collapsed, d) &&
         !llvm::is_contained(n.batching, d))
       shape.push_back(sizes[d]);
   picked = e.reshape(picked, shape);
-  // Move the window dimensions to their positions in the result.
+  // Move window dimensions to their positions in the result.
   int64_t batch = 0, offset = lead;
   Shape places;
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
     places.push_back(llvm::is_contained(n.window, d) ? offset++ : batch++);
   if (batch != lead)
-    return c.fail("its offset_dims {0} do not fit its result", n.window);
+    return c.fail("offset_dims {0} do not fit the result", n.window);
   return e.transpose(picked, places);
 }
 
@@ -362,7 +362,6 @@ static Val gather(Call &c, Val x, Val indices) {
   return indexer.prepare(c.ints("slice_sizes")) ? indexer.gather(type) : Val();
 }
 
-/// Scatters a single box.
 Val Indexer::scatterBox(Combiner kind, Val updates) const {
   llvm::SmallVector<Val> at = starts();
   Val update = e.reshape(updates, sizes);
@@ -371,7 +370,7 @@ Val Indexer::scatterBox(Combiner kind, Val updates) const {
   if (!update)
     return {};
   Val changed = dynamicUpdate(c, x, update, at);
-  // A box out of range changes nothing.
+  // A window that is partly outside changes nothing.
   Val valid;
   for (int64_t d : n.indexed) {
     Val last =
@@ -384,17 +383,16 @@ Val Indexer::scatterBox(Combiner kind, Val updates) const {
   return e.select(valid, changed, x);
 }
 
-/// Adds rows [batching.., k, columns] at indices into [batching.., rows,
-/// columns].
+/// Adds rows [batching.., k, columns] to zeros [batching.., rows, columns].
 Val Indexer::spreadRows(Val places, Val updates) const {
   if (n.batching.empty())
     return addUpRows(places, updates, rows);
   return addRows(e, updates, places, rows);
 }
 
-/// Adds updates when several dimensions are indexed: each update is expanded
-/// along all of them except the first, then rows are added. With `counts` it
-/// adds ones instead, and the result is the number of updates per element.
+/// Adds updates at several indexed dimensions: expands each update along all of
+/// them except the first, then adds rows. If `counts` is set, returns how many
+/// updates each element gets instead.
 Val Indexer::spreadOneByOne(Val updates, bool counts) const {
   int64_t batch = static_cast<int64_t>(batchShape.size());
   Val spread =
@@ -424,7 +422,7 @@ Val Indexer::spreadOneByOne(Val updates, bool counts) const {
                    {first, flat.back()});
 }
 
-/// Adds rows of `values` [places.., columns] at indices.
+/// Adds `values` [places.., columns] to zeros [count, columns].
 Val Indexer::addUpRows(Val places, Val values, int64_t count) const {
   if (!places || !values)
     return {};
@@ -463,8 +461,8 @@ Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
                         e.reshape(updates, flat), axis, how);
   }
   if (kind != Combiner::add && kind != Combiner::second)
-    return c.fail("combines rows in a way other than add, which is not "
-                  "supported; accepted: add, or elements of one dimension");
+    return c.fail("combines rows other than by add, which is not "
+                  "supported; accepted: add, or updates of single elements");
   Shape flat(places.shape());
   flat.push_back(columns);
   Val sums = oneByOne ? spreadOneByOne(updates, /*counts=*/false)
@@ -485,7 +483,7 @@ Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
 }
 
 Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
-  // Scatter dimensions come first, then those of the window.
+  // Put scatter dimensions before window dimensions.
   Shape perm;
   for (bool isWindow : {false, true})
     for (int64_t d = 0; d < updates.rank(); ++d)
@@ -497,10 +495,10 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
   for (int64_t d : n.indexed)
     if (sizes[d] != 1)
       return c.fail(
-          "writes boxes of {0} at several indices, which is not supported; "
-          "accepted: boxes of one element in indexed dimensions",
+          "writes windows of {0} at several indices, which is not supported; "
+          "accepted: windows of one element in indexed dimensions",
           sizes);
-  // A smaller window lies at the start of the dimension.
+  // A window smaller than its dimension starts at 0.
   Shape tail, full;
   for (int64_t d : rest) {
     tail.push_back(sizes[d]);
@@ -509,8 +507,8 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
   }
   if (tail != full && kind != Combiner::add)
     return c.fail(
-        "writes a window of {0} into {1}, which is accepted only for add",
-        sizes, x);
+        "writes windows of {0} to {1}, which is accepted only for add", sizes,
+        x);
   Val places = linear(/*drops=*/true);
   if (!places)
     return {};
@@ -549,7 +547,7 @@ static Val scatter(Call &c) {
     return c.fail("combines elements by an unsupported region; accepted: {0}, "
                   "or the update itself",
                   combinersText());
-  // The window in the order of the operand's dimensions.
+  // Order the window sizes by operand dimension.
   Shape sizes, window = numbers->window;
   llvm::sort(window);
   size_t next = 0;
@@ -566,7 +564,8 @@ static Val scatter(Call &c) {
       std::max<int64_t>(1, static_cast<int64_t>(numbers->indexed.size()));
   if (next != window.size() ||
       numElements(updates.shape()) != numElements(sizes) * vectors)
-    return c.fail("its updates {0} do not fit {1} at {2}", updates, x, indices);
+    return c.fail("updates {0} do not fit operand {1} and indices {2}", updates,
+                  x, indices);
   return indexer.prepare(sizes)
              ? indexer.scatter(*kind, updates, c.flag("unique_indices"))
              : Val();

@@ -21,7 +21,7 @@ Val padded(Emitter &e, Val x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape,
   return e.make<PadOp>(type, e.materialize(x), low, strides);
 }
 
-/// Crops `x` where pads are negative; sets these pads to 0.
+/// Crops `x` by negative pads and sets these pads to 0.
 static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
   Shape offsets(x.rank(), 0), sizes(x.shape());
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -32,12 +32,13 @@ static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
     low[d] = std::max<int64_t>(low[d], 0);
     high[d] = std::max<int64_t>(high[d], 0);
     if (sizes[d] < 0)
-      return e.fail("pads {0} to less than nothing", x.shape());
+      return e.fail("negative pads remove more than all elements of {0}",
+                    x.shape());
   }
   return e.slice(x, offsets, sizes, Shape(x.rank(), 1));
 }
 
-/// Pads a constant at import time, so that small constants stay known.
+/// Pads at import time, so that a small constant stays known.
 static Val paddedConstant(const ConstTensor &x, Scalar fill, const Shape &low,
                           const Shape &shape, const Shape &strides) {
   std::vector<Scalar> values(static_cast<size_t>(numElements(shape)), fill);
@@ -58,8 +59,7 @@ Val padded(Emitter &e, Val x, Val value, ArrayRef<int64_t> low,
   if (!x || !value)
     return {};
   Shape front(low), behind(high), strides, shape;
-  // Cropping applies after interior padding, so pad the interior first if
-  // needed.
+  // Negative pads apply after interior padding, so pad the interior first.
   bool spreads = llvm::any_of(interior, [](int64_t i) { return i > 0; });
   bool cuts = llvm::any_of(low, [](int64_t i) { return i < 0; }) ||
               llvm::any_of(high, [](int64_t i) { return i < 0; });
@@ -104,8 +104,9 @@ Val broadcastInDim(Call &c, Val x) {
            llvm::count(dims, dims[d]) == 1 &&
            (x.dim(d) == 1 || x.dim(d) == type.getDimSize(dims[d]));
   if (!fits)
-    return c.fail("dimensions {0} do not take {1} to {2}", dims, x, type);
-  // dpc.broadcast keeps the order of dimensions.
+    return c.fail("broadcast_dimensions {0} do not fit {1} and the result {2}",
+                  dims, x, type);
+  // dpc.broadcast requires ascending dimensions.
   Shape order = iotaDims(x.rank());
   llvm::sort(order, [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
   x = c.emit.transpose(x, order);
@@ -126,12 +127,13 @@ Val transpose(Call &c, Val x) {
   Shape sorted = perm;
   llvm::sort(sorted);
   if (sorted != iotaDims(x.rank()))
-    return c.fail("permutation {0} is not a permutation of {1}", perm, x);
+    return c.fail("permutation {0} does not permute the dimensions of {1}",
+                  perm, x);
   return c.emit.transpose(x, perm);
 }
 
-/// The part of a stack that contains a range of its first dimension; null if
-/// the parts are unknown or the range is not in one part.
+/// Returns the part of stack `x` that contains positions [begin, begin + size),
+/// and makes `begin` relative to it; null if no single part does.
 Val partOf(Call &c, Val x, int64_t &begin, int64_t size) {
   auto found = x.value ? c.stackParts.find(x.value) : c.stackParts.end();
   if (found == c.stackParts.end())
@@ -159,8 +161,9 @@ Val slice(Call &c, Val x) {
     sizes.push_back(fits ? llvm::divideCeil(end[d] - begin[d], steps[d]) : 0);
   }
   if (!fits)
-    return c.fail("from {0} to {1} by {2} is not within {3}", begin, end, steps,
-                  x);
+    return c.fail(
+        "the slice from {0} to {1} with strides {2} is not within {3}", begin,
+        end, steps, x);
   if (rank > 0) {
     int64_t from = begin[0];
     if (Val part = partOf(c, x, from, end[0] - begin[0])) {
@@ -179,7 +182,7 @@ Val concatenate(Call &c) {
   if (c.emit.failed())
     return {};
   if (parts.empty() || dim < 0 || dim >= parts[0].rank())
-    return c.fail("has no dimension {0} to join along", dim);
+    return c.fail("cannot concatenate along dimension {0}", dim);
   return c.emit.concat(parts, dim);
 }
 
@@ -191,7 +194,8 @@ Val pad(Call &c, Val x, Val value) {
   size_t rank = static_cast<size_t>(x.rank());
   if (low.size() != rank || high.size() != rank || interior.size() != rank ||
       llvm::any_of(interior, [](int64_t i) { return i < 0; }))
-    return c.fail("pads {0}, {1}, {2} do not fit {3}", low, high, interior, x);
+    return c.fail("pads low {0}, high {1} and interior {2} do not fit {3}", low,
+                  high, interior, x);
   return paddingFits(c.emit, x.shape(), low, high, interior)
              ? padded(c.emit, x, value, low, high, interior)
              : Val();
@@ -204,7 +208,7 @@ Val reverse(Call &c, Val x) {
   Shape offsets(x.rank(), 0), steps(x.rank(), 1);
   for (int64_t d : dims) {
     if (d < 0 || d >= x.rank())
-      return c.fail("dimension {0} is not a dimension of {1}", d, x);
+      return c.fail("dimension {0} does not exist in {1}", d, x);
     offsets[d] = x.dim(d) - 1;
     steps[d] = -1;
   }
@@ -217,8 +221,8 @@ Val iota(Call &c) {
   if (!type)
     return {};
   if (dim < 0 || dim >= type.getRank())
-    return c.fail("counts along dimension {0} of {1}", dim, type);
-  // Short ones stay known, because slice indices are computed from them.
+    return c.fail("iota_dimension {0} does not exist in {1}", dim, type);
+  // Short tensors stay known, because slice indices are computed from them.
   constexpr int64_t kShort = 64;
   Type element = type.getElementType();
   if (type.getRank() == 1 && type.getDimSize(0) <= kShort) {
@@ -230,8 +234,7 @@ Val iota(Call &c) {
   return counting(c.emit, type.getShape(), dim, element);
 }
 
-/// The start of a box of `size` in a dimension of `extent`, clamped to the
-/// valid range, if it is known.
+/// Returns the clamped start of a slice, if it is known.
 std::optional<int64_t> knownStart(const Val &start, int64_t extent,
                                   int64_t size) {
   if (!start.constant)
@@ -239,14 +242,14 @@ std::optional<int64_t> knownStart(const Val &start, int64_t extent,
   return std::clamp<int64_t>(start.constant->at(0).i, 0, extent - size);
 }
 
-/// The clamped start as a runtime value, i64.
+/// Returns the clamped start of a slice as a runtime value.
 Val clampedStart(Emitter &e, Val start, int64_t extent, int64_t size) {
   Val wide = e.convert(start, e.i64());
   wide = e.maximum(wide, 0.0);
   return e.minimum(wide, extent - size);
 }
 
-/// The rows of `x` along `dim` at `indices` [n].
+/// Looks up positions `indices` [n] along `dim`.
 Val rowsAt(Emitter &e, Val x, int64_t dim, Val indices) {
   if (!x || !indices)
     return {};
@@ -266,11 +269,11 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
   Emitter &e = c.emit;
   if (static_cast<int64_t>(starts.size()) != x.rank() ||
       starts.size() != sizes.size())
-    return c.fail("has {0} starts for {1}", starts.size(), x);
+    return c.fail("has {0} start indices for operand {1}", starts.size(), x);
   Shape offsets, known(sizes);
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (sizes[d] < 0 || sizes[d] > x.dim(d))
-      return c.fail("takes {0} of {1}", sizes, x);
+      return c.fail("slice sizes {0} exceed operand {1}", sizes, x);
     auto start = knownStart(starts[d], x.dim(d), sizes[d]);
     offsets.push_back(start.value_or(0));
     if (!start)
@@ -292,7 +295,7 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
   return result;
 }
 
-/// Records that `stack` is the concatenation of `parts`.
+/// Concatenates `parts` to a stack and records the parts of the stack.
 static Val joined(Call &c, const Parts &parts) {
   Val stack = c.emit.concat(parts, 0);
   if (stack && stack.value && parts.size() > 1)
@@ -300,7 +303,7 @@ static Val joined(Call &c, const Parts &parts) {
   return stack;
 }
 
-/// Replaces the rows of a stack from `begin` on by `update`.
+/// Overwrites a stack with `update`, starting at position `begin`.
 static Val replaceRows(Call &c, Val x, Val update, int64_t begin) {
   auto found = x.value ? c.stackParts.find(x.value) : c.stackParts.end();
   Parts old = found == c.stackParts.end() ? Parts{x} : found->second, parts;
@@ -326,12 +329,12 @@ Val dynamicUpdate(Call &c, Val x, Val update, ArrayRef<Val> starts) {
   Emitter &e = c.emit;
   if (static_cast<int64_t>(starts.size()) != x.rank() ||
       update.rank() != x.rank() || update.element() != x.element())
-    return c.fail("puts {0} into {1}", update, x);
+    return c.fail("update {0} does not fit operand {1}", update, x);
   bool allKnown = true, rowsOnly = x.rank() > 0;
   Shape offsets;
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (update.dim(d) > x.dim(d))
-      return c.fail("puts {0} into {1}", update, x);
+      return c.fail("update {0} does not fit operand {1}", update, x);
     auto start = knownStart(starts[d], x.dim(d), update.dim(d));
     if (update.dim(d) == x.dim(d))
       start = 0;
@@ -343,7 +346,7 @@ Val dynamicUpdate(Call &c, Val x, Val update, ArrayRef<Val> starts) {
     return x;
   if (allKnown && rowsOnly)
     return replaceRows(c, x, update, offsets[0]);
-  // The update moved to its position, and a mask of that position.
+  // Move the update to its position, and compute which positions it covers.
   Val moved = update;
   Val inside = e.splat(1, e.boolean(), x.shape());
   for (int64_t d = 0; d < x.rank(); ++d) {

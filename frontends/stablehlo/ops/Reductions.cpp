@@ -7,8 +7,7 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// What the region of an argmax computes, determined by evaluating it on
-/// samples.
+/// The meaning of a region, found by evaluating it on sample values.
 enum class Arg { none, max, min };
 
 /// Evaluates the region on two constant elements: value `a` at position `i`,
@@ -35,7 +34,7 @@ std::optional<std::pair<double, int64_t>> tryArg(Call &c, const Val &values,
 
 Arg argOf(Call &c, const Val &values, const Val &positions) {
   using Found = std::optional<std::pair<double, int64_t>>;
-  // On ties the first position must win, whichever side it is on.
+  // On ties, the smaller position must win, whether it is first or second.
   Found first = tryArg(c, values, positions, 1, 5, 1, 3),
         second = tryArg(c, values, positions, 1, 3, 1, 5);
   if (first != Found({1, 3}) || second != Found({1, 3}))
@@ -49,7 +48,7 @@ Arg argOf(Call &c, const Val &values, const Val &positions) {
   return Arg::none;
 }
 
-/// Whether NaN wins over all numbers, as in JAX.
+/// Whether the region prefers NaN to every number, as in JAX.
 bool nanWins(Call &c, const Val &values, const Val &positions) {
   if (!values.isFloat())
     return false;
@@ -59,8 +58,6 @@ bool nanWins(Call &c, const Val &values, const Val &positions) {
   return left && right && left->second == 5 && right->second == 5;
 }
 
-/// Converts reduce(values, iota) whose region keeps the best value and its
-/// position.
 Val reduceArg(Call &c, const Shape &dims) {
   Emitter &e = c.emit;
   Val values = c.in(0), positions = c.in(1);
@@ -80,7 +77,7 @@ Val reduceArg(Call &c, const Shape &dims) {
   Val hit = e.eq(values, e.keepDims(best, values, dims));
   if (nanWins(c, values, positions))
     hit = e.logicalOr(hit, e.ne(values, values));
-  // The first of the positions that hold the best value.
+  // Of several best values, take the smallest position.
   Val wide = e.convert(positions, e.i64());
   Val none = e.scalar(static_cast<double>(INT32_MAX), wide.element());
   Val position = e.reduce(ReduceKind::min, e.select(hit, wide, none), dims);
@@ -94,7 +91,7 @@ Shape reducedDims(Call &c, const Val &x) {
   llvm::sort(dims);
   for (auto [i, d] : llvm::enumerate(dims))
     if (d < 0 || (x && d >= x.rank()) || (i > 0 && dims[i - 1] == d))
-      c.fail("dimensions {0} do not fit its operand", dims);
+      c.fail("dimensions {0} do not fit the operand", dims);
   return dims;
 }
 
@@ -119,9 +116,8 @@ Val reduce(Call &c) {
   return result;
 }
 
-/// Whether the region puts `a` before `b`, determined by evaluating it on
-/// values of operand `key` while the other operands are equal. Returns nullopt
-/// if the evaluation fails.
+/// Whether the region sorts `a` before `b`. Evaluates it on these values of
+/// operand `key`, with other operands equal; nullopt if that fails.
 std::optional<bool> isBefore(Call &c, double a, double b, unsigned key = 0) {
   llvm::SmallVector<Val> operands;
   for (unsigned i = 0; i < c.operands(); ++i) {
@@ -135,7 +131,7 @@ std::optional<bool> isBefore(Call &c, double a, double b, unsigned key = 0) {
   return results->front().constant->at(0).i != 0;
 }
 
-/// Elements of `x` [.., n] at positions [.., n] of their rows.
+/// Picks the elements of each row of `x` [.., n] at `positions` [.., n].
 Val alongRows(Emitter &e, Val x, Val positions) {
   Shape shape(positions.shape());
   shape.push_back(x.shape().back());
@@ -147,7 +143,7 @@ Val alongRows(Emitter &e, Val x, Val positions) {
   return e.reduce(ReduceKind::sum, e.select(hit, wide, 0), {x.rank()});
 }
 
-/// Whether the region compares other operands if the first operands are equal.
+/// Whether the region compares other operands if the first ones are equal.
 bool hasMoreKeys(Call &c) {
   for (unsigned i = 1; i < c.operands(); ++i)
     for (auto [a, b] : {std::pair(0, 1), std::pair(1, 0)})
@@ -156,7 +152,7 @@ bool hasMoreKeys(Call &c) {
   return false;
 }
 
-/// Sorts rows by the first operand and permutes the others in the same way.
+/// Sorts by the first operand and permutes the others in the same way.
 Val sort(Call &c, Val key) {
   Emitter &e = c.emit;
   if (e.failed())
@@ -164,7 +160,7 @@ Val sort(Call &c, Val key) {
   int64_t dim = c.integer("dimension", -1);
   dim = dim < 0 ? dim + key.rank() : dim;
   if (dim < 0 || dim >= key.rank() || c.op->getNumRegions() != 1)
-    return c.fail("its sort dimension does not exist in {0}", key);
+    return c.fail("the sort dimension does not exist in {0}", key);
   auto ascends = isBefore(c, 1, 2), descends = isBefore(c, 2, 1),
        same = isBefore(c, 1, 1);
   if (e.failed())

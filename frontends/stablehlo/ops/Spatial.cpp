@@ -9,22 +9,21 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// A convolution with operands in the order [N, C, spatial..], [O, I,
-/// spatial..].
+/// A convolution of x [N, C, spatial..] with the filter w [O, I, spatial..].
 struct Convolution {
   Val x, w;
   Shape strides, low, high, spread, dilations;
   int64_t groups = 1;
 };
 
-/// The permutation from the layout `side` to [n, c, spatial..].
+/// Returns the permutation from the layout `side` to [n, c, spatial..].
 Shape orderOf(const ConvSide &side) {
   Shape order = {side.first, side.second};
   order.append(side.spatial);
   return order;
 }
 
-/// Reads the list of [low, high] pairs, which is optional.
+/// Reads the optional [low, high] pairs of the attribute `padding`.
 bool readPads(Call &c, size_t count, Shape &low, Shape &high) {
   Shape pads = c.ints("padding", Shape(count * 2, 0));
   if (pads.size() == 1) // a splat
@@ -59,7 +58,7 @@ std::optional<Convolution> readConvolution(Call &c, const ConvDims &dims) {
   int64_t rank = static_cast<int64_t>(count) + 2;
   if (!fits || x.rank() != rank || w.rank() != rank || !x.isFloat() ||
       x.element() != w.element() || count == 0) {
-    c.fail("its windows do not fit {0} and {1}; accepted: floats of one type, "
+    c.fail("the windows do not fit {0} and {1}; accepted: floats of one type, "
            "at least one spatial dimension",
            x, w);
     return std::nullopt;
@@ -76,7 +75,7 @@ std::optional<Convolution> readConvolution(Call &c, const ConvDims &dims) {
   return conv;
 }
 
-/// Converts groups of the batch to the equivalent groups of channels.
+/// Replaces groups of samples by equivalent groups of channels.
 bool readGroups(Call &c, Convolution &conv) {
   Emitter &e = c.emit;
   conv.groups = c.integer("feature_group_count", 1);
@@ -84,8 +83,10 @@ bool readGroups(Call &c, Convolution &conv) {
   if (conv.groups < 1 || batches < 1 || (conv.groups > 1 && batches > 1) ||
       conv.x.dim(0) % batches || conv.w.dim(0) % (batches * conv.groups) ||
       conv.x.dim(1) != conv.w.dim(1) * conv.groups) {
-    c.fail("{0} groups of channels and {1} of samples do not fit {2} and {3}",
-           conv.groups, batches, conv.x, conv.w);
+    c.fail(
+        "feature_group_count={0} and batch_group_count={1} do not fit {2} and "
+        "{3}",
+        conv.groups, batches, conv.x, conv.w);
     return false;
   }
   if (batches == 1)
@@ -101,12 +102,12 @@ bool readGroups(Call &c, Convolution &conv) {
   return true;
 }
 
-/// Crops elements that no window reads, and applies interior and negative pads.
+/// Applies interior pads and negative pads to the input.
 Val prepared(Emitter &e, Convolution &conv) {
   Shape zeros(conv.x.rank(), 0), low = zeros, high = zeros, interior = zeros;
   for (size_t d = 0; d < conv.spread.size(); ++d) {
     interior[d + 2] = conv.spread[d] - 1;
-    // The op itself handles pads that are not negative.
+    // dpc.conv applies pads that are not negative.
     low[d + 2] = std::min<int64_t>(conv.low[d], 0);
     high[d + 2] = std::min<int64_t>(conv.high[d], 0);
     conv.low[d] = std::max<int64_t>(conv.low[d], 0);
@@ -115,9 +116,9 @@ Val prepared(Emitter &e, Convolution &conv) {
   return padded(e, conv.x, e.scalar(0, conv.x.element()), low, high, interior);
 }
 
-/// Converts a convolution whose windows are as large as images. It is the
-/// gradient of a convolution with respect to its filter: `w` is the gradient of
-/// the result, with the samples as channels.
+/// Converts a convolution with windows as large as images. It is the filter
+/// gradient of a convolution: `w` is the gradient of that convolution's result,
+/// with samples as input channels.
 Val filterGradient(Emitter &e, Convolution conv) {
   Shape pads, shape = {conv.w.dim(0), conv.x.dim(0)};
   Shape behind;
@@ -125,7 +126,7 @@ Val filterGradient(Emitter &e, Convolution conv) {
   for (size_t d = 0; d < conv.strides.size(); ++d) {
     int64_t dim = static_cast<int64_t>(d) + 2;
     int64_t in = conv.x.dim(dim), out = conv.w.dim(dim);
-    // The range that the windows of the forward convolution read.
+    // The windows of the forward convolution read `reach` elements.
     int64_t taps =
         (in + conv.low[d] + conv.high[d] - conv.dilations[d] * (out - 1) - 1) /
             conv.strides[d] +
@@ -184,20 +185,20 @@ Val convolution(Call &c) {
   Val result = conv->groups == 1 && taps > out
                    ? filterGradient(e, *conv)
                    : makeConv(e, conv->x, conv->w, windows);
-  // Transpose [N, O, spatial..] to the layout of the result.
+  // Transpose [N, O, spatial..] to the result's layout.
   Shape places = orderOf(dims->output), order(places.size(), 0);
   for (auto [from, to] : llvm::enumerate(places))
     order[to] = static_cast<int64_t>(from);
   return e.transpose(result, order);
 }
 
-/// Windows of reduce_window and select_and_scatter in the order [N, C,
-/// spatial..]. N and C hold the dimensions without a window.
+/// The windows of reduce_window and select_and_scatter on an operand that is
+/// arranged as [N, C, spatial..]; dimensions without windows are N and C.
 struct PoolWindows {
   Shape taps, strides, low, high, dilations;
-  Shape order;      ///< of the operand's dimensions
-  Shape merged;     ///< the operand's shape
-  size_t plain = 0; ///< dimensions without a window
+  Shape order; ///< dimensions without windows, then others
+  Shape merged;
+  size_t plain = 0; ///< number of dimensions without windows
 
   Shape spatial(const Shape &all) const {
     Shape values;
@@ -234,7 +235,7 @@ std::optional<PoolWindows> readWindows(Call &c, const Val &x) {
   if (c.emit.failed())
     return std::nullopt;
   if (!fits || spread != ones) {
-    c.fail("its windows do not fit {0}; accepted: pads that are not negative, "
+    c.fail("the windows do not fit {0}; accepted: pads that are not negative, "
            "base_dilations of 1",
            x);
     return std::nullopt;
@@ -252,9 +253,8 @@ std::optional<PoolWindows> readWindows(Call &c, const Val &x) {
   return windows;
 }
 
-/// Transposes and reshapes the value to [N, C, spatial..]. The dimensions
-/// without windows become N and C; N is only the first of them, because that
-/// can be the batch.
+/// Arranges `x` as [N, C, spatial..]. The first dimension without a window is
+/// N, which can be the batch; the others are merged into C.
 Val arranged(Emitter &e, Val x, const PoolWindows &windows) {
   x = e.transpose(x, windows.order);
   if (!x)
@@ -266,7 +266,7 @@ Val arranged(Emitter &e, Val x, const PoolWindows &windows) {
   return e.reshape(x, shape);
 }
 
-/// Converts back to a shape with the operand's order of dimensions.
+/// Undoes `arranged`; the result has the shape `shape`.
 Val restored(Emitter &e, Val y, const PoolWindows &windows,
              ArrayRef<int64_t> shape) {
   Shape ordered, back(windows.order.size(), 0);
@@ -277,8 +277,8 @@ Val restored(Emitter &e, Val y, const PoolWindows &windows,
   return e.transpose(e.reshape(y, ordered), back);
 }
 
-/// Whether each window covers everything before (+1) or after (-1) its element;
-/// 0 otherwise.
+/// Returns 1 if the windows are running sums from the start of a dimension, -1
+/// if from its end, 0 otherwise.
 int runningDirection(const PoolWindows &windows, const Val &x) {
   if (windows.order.size() != windows.plain + 1)
     return 0;
@@ -295,7 +295,7 @@ bool windowsFit(Call &c, const Windows &windows) {
   for (const Window &window : windows.dims)
     if (window.out < 1 || window.before > window.dilation * (window.taps - 1) ||
         window.behind > window.dilation * (window.taps - 1)) {
-      c.fail("a window lies in padding only, which is not supported");
+      c.fail("a window covers only padding, which is not supported");
       return false;
     }
   return true;
@@ -340,7 +340,7 @@ Val reduceWindow(Call &c, Val x, Val init) {
   return restored(e, y, *windows, shape);
 }
 
-/// The gradient of a maximum over windows.
+/// The op is the gradient of max pooling.
 Val selectAndScatter(Call &c, Val x, Val source, Val init) {
   Emitter &e = c.emit;
   if (e.failed())
@@ -351,7 +351,7 @@ Val selectAndScatter(Call &c, Val x, Val source, Val init) {
   bool fits = c.op->getNumRegions() == 2 && x.isFloat() &&
               isNeutral(Combiner::add, init) &&
               combinerOf(c.op->getRegion(1)) == Combiner::add;
-  // The select region must keep the first of the greatest elements.
+  // On ties, the region must select the first element.
   auto selects = [&](double a, double b) {
     auto result = c.runRegion(c.op->getRegion(0), {e.scalar(a, x.element()),
                                                    e.scalar(b, x.element())});
@@ -370,7 +370,7 @@ Val selectAndScatter(Call &c, Val x, Val source, Val init) {
   Val images = arranged(e, x, *windows), dy = arranged(e, source, *windows);
   MaxPoolOp pool = makeMaxPool(e, images, list);
   if (dy.shape() != pool.getY().getType().getShape())
-    return c.fail("its source {0} does not fit the windows of {1}", source, x);
+    return c.fail("source {0} does not fit the windows of {1}", source, x);
   Value dx = MaxPoolGradOp::create(
       e.builder, e.loc, images.type(), e.materialize(dy), pool.getIndex(),
       list.list(&Window::taps), list.list(&Window::stride), list.pads(),
@@ -378,8 +378,8 @@ Val selectAndScatter(Call &c, Val x, Val source, Val init) {
   return restored(e, Val(dx), *windows, x.shape());
 }
 
-/// The labels of one operand: batch dimensions, contracted dimensions, and all
-/// others.
+/// Einsum labels of one operand. `text` has one label per dimension; `rest` has
+/// the labels that are neither batch nor contracted.
 struct Labels {
   std::string text;
   std::string rest;
@@ -398,7 +398,7 @@ std::optional<Labels> labelsOf(Call &c, const Val &x, const Shape &batch,
     return true;
   };
   if (!mark(batch, 'a') || !mark(contracted, 'k')) {
-    c.fail("its dimension numbers do not exist in {0}", x);
+    c.fail("dimension numbers do not exist in {0}", x);
     return std::nullopt;
   }
   for (char &label : labels.text)
@@ -409,7 +409,6 @@ std::optional<Labels> labelsOf(Call &c, const Val &x, const Shape &batch,
   return labels;
 }
 
-/// The accumulation type.
 Type sumType(Emitter &e, Type operands, Type result) {
   if (!isa<FloatType>(result))
     return e.f64();
@@ -430,7 +429,7 @@ Val dotGeneral(Call &c, Val a, Val b) {
   constexpr int64_t kMax = 10; // labels of one kind
   if (batchA.size() != batchB.size() || sumA.size() != sumB.size() ||
       a.rank() > kMax || b.rank() > kMax)
-    return c.fail("its dimension numbers do not fit {0} and {1}", a, b);
+    return c.fail("dimension numbers do not fit {0} and {1}", a, b);
   auto left = labelsOf(c, a, batchA, sumA, 'A');
   auto right = labelsOf(c, b, batchB, sumB, 'N');
   if (!left || !right)
@@ -447,7 +446,6 @@ Val dotGeneral(Call &c, Val a, Val b) {
   return e.convert(product, element);
 }
 
-/// Multiplies two matrices, or a matrix and a vector.
 Val dot(Call &c) {
   RankedTensorType type = c.resultType();
   Val a = c.in(0), b = c.in(1);

@@ -11,15 +11,13 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// The logarithm of x to base `base`.
 template <int base> Val logarithm(Emitter &e, Val x) {
   return e.mul(e.log(x), 1 / std::log(base));
 }
 
 Val exp2(Emitter &e, Val x) { return e.exp(e.mul(x, M_LN2)); }
 
-/// Near zero 2 (z + z^3 / 3 + ..) with z = x / (2 + x), and log(1 + x)
-/// elsewhere.
+/// Near zero, log(1 + x) is 2 (z + z^3 / 3 + ..) with z = x / (2 + x).
 Val log1p(Emitter &e, Val x) {
   Val isNear = e.lt(e.abs(x), 0.25);
   Val small = e.select(isNear, x, 0);
@@ -42,19 +40,19 @@ Val trunc(Call &c, Val x) {
   return c.emit.mul(c.emit.sign(x), size);
 }
 
-/// No integer is infinite or NaN.
+/// Integers are neither infinite nor NaN.
 template <bool ofInfinity> Val isSpecial(Call &c, Val x) {
   if (!x.isFloat())
     return c.emit.splat(0, c.emit.boolean(), x.shape());
   return ofInfinity ? isInfinite(c.emit, x) : isNaN(c.emit, x);
 }
 
-/// x where it is greater than `bound`, and `below` elsewhere.
+/// Returns x where x > bound, and `below` elsewhere.
 Val above(Emitter &e, Val x, double bound, Val below) {
   return e.select(e.gt(x, bound), x, below);
 }
 
-/// One slope, or one per channel (dimension 1).
+/// The weight has one slope, or one per channel (dimension 1).
 Val prelu(Call &c, Val x, Val slope) {
   Emitter &e = c.emit;
   int64_t count = numElements(slope.shape());
@@ -65,7 +63,7 @@ Val prelu(Call &c, Val x, Val slope) {
   return above(e, x, 0, e.mul(x, slope));
 }
 
-/// The minimum keeps the unused branch and its gradient finite.
+/// The minimum keeps the gradient finite where x itself is selected.
 Val celu(Call &c, Val x) {
   Emitter &e = c.emit;
   double alpha = c.number("alpha");
@@ -80,8 +78,8 @@ Val threshold(Call &c, Val x) {
                c.emit.splat(c.number("value"), x.element(), x.shape()));
 }
 
-/// 0 within `lambd` of 0. Beyond that x, or with `isSoft` the distance from
-/// `lambd`.
+/// Returns 0 where |x| <= lambd; elsewhere x or, if `isSoft`, x moved by lambd
+/// toward zero.
 template <bool isSoft> Val shrink(Call &c, Val x) {
   Emitter &e = c.emit;
   double bound = c.number("lambd");

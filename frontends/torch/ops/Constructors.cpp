@@ -12,7 +12,7 @@ namespace {
 /// Longer ranges are errors.
 constexpr double kMaxRange = 1 << 26;
 
-/// A tensor of `shape` filled with `value`, in the result type of the file.
+/// Fills `shape` with `value`, in the result type that the file states.
 Val filled(Call &c, const Shape &shape, double value) {
   Type element = c.resultElement();
   int64_t count = 1;
@@ -34,7 +34,7 @@ Val fullLike(Call &c, Val x) {
 }
 Val scalarTensor(Call &c) { return filled(c, {}, c.number("s")); }
 
-/// `count` elements start + n * step.
+/// Returns start + n * step for n = 0 to count - 1.
 Val sequence(Call &c, double start, double step, double count) {
   Type element = c.resultElement();
   if (!element || c.emit.failed())
@@ -64,7 +64,7 @@ Val linspace(Call &c) {
   return sequence(c, start, steps > 1 ? (end - start) / (steps - 1) : 0, steps);
 }
 
-/// Keeps the elements on one side of a diagonal.
+/// Keeps the elements on one side of a diagonal and sets the others to zero.
 template <bool isUpper> Val triangle(Call &c, Val x) {
   Emitter &e = c.emit;
   int64_t diagonal = c.integer("diagonal");
@@ -76,7 +76,7 @@ template <bool isUpper> Val triangle(Call &c, Val x) {
     return Val(triangularPart(*x.constant, diagonal, isUpper));
   Scalar yes, no;
   yes.i = 1, no.i = 0;
-  // Element (i, j) is kept where j - i >= diagonal, or j - i < diagonal + 1.
+  // Keep j - i >= diagonal if `isUpper`, and j - i <= diagonal otherwise.
   Val kept(isUpper ? ConstTensor::triangle(e.boolean(), x.shape().take_back(2),
                                            no, yes, diagonal)
                    : ConstTensor::triangle(e.boolean(), x.shape().take_back(2),

@@ -13,7 +13,7 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// x times the transpose of the weight [out, in].
+/// x w^T, for a weight w [out, in].
 Val linear(Call &c, Val x, Val weight) {
   Emitter &e = c.emit;
   if (x.rank() < 1 || weight.rank() != 2)
@@ -36,7 +36,7 @@ Val product(Call &c, Val a) {
   return stackedMatmul(c.emit, a, c.tensor("mat2"));
 }
 
-/// beta * self + alpha * a b.
+/// beta * self + alpha * (left x right).
 Val addProduct(Call &c, llvm::StringRef left, llvm::StringRef right) {
   Emitter &e = c.emit;
   double alpha = c.number("alpha"), beta = c.number("beta");
@@ -60,11 +60,10 @@ Val outer(Call &c, Val a, Val b) {
   return c.fail("operands must be vectors");
 }
 
-/// Multiplies a matrix or vector with a vector.
 template <int64_t rank> Val timesVector(Call &c, llvm::StringRef other) {
   Val a = c.tensor("self"), b = c.tensor(other);
   if (a && b && (a.rank() != rank || b.rank() != 1))
-    return c.fail("operands {0} and {1} have other ranks", a, b);
+    return c.fail("operands {0} and {1} have unsupported ranks", a, b);
   return stackedMatmul(c.emit, a, b);
 }
 
@@ -78,14 +77,14 @@ Val einsumOf(Call &c) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The known content of a mask.
+/// A mask whose elements are known.
 struct Mask {
   Val additive; ///< rank 4, or null
   bool causal = false;
 };
 
-/// Masks have a copy for every sample and head. If the mask is known and all
-/// copies are equal, one copy is enough; the causal mask needs no copy.
+/// Known masks often repeat one matrix for every sample and head. Keeps one
+/// copy, or none if the mask is causal (an attribute of dpc.attention).
 Mask knownMask(const ConstTensor &given, int64_t queries, int64_t keys) {
   Mask mask;
   ConstTensor tensor = given.compacted();
@@ -108,7 +107,7 @@ Mask knownMask(const ConstTensor &given, int64_t queries, int64_t keys) {
   return mask;
 }
 
-/// The mask as an additive mask of rank 4.
+/// Returns the mask as an additive mask of rank 4.
 Val rankedMask(Call &c, Val mask, Type element) {
   Emitter &e = c.emit;
   if (!mask)
@@ -121,7 +120,7 @@ Val rankedMask(Call &c, Val mask, Type element) {
   return e.reshape(mask, joinShapes({Shape(4 - mask.rank(), 1), mask.shape()}));
 }
 
-/// Reshapes [H, T, D] to [B, H, T, D].
+/// Returns a tensor of rank 3 as [1, H, T, D].
 Val ranked(Call &c, llvm::StringRef name) {
   Val x = c.tensor(name);
   if (!x || x.rank() == 4)
@@ -143,7 +142,7 @@ bool attentionFits(Call &c, Val q, Val k, Val v) {
   return false;
 }
 
-/// Attention with dropout of probabilities.
+/// Attention that drops probabilities.
 Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
              double p) {
   if (k.dim(1) != q.dim(1)) {
@@ -160,9 +159,8 @@ Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
       applyDropout(e, weights, dropoutMask(e, weights.shape(), p), p), v);
 }
 
-/// ATen's causal mask excludes keys after the query, where both are counted
-/// from 0. The mask of dpc aligns the ends, which is equal if there are as many
-/// queries as keys.
+/// ATen's causal mask aligns the first query with the first key, and dpc's the
+/// last ones. Both masks are equal if there are as many queries as keys.
 Val attention(Call &c) {
   Emitter &e = c.emit;
   Val q = ranked(c, "query"), k = ranked(c, "key"), v = ranked(c, "value");

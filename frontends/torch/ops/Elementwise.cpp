@@ -19,7 +19,7 @@ Val gelu(Call &c) {
                       c.tensor("self"));
 }
 
-/// x where it is positive, and `below` elsewhere.
+/// Returns x where x > 0, and `below` elsewhere.
 Val piecewise(Emitter &e, Val x, Val below) {
   return e.select(e.gt(x, 0), x, below);
 }
@@ -28,8 +28,8 @@ Val leakyRelu(Call &c, Val x) {
   return piecewise(c.emit, x, c.emit.mul(x, c.number("negative_slope")));
 }
 
-/// scale * (x where positive, else alpha * (exp(input_scale * x) - 1)). The
-/// minimum keeps the unused branch and its gradient finite.
+/// scale (x if x > 0, else alpha (exp(input_scale x) - 1)). A minimum in the
+/// exponent keeps the gradient finite where x is selected.
 Val elu(Call &c, Val x) {
   Emitter &e = c.emit;
   Val below = e.mul(e.minimum(x, 0), c.number("input_scale"));
@@ -37,13 +37,13 @@ Val elu(Call &c, Val x) {
   return e.mul(piecewise(e, x, below), c.number("scale"));
 }
 
-/// Elu with the constants of its paper (Klambauer et al., 2017).
+/// Elu with the constants of Klambauer et al. (2017).
 Val selu(Emitter &e, Val x) {
   Val below = expBelow(e, x, 1.6732632423543772);
   return e.mul(piecewise(e, x, below), 1.0507009873554805);
 }
 
-/// Above the threshold ATen returns x itself, which is the same number.
+/// ATen returns x above a threshold, where softplus(x) rounds to x.
 Val scaledSoftplus(Call &c, Val x) {
   double beta = c.number("beta");
   return c.emit.mul(softplus(c.emit, c.emit.mul(x, beta)), 1.0 / beta);
@@ -58,13 +58,13 @@ Val glu(Call &c, Val x) {
   Emitter &e = c.emit;
   int64_t dim = c.dimOf("dim", x.rank());
   if (e.failed() || x.rank() == 0 || x.dim(dim) % 2)
-    return c.fail("cannot halve {0}", x);
+    return c.fail("cannot split {0} into halves", x);
   int64_t half = x.dim(dim) / 2;
   return e.mul(e.sliceDim(x, dim, 0, half),
                e.sigmoid(e.sliceDim(x, dim, half, half)));
 }
 
-/// self + alpha * other; `swapped`: other - alpha * self.
+/// self + alpha * other or, if `swapped`, other - alpha * self.
 template <BinaryKind kind, bool swapped = false> Val addScaled(Call &c) {
   Val a = c.asResult("self"), b = c.asResult("other");
   if (swapped)
@@ -74,7 +74,6 @@ template <BinaryKind kind, bool swapped = false> Val addScaled(Call &c) {
   return c.emit.binary(kind, a, b);
 }
 
-/// a / b of integers, rounded down.
 Val floorQuotient(Emitter &e, Val a, Val b) {
   Val quotient = e.div(a, b);
   if (!quotient)
@@ -99,13 +98,12 @@ Val divide(Call &c) {
   return e.mul(e.sign(quotient), e.floor(e.abs(quotient)));
 }
 
-/// The remainder has the sign of the divisor.
+/// The result has the sign of the divisor.
 Val remainder(Emitter &e, Val a, Val b) {
   return e.sub(a, e.mul(floorQuotient(e, a, b), b));
 }
 
 Val pow(Emitter &e, Val base, Val exponent) {
-  // x * x keeps the exact sign and has a gradient everywhere.
   if (exponent.constant && exponent.constant->size() == 1 &&
       exponent.isFloat()) {
     double n = exponent.constant->at(0).f;
@@ -128,7 +126,6 @@ template <CompareKind kind> Val compare(Call &c) {
                         c.emit.convert(b, common));
 }
 
-/// Whether the argument `name` differs from zero.
 Val truth(Call &c, llvm::StringRef name) {
   Val x = c.operand(name);
   if (!x || x.element().isInteger(1))
@@ -164,7 +161,7 @@ Val maskedFill(Call &c) {
   return c.emit.select(c.tensor("mask"), c.asResult("value"), c.tensor("self"));
 }
 
-/// self + value * tensor1 * tensor2 (or / tensor2).
+/// self + value * tensor1 * tensor2, or self + value * tensor1 / tensor2.
 template <BinaryKind kind> Val addProduct(Call &c) {
   Emitter &e = c.emit;
   Val product = e.binary(kind, c.asResult("tensor1"), c.asResult("tensor2"));
@@ -181,10 +178,10 @@ Val lerp(Emitter &e, Val start, Val end, Val weight) {
 
 Val identity(Call &, Val x) { return x; }
 
-/// Conversions; the file states the result type.
+/// `asResult` already converted x to the type that the file states.
 Val convert(Emitter &, Val x) { return x; }
 
-/// Replaces all values, in the shape and type of `self`.
+/// Converts the new value to the shape and type of `self`.
 template <bool scalar> Val overwrite(Call &c, Val self) {
   Val value = c.operand(scalar ? "value" : "src");
   return c.emit.broadcastTo(c.emit.convert(value, self.element()),
@@ -195,7 +192,7 @@ Val zero(Call &c, Val self) {
   return c.emit.splat(0, self.element(), self.shape());
 }
 
-/// The identity in inference. `ofChannels`: drops whole channels of samples.
+/// Drops whole channels of samples if `ofChannels`. The identity in inference.
 template <bool ofChannels> Val dropout(Call &c, Val x) {
   double p = c.flag("train") ? c.number("p") : 0;
   if (c.emit.failed())

@@ -8,7 +8,6 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Takes known positions, as slices.
 Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   Shape list = indices.constant->asInts();
   for (int64_t &index : list) {
@@ -24,7 +23,7 @@ Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   return e.reshape(e.take(x, dim, list), shape);
 }
 
-/// Replaces dimension `dim` of `x` by the elements that `indices` pick.
+/// Replaces dimension `dim` of `x` by the positions that `indices` select.
 Val taken(Call &c, Val x, int64_t dim, Val indices) {
   if (!x || !indices || c.emit.failed())
     return {};
@@ -36,8 +35,7 @@ Val taken(Call &c, Val x, int64_t dim, Val indices) {
                           : gatherRows(c.emit, x, indices, dim);
 }
 
-/// Torch gives the row padding_idx no gradient, so the gradient is stopped
-/// where that row is picked.
+/// The row padding_idx is not trained, so lookups of this row have no gradient.
 Val embedding(Call &c, Val table) {
   if (c.flag("scale_grad_by_freq"))
     c.fail("scale_grad_by_freq=True is not supported");
@@ -59,8 +57,8 @@ Val indexSelect(Call &c, Val x) {
   return taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index"));
 }
 
-/// x[i, j, ..] with one index tensor for each of the first dimensions,
-/// broadcast: picks rows of those dimensions merged into one.
+/// x[i, j, ..]: broadcasts the index tensors, merges the dimensions that they
+/// index, and picks rows of the merged dimension.
 Val pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   Emitter &e = c.emit;
   auto count = static_cast<int64_t>(indices.size());
@@ -79,7 +77,7 @@ Val pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   return taken(c, e.reshape(x, shape), 0, position);
 }
 
-/// x[i], x[:, i], ..: None keeps a whole dimension.
+/// x[i], x[:, i], ..; a null index keeps the whole dimension.
 Val index(Call &c, Val x) {
   llvm::SmallVector<Val> indices = c.tensors("indices");
   int64_t dim = -1;
@@ -109,7 +107,7 @@ Val gather(Call &c, Val x) {
   return c.emit.failed() ? Val() : gatherAlong(c.emit, x, indices, dim);
 }
 
-/// `updates` sliced to the shape of the indices, as in ATen.
+/// Slices `updates` to the shape of the indices, as ATen does.
 Val cutTo(Emitter &e, Val updates, Val indices) {
   if (updates.rank() != indices.rank())
     return e.fail("operands differ in rank: {0} and {1}", updates.shape(),

@@ -8,7 +8,7 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Reshapes `x` to `shape`, in which one size can be -1.
+/// Reshapes `x`. One size in `shape` can be -1.
 Val reshapeTo(Call &c, Val x, Shape shape) {
   if (!x)
     return {};
@@ -64,7 +64,6 @@ Val unsqueeze(Call &c, Val x) {
   return c.emit.reshape(x, shape);
 }
 
-/// Drops dimensions of size 1.
 Val squeeze(Call &c, Val x) {
   Shape drop = c.has("dim") ? Shape() : iotaDims(x.rank());
   if (c.has("dim"))
@@ -98,7 +97,6 @@ Val transpose(Call &c, Val x) {
                  c.dimOf(isAxes ? "axis1" : "dim1", x.rank()));
 }
 
-/// Exchanges the last two dimensions.
 Val transposeMatrix(Call &c, Val x) {
   return x.rank() < 2 ? x : swapped(c, x, x.rank() - 2, x.rank() - 1);
 }
@@ -152,8 +150,8 @@ Val broadcastTensors(Call &c) {
   return {};
 }
 
-/// Repeats dimension d of `x` `counts[d]` times: as a whole or, if `each` is
-/// set, element by element.
+/// Repeats dimension d of `x` `counts[d]` times: each element in place if
+/// `each` is set, the whole dimension otherwise.
 Val repeated(Call &c, Val x, const Shape &counts, bool each) {
   Shape wide, dims, whole;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -180,8 +178,7 @@ Val repeat(Call &c, Val x) {
   return repeated(c, c.emit.reshape(x, shape), counts, /*each=*/false);
 }
 
-/// Like repeat, but if there are fewer counts than dimensions, they apply to
-/// the last dimensions.
+/// Counts apply to the last dimensions; missing counts are 1.
 Val tile(Call &c, Val x) {
   Shape counts = c.ints("dims");
   if (c.emit.failed())
@@ -231,13 +228,12 @@ Val slice(Call &c, Val x) {
   return c.emit.sliceDim(x, dim, begin, count, step);
 }
 
-/// Slices positions [begin, begin + count) of dimension `dim` after checking
-/// them.
+/// Slices positions [begin, begin + count), which must exist.
 Val part(Call &c, Val x, int64_t dim, int64_t begin, int64_t count) {
   if (x.rank() == 0 || begin < 0 || count < 0 || count > x.dim(dim) ||
       begin > x.dim(dim) - count)
     return c.fail(
-        "positions {0} and {1} more are not all in dimension {2} of {3}", begin,
+        "{1} positions from {0} on are not all in dimension {2} of {3}", begin,
         count, dim, x);
   return c.emit.sliceDim(x, dim, begin, count);
 }
@@ -282,15 +278,15 @@ Val splitBy(Call &c, Val x, const Shape &sizes) {
   return {};
 }
 
-/// Parts of `size` each; the last one can be smaller. `size` can imply more
-/// parts than the node has, which outList reports.
+/// Returns parts of `size`, of which the last can be smaller. Stops when there
+/// are too many for the node; outList then reports it.
 Shape partSizes(Call &c, Val x, int64_t size) {
   Shape sizes;
   if (x.rank() == 0)
     return sizes;
   int64_t rest = x.dim(c.dimOf("dim", x.rank()));
   if (size < 1)
-    c.fail("parts of {0} are invalid", size);
+    c.fail("part size {0} is invalid", size);
   while (!c.emit.failed() && rest > 0 && sizes.size() <= c.results.size()) {
     sizes.push_back(std::min(size, rest));
     rest -= sizes.back();
@@ -319,7 +315,7 @@ Val cat(Call &c) {
   for (const Val &x : c.tensors("tensors")) {
     if (!x || !element)
       return {};
-    // By a legacy rule, a tensor [0] can be joined with any other.
+    // As a legacy rule, concatenation ignores tensors of shape [0].
     if (x.rank() != 1 || x.dim(0) != 0)
       parts.push_back(c.emit.convert(x, element));
   }
@@ -333,7 +329,7 @@ Val cat(Call &c) {
   return c.emit.failed() ? Val() : c.emit.concat(parts, dim);
 }
 
-/// Stacks rows or columns of matrices; vectors are rows, or joined into one.
+/// Stacks rows (along = 0) or columns; vectors are rows, or are joined.
 template <int64_t along> Val stackAlong(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
@@ -368,7 +364,6 @@ Val stack(Call &c) {
   return c.emit.failed() ? Val() : c.emit.concat(parts, dim);
 }
 
-/// Differences of adjacent elements.
 Val diff(Call &c, Val x) {
   Emitter &e = c.emit;
   if (x.rank() == 0)
@@ -390,7 +385,6 @@ Val diff(Call &c, Val x) {
   return e.sub(e.sliceDim(all, dim, 1, count), e.sliceDim(all, dim, 0, count));
 }
 
-/// Moves the last `shift` positions to the front.
 Val roll(Call &c, Val x) {
   Shape shifts = c.ints("shifts"), dims = c.ints("dims");
   if (dims.size() != shifts.size() || dims.empty() || x.rank() == 0)
@@ -409,7 +403,7 @@ Val roll(Call &c, Val x) {
   return x;
 }
 
-/// Pads start with the last dimension, before and after; negative pads crop.
+/// Pads start with the last dimension (before, after). Negative ones crop.
 Val pad(Call &c, Val x) {
   Emitter &e = c.emit;
   Shape pads = c.ints("pad");

@@ -34,7 +34,7 @@ Val norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
   Emitter &e = c.emit;
   int64_t rows = count ? numElements(x.shape()) / count : 0;
   Shape flat = {rows, count};
-  // Leading dimensions stay separate, so that they can be sharded.
+  // If only one dimension is normalized, keep all others, which can be sharded.
   if (x.rank() > 0 && x.shape().back() == count)
     flat = Shape(x.shape());
   Val input = e.reshape(x, flat);
@@ -61,13 +61,12 @@ Val norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
   return {};
 }
 
-/// An optional weight in x's element type.
 Val affine(Call &c, llvm::StringRef name, Val x) {
   return c.has(name) ? c.emit.convert(c.tensor(name), x.element()) : Val();
 }
 
-/// The number of elements of `normalized_shape`, which must be a suffix of x's
-/// shape; 0 after a failure.
+/// Returns the number of elements in `normalized_shape`, which must be the end
+/// of x's shape; 0 after a failure.
 int64_t normalized(Call &c, Val x) {
   Shape shape = c.ints("normalized_shape");
   if (!c.emit.failed() && !shape.empty() &&
@@ -86,7 +85,7 @@ Val layerNorm(Call &c, Val x) {
   return norm(c, NormKind::layer, x, count, scale, bias, c.number("eps"));
 }
 
-/// The default of eps is that of the element type.
+/// The default of eps depends on the element type.
 Val rmsNorm(Call &c, Val x) {
   int64_t count = normalized(c, x);
   if (!count)
@@ -97,12 +96,11 @@ Val rmsNorm(Call &c, Val x) {
               c.has("eps") ? c.number("eps") : eps);
 }
 
-/// Each group of channels of each sample is one row.
 Val groupNorm(Call &c, Val x) {
   Emitter &e = c.emit;
   int64_t groups = c.integer("num_groups");
   if (x.rank() < 2 || groups < 1 || x.dim(1) % groups)
-    return c.fail("channels do not divide into num_groups={0}", groups);
+    return c.fail("num_groups={0} does not divide the channels", groups);
   Val y = normalizedGroups(e, x, groups, c.number("eps"));
   if (c.has("weight"))
     y = e.mul(y, alongChannels(e, c.tensor("weight"), x));
@@ -111,7 +109,7 @@ Val groupNorm(Call &c, Val x) {
   return y;
 }
 
-/// `reduced` over `dims`, with unit dimensions if the call has keepdim.
+/// Restores the reduced `dims` with size 1 if the argument keepdim is set.
 Val kept(Call &c, Val reduced, Val x, llvm::ArrayRef<int64_t> dims) {
   return c.flag("keepdim") ? c.emit.keepDims(reduced, x, dims) : reduced;
 }
@@ -136,15 +134,14 @@ Val logSumExp(Call &c, Val x) {
   return e.failed() ? Val() : kept(c, e.logSumExp(x, dims), x, dims);
 }
 
-/// The number that a variance subtracts from the count: `correction`, or 1 if
-/// `unbiased`.
+/// The divisor of a variance is the count minus this number.
 double correctionOf(Call &c) {
   if (!c.target().ends_with(".correction"))
     return c.flag("unbiased") ? 1.0 : 0.0;
   return c.has("correction") ? c.number("correction") : 1.0;
 }
 
-/// sum((x - mean)^2) / (n - correction), or its root, and optionally the mean.
+/// sum((x - mean)^2) / (n - correction), or its root if `isRoot`.
 template <bool isRoot, bool withMean> Val variance(Call &c, Val x) {
   Emitter &e = c.emit;
   Shape dims = c.dims("dim", x.rank());
@@ -181,22 +178,21 @@ Val vectorNorm(Call &c, Val x) {
   return kept(c, e.sqrt(sum), x, dims);
 }
 
-/// Whether any element (or all) differs from zero.
+/// Whether any element differs from zero or, if `isAll`, whether all do.
 template <bool isAll> Val anyOf(Call &c, Val x) {
   Emitter &e = c.emit;
   Shape dims = c.dims("dim", x.rank());
   if (e.failed())
     return {};
-  // Count the elements that are zero, or those that are not.
+  // If `isAll`, count zeros; otherwise count nonzero elements.
   Val hit = isAll ? e.eq(x, 0) : e.ne(x, 0);
   Val count = e.reduce(ReduceKind::sum, e.convert(hit, e.i64()), dims);
   return kept(c, isAll ? e.eq(count, 0) : e.gt(count, 0), x, dims);
 }
 
-/// Sums over more elements than this are not folded.
+/// Running sums over more elements are computed at run time.
 constexpr int64_t kMaxKnown = int64_t(1) << 22;
 
-/// Running sums along the last dimension of a known tensor.
 Val knownSums(const ConstTensor &x) {
   std::vector<Scalar> sums;
   int64_t row = x.shape().back();
@@ -228,7 +224,7 @@ Val cumsum(Call &c, Val x) {
       isKnown ? knownSums(*rows.constant) : e.cumsum(rows, false, false), dim);
 }
 
-/// The best elements along one dimension; all elements if `isSort`.
+/// The best k elements along one dimension or, if `isSort`, all of them.
 template <bool isSort> Val topk(Call &c, Val x) {
   if (x.rank() == 0)
     return {};
@@ -242,8 +238,8 @@ template <bool isSort> Val topk(Call &c, Val x) {
   return values;
 }
 
-/// The greatest (least) element along one dimension and its position: the first
-/// one on ties, or the first NaN. Only that element gets the gradient.
+/// Returns the position of the best element and, if `withValue`, this element.
+/// The first one wins on ties, and NaN wins over numbers.
 template <bool isMax, bool withValue> Val extreme(Call &c, Val x) {
   Emitter &e = c.emit;
   if (x.rank() == 0)
@@ -257,7 +253,7 @@ template <bool isMax, bool withValue> Val extreme(Call &c, Val x) {
   if (e.failed())
     return {};
   if (numElements(x.shape()) == 0)
-    return c.fail("has no elements in {0}", x);
+    return c.fail("input {0} has no elements", x);
   constexpr ReduceKind kind = isMax ? ReduceKind::max : ReduceKind::min;
   Val place = argReduce(e, kind, x, dim, /*last=*/false);
   if (c.has("dim"))
@@ -311,10 +307,9 @@ static void addReductions(OperatorTable &t) {
 
 namespace {
 
-/// ATen's enumeration of reductions.
+/// The numbers that ATen uses for reductions.
 enum Reduction : int64_t { None = 0, Mean = 1, Sum = 2 };
 
-/// Reduces a loss per element according to the argument "reduction".
 Val reduceLoss(Call &c, Val loss) {
   if (!loss)
     return {};
@@ -327,11 +322,11 @@ Val reduceLoss(Call &c, Val loss) {
              : c.emit.reduce(ReduceKind::sum, loss, all);
 }
 
-/// Scores [N, C, d..] or [C] as rows [N * d.., C].
+/// The operands of a classification loss with scores [N, C, d..] or [C].
 struct Rows {
   Val scores; ///< [rows, classes]
   Val labels; ///< [rows], i64
-  Val counts; ///< [rows], i1: not ignored
+  Val counts; ///< [rows], i1: false if ignored
   Shape labelShape;
   int64_t ignore = -100;
 };
@@ -359,7 +354,7 @@ std::optional<Rows> rowsOf(Call &c, Val scores, Val labels) {
   return rows;
 }
 
-/// The weight of each row: that of its class, or 0 if the row is ignored.
+/// Returns the weight of each row's class, or 0 if the row is ignored.
 Val rowWeights(Call &c, const Rows &rows, Type element) {
   Emitter &e = c.emit;
   if (!c.has("weight"))
@@ -368,8 +363,7 @@ Val rowWeights(Call &c, const Rows &rows, Type element) {
       classWeights(e, c.tensor("weight"), rows.labels, rows.counts), element);
 }
 
-/// Weights and reduces the losses of the rows. The mean is sum(loss) /
-/// sum(weight), one division of two sums.
+/// Weights and reduces losses of rows. The mean is sum(loss) / sum(weight).
 Val finish(Call &c, const Rows &rows, Val loss) {
   Emitter &e = c.emit;
   if (!loss)
@@ -400,7 +394,7 @@ Val crossEntropy(Call &c, Val scores, Val labels) {
   Val loss = e.crossEntropy(rows->scores, rows->labels, rows->ignore);
   Type lossElement = loss.element();
   if (smoothing != 0.0) {
-    // The remaining probability is uniform over all classes.
+    // Smoothing moves a part of the probability evenly to all classes.
     Val spread =
         e.neg(e.mean(e.logSoftmax(e.convert(rows->scores, lossElement)), {1}));
     spread = e.select(rows->counts, spread, 0);
@@ -409,7 +403,6 @@ Val crossEntropy(Call &c, Val scores, Val labels) {
   return finish(c, *rows, loss);
 }
 
-/// The scores are log probabilities.
 Val negativeLogLikelihood(Call &c, Val scores, Val labels) {
   Emitter &e = c.emit;
   auto rows = rowsOf(c, scores, labels);
@@ -435,7 +428,7 @@ Val absoluteError(Call &c, Val a, Val b) {
   return reduceLoss(c, c.emit.abs(difference(c, a, b)));
 }
 
-/// 0.5 d^2 / beta below beta, |d| - 0.5 beta above (`isHuber`: times beta).
+/// 0.5 d^2 / beta for d < beta, otherwise d - 0.5 beta; d is |a - b|.
 template <bool isHuber> Val smoothError(Call &c, Val a, Val b) {
   Emitter &e = c.emit;
   double beta = c.number(isHuber ? "delta" : "beta");
@@ -448,8 +441,8 @@ template <bool isHuber> Val smoothError(Call &c, Val a, Val b) {
   return reduceLoss(c, isHuber ? e.mul(loss, beta) : loss);
 }
 
-/// max(x, 0) - x * y + log(1 + exp(-|x|)). With a weight w of positive labels:
-/// (1 - y) * x + (1 + (w - 1) * y) * (log(1 + exp(-|x|)) + max(-x, 0)).
+/// max(x, 0) - x y + log(1 + exp(-|x|)). With a weight w of positive labels: (1
+/// - y) x + (1 + (w - 1) y) (log(1 + exp(-|x|)) + max(-x, 0)).
 Val logisticLoss(Call &c, Val x, Val y) {
   Emitter &e = c.emit;
   Val minus = e.neg(x);
@@ -467,8 +460,7 @@ Val logisticLoss(Call &c, Val x, Val y) {
   return reduceLoss(c, loss);
 }
 
-/// The inputs are probabilities; their logarithms are clamped to at least -100.
-/// The unused branch has a finite gradient.
+/// Clamps log probabilities to at least -100 and keeps gradients finite.
 Val binaryCrossEntropy(Call &c, Val p, Val y) {
   Emitter &e = c.emit;
   Val one = e.scalar(1, p.element());

@@ -12,7 +12,7 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Reshapes [C, spatial..] to [1, C, spatial..].
+/// Returns an input without a batch as [1, C, spatial..].
 Val batched(Call &c, Val x, int64_t spatial) {
   if (!x)
     return {};
@@ -23,14 +23,12 @@ Val batched(Call &c, Val x, int64_t spatial) {
   return x;
 }
 
-/// Removes the dimension that `batched` added.
 Val unbatched(Call &c, Val y, Val original) {
   return y && original.rank() < y.rank()
              ? c.emit.reshape(y, y.shape().drop_front())
              : y;
 }
 
-/// The sizes of a call's windows.
 struct Sizes {
   Shape taps, strides, pads, dilations;
   bool roundsUp = false;
@@ -63,11 +61,11 @@ Val addBias(Call &c, Val y) {
     return y;
   Val bias = c.tensor("bias");
   if (!bias || bias.shape() != llvm::ArrayRef<int64_t>(y.dim(1)))
-    return c.fail("the bias does not fit");
+    return c.fail("the bias must have one element per output channel");
   return c.emit.add(y, alongChannels(c.emit, bias, y));
 }
 
-/// Padding as numbers, or "same" and "valid".
+/// Returns the pads: numbers, or those of "same" or "valid".
 Shape convPads(Call &c, const Shape &taps, const Shape &dilations) {
   if (!c.target().ends_with(".padding"))
     return c.ints("padding", taps.size());
@@ -113,7 +111,7 @@ Val conv(Call &c) {
   return unbatched(c, addBias(c, y), original);
 }
 
-/// The gradient of a convolution with respect to its input, as a forward op.
+/// A transposed convolution is the gradient of a convolution's input.
 Val transposedConv(Call &c, Val x, Val w) {
   Emitter &e = c.emit;
   size_t count = w.rank() - 2;
@@ -175,7 +173,7 @@ template <int spatial> Val maxPool(Call &c) {
     return {};
   MaxPoolOp op = makeMaxPool(e, x, *windows);
   c.out(0, unbatched(c, Val(op.getY()), original));
-  // Both torch and dpc index within a plane.
+  // Torch and dpc both count indices from the start of a plane.
   c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.i64()), original));
   return {};
 }
@@ -196,7 +194,7 @@ template <int spatial> Val averagePool(Call &c) {
   return unbatched(c, e.mul(windowSums(e, x, *windows), shares), original);
 }
 
-/// Adjacent windows of equal size; the mean if there is only one.
+/// Averages adjacent windows of equal size; output_size must divide the input.
 template <int spatial> Val adaptivePool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
@@ -222,7 +220,7 @@ template <int spatial> Val adaptivePool(Call &c) {
   return unbatched(c, e.mul(sums, 1.0 / taps), original);
 }
 
-/// Updates one running statistic: running * (1 - momentum) + batch * momentum.
+/// Moves a running statistic: running * (1 - momentum) + batch * momentum.
 void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
   if (!c.has(name))
     return;
@@ -231,8 +229,8 @@ void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
   movedStatistic(c.emit, running, batch, 1.0 - momentum, momentum);
 }
 
-/// Normalizes with the statistics of the batch. The running variance uses n /
-/// (n - 1) of the biased variance.
+/// Normalizes with batch statistics. The running variance is unbiased: n / (n -
+/// 1) times the biased variance.
 Val normalizeByBatch(Call &c, Val x, double eps) {
   Emitter &e = c.emit;
   auto vector = [&](llvm::StringRef name, double fallback) {
@@ -280,7 +278,7 @@ Val batchNorm(Call &c, Val x) {
   return y;
 }
 
-/// The argument "scale_factors": one number per spatial dimension, or none.
+/// Returns the argument "scale_factors", one per spatial dimension, or nothing.
 std::vector<double> scaleFactors(Call &c) {
   for (const auto &[name, argument] : c.node.inputs)
     if (name == "scale_factors")
@@ -288,14 +286,14 @@ std::vector<double> scaleFactors(Call &c) {
   return {};
 }
 
-/// The resampling of the spatial dimensions of `x`, which follow the first two.
+/// Returns how to resample the spatial dimensions of `x` [N, C, spatial..].
 llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
   llvm::SmallVector<ResampledAxis> axes;
   auto count = static_cast<size_t>(x.rank() - 2);
   std::vector<double> factors = scaleFactors(c);
   Shape sizes = c.has("output_size") ? c.ints("output_size") : Shape();
   if ((sizes.empty() ? factors.size() : sizes.size()) != count) {
-    c.fail("no size for each spatial dimension of {0}", x);
+    c.fail("needs a size or scale for each spatial dimension of {0}", x);
     return {};
   }
   for (size_t n = 0; n < count; ++n) {
@@ -304,12 +302,11 @@ llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
     double size = sizes.empty() ? std::floor(in * factors[n])
                                 : static_cast<double>(sizes[n]);
     if (!(size >= 1 && size < 1e6)) {
-      c.fail("dimension {0} of {1} cannot be resampled to that many positions",
+      c.fail("dimension {0} of {1} cannot be resampled to the requested size",
              dim, x);
       return {};
     }
-    // Uses the given scale instead of the ratio of the sizes, unless corners
-    // are aligned.
+    // A given scale is used as is, unless corners are aligned.
     bool isGiven = sizes.empty() && !alignsCorners;
     axes.push_back({dim, x.dim(dim), static_cast<int64_t>(size),
                     isGiven ? factors[n] : size / in});

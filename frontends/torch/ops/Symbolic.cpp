@@ -1,7 +1,7 @@
 //===- Symbolic.cpp - Sizes and numbers of the graph ----------------------===//
 //
-// Every size is known once the dimensions are bound: sizes are constants of
-// rank 0, and arithmetic on them is folded.
+// All sizes are known after symbolic dimensions are bound. A size is a constant
+// of rank 0, so arithmetic on sizes is folded.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/torch/Call.h"
@@ -61,7 +61,7 @@ Val numel(Call &c, Val x) {
                        c.emit.i64());
 }
 
-/// The number in a tensor of one element, which must be known.
+/// Returns the number in a tensor of one element, which must be known.
 Val item(Call &c, Val x) {
   if (!x.constant || x.constant->size() != 1)
     return c.fail(
@@ -70,7 +70,7 @@ Val item(Call &c, Val x) {
   return c.emit.reshape(x, {});
 }
 
-/// Operands by position: Python's operators do not name them.
+/// The operands of Python operators have no names, only positions.
 std::pair<Val, Val> operands(Call &c) {
   if (c.node.inputs.size() != 2)
     return {c.fail("needs two operands"), Val()};
@@ -93,13 +93,14 @@ template <CompareKind kind> Val compare(Call &c) {
   return c.emit.compare(kind, a, b);
 }
 
-/// a // b and a % b with positive b, which holds for sizes.
+/// a // b and a % b for sizes; b must be positive.
 template <bool isRest> Val divide(Call &c) {
   auto [a, b] = operands(c);
   if (!a || !b)
     return {};
   if (a.isFloat() || b.constant->at(0).i < 1 || a.constant->at(0).i < 0)
-    return c.fail("operands must be sizes");
+    return c.fail(
+        "operands must be integers of 0 or more, and divisors positive");
   return c.emit.binary(isRest ? BinaryKind::rem : BinaryKind::div, a, b);
 }
 
@@ -111,7 +112,7 @@ Val trueDivide(Call &c) {
 
 Val negate(Call &c) { return c.emit.neg(c.operandAt(0)); }
 
-/// Assertions about shapes; the import checks all shapes anyway.
+/// Ignores assertions about shapes, because the import checks all shapes.
 Val nothing(Call &) { return {}; }
 
 Val detach(Call &c, Val x) { return c.trains ? withoutGradient(c.emit, x) : x; }

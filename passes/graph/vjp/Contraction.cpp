@@ -10,8 +10,6 @@ using namespace mlir;
 using namespace dpc;
 using vjp::Request;
 
-/// Reshapes `x` to a matrix: the last dimension remains, and all others are
-/// merged.
 static Value flattenRows(GraphBuilder g, Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   return g.reshape(x, {llvm::product_of(shape.drop_back()), shape.back()});
@@ -28,7 +26,7 @@ static Value flattenRows(GraphBuilder g, Value x) {
 /// gradient is a partial sum if the batches are split.
 static LogicalResult matmulVjp(GraphBuilder g, MatmulOp op, const Request &r) {
   Value a = op.getA(), b = op.getB();
-  // The matmul may have kept its sums in f32 although `a` is bf16.
+  // A matmul of bf16 may have an f32 result.
   Value dy = g.convert(r.resultGrads[0], elementTypeOf(a));
   bool ta = op.getTa(), tb = op.getTb();
   // The gradients of an fp8 matmul run in fp8 too.
@@ -51,15 +49,15 @@ static LogicalResult matmulVjp(GraphBuilder g, MatmulOp op, const Request &r) {
   return success();
 }
 
-/// `x` [B, H, T, D] as [B, G, H / G * T, D]: the query heads that share a key
-/// head become one block of rows.
+/// Reshapes `x` [B, H, T, D] to [B, G, H / G * T, D], which merges the rows of
+/// all query heads that share a key head.
 static Value groupHeads(GraphBuilder g, Value x, int64_t groups) {
   ArrayRef<int64_t> shape = shapeOf(x);
   return g.reshape(x,
                    {shape[0], groups, shape[1] / groups * shape[2], shape[3]});
 }
 
-/// `p` [B, H, T, S] with zeros where a causal mask hides the key: s > t + S -
+/// Sets `p` [B, H, T, S] to zero where a causal mask hides the key: s > t + S -
 /// T.
 static Value hideFuture(GraphBuilder g, Value p) {
   ArrayRef<int64_t> shape = shapeOf(p);
@@ -70,9 +68,10 @@ static Value hideFuture(GraphBuilder g, Value p) {
                   g.constantLike(p, 0.0));
 }
 
-/// The gradient of the mask: dS = P * (dout v^T - rowsum(dout * out)), summed
-/// over the dimensions along which the mask is repeated. All of P is recomputed
-/// at once, because the mask is equally large or few heads share it.
+/// Builds the gradient of the mask: dS = P * (dout v^T - rowsum(dout * out)),
+/// summed over the dimensions along which the mask is repeated. Recomputes all
+/// of P at once, because the mask is as large as P, or few heads share the
+/// mask.
 static Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
   Type element = op.getLse().getType().getElementType();
   auto wide = [&](Value x) { return g.convert(x, element); };
@@ -88,7 +87,7 @@ static Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
   Value scores =
       g.scale(product(op.getQ(), op.getK()), op.getScale().convertToDouble());
   scores = g.add(scores, g.broadcast(wide(op.getMask()), shape, {0, 1, 2, 3}));
-  // A row whose keys are all hidden has a log-sum-exp of -inf and P = 0.
+  // If all keys of a row are hidden, its log-sum-exp is -inf and P = 0.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Value seesNone = g.compare(CompareKind::eq, op.getLse(),
                              g.constantLike(op.getLse(), -kInfinity));
@@ -125,14 +124,14 @@ static LogicalResult attentionVjp(GraphBuilder g, AttentionOp op,
   return success();
 }
 
-/// rot(x) of dpc.rope, which is the op with a cosine of 0 and a sine of 1.
+/// Builds rot(x) of dpc.rope, as a dpc.rope with a cosine of 0 and a sine of 1.
 static Value rotHalf(GraphBuilder g, RopeOp op, Value x) {
   return RopeOp::create(g.builder, g.loc, x.getType(), x,
                         g.constantLike(op.getCos(), 0.0),
                         g.constantLike(op.getSin(), 1.0), /*inverse=*/false);
 }
 
-/// a * b, summed over the dimensions that share the rows of a table.
+/// Builds a * b, summed over the leading dimensions, which share the table.
 static Value tableGrad(GraphBuilder g, RopeOp op, Value a, Value b) {
   int64_t rank = shapeOf(op.getX()).size();
   auto batch = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
@@ -144,8 +143,7 @@ static LogicalResult ropeVjp(GraphBuilder g, RopeOp op, const Request &r) {
   Value x = op.getX(), dy = r.resultGrads[0];
   bool inverse = op.getInverse();
   r.set(1, [&] { return tableGrad(g, op, x, dy); });
-  // The sine multiplies rot(x). In the inverse, it multiplies x, and the
-  // product is rotated.
+  // y contains sin * rot(x), or rot(sin * x) if `inverse`.
   r.set(2, [&] {
     Value turned = rotHalf(g, op, inverse ? dy : x);
     return tableGrad(g, op, turned, inverse ? x : dy);

@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace dpc;
 using vjp::Request;
 
-/// f'(x) * dy; null if f' is zero almost everywhere, nullopt if `kind` has no
-/// gradient. `y` is f(x).
+/// Builds f'(x) * dy, where `y` is f(x). Returns null if f' is zero almost
+/// everywhere, and nullopt if `kind` has no gradient.
 static std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x,
                                       Value y, Value dy) {
   switch (kind) {
@@ -36,7 +36,7 @@ static std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x,
   case UnaryKind::sigmoid: // y (1 - y)
     return g.mul(dy, g.mul(y, g.sub(g.constantLike(y, 1.0), y)));
   case UnaryKind::relu: {
-    // y is positive exactly where x is positive. Since only y is read, x can be
+    // y > 0 exactly where x > 0. The gradient reads only y, so x can be
     // released.
     Value zero = g.constantLike(y, 0.0);
     return g.select(g.compare(CompareKind::gt, y, zero), dy, zero);
@@ -74,8 +74,9 @@ static LogicalResult unaryVjp(GraphBuilder g, UnaryOp op, const Request &r) {
   return success();
 }
 
-/// The gradient of operand `mine` of a maximum or minimum: dy where `mine` is
-/// chosen, and half of dy where both operands are equal, as in PyTorch.
+/// Builds the gradient of the operand `mine` of a maximum or minimum: dy where
+/// `mine` is chosen, and half of dy where both operands are equal, as in
+/// PyTorch.
 static Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine,
                           Value other, Value dy) {
   Value tie = g.select(g.compare(CompareKind::eq, mine, other),
@@ -83,8 +84,8 @@ static Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine,
   return g.select(g.compare(chosen, mine, other), dy, tie);
 }
 
-/// The gradient of one operand of a^b: b a^(b-1), zero where b is zero, or y
-/// log(a), zero where a is zero.
+/// Builds the gradient of one operand of y = a^b. For a: dy b a^(b-1), or 0
+/// where b is 0. For b: dy y log(a), or 0 where a is 0.
 static Value powGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
   Value a = op.getA(), b = op.getB(), base = isFirst ? b : a, zero, grad;
   if (isFirst) {
@@ -100,7 +101,6 @@ static Value powGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
   return g.select(g.compare(CompareKind::eq, base, zero), zero, grad);
 }
 
-/// The gradient of the first or the second operand of `op`.
 static Value binaryGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
   Value a = op.getA(), b = op.getB(), mine = isFirst ? a : b,
         other = isFirst ? b : a;

@@ -48,8 +48,8 @@ static LogicalResult concatVjp(GraphBuilder g, ConcatOp op, const Request &r) {
   return success();
 }
 
-/// The gradient of a row sums over all its occurrences. Such sums can be long,
-/// so 16-bit types are summed in f32.
+/// The gradient of a row is the sum over all occurrences of the row. A row may
+/// occur often, so 16-bit types are summed in f32.
 static Value embeddingGrad(GraphBuilder g, EmbeddingOp op, Value dy) {
   RankedTensorType table = op.getTable().getType();
   Type wide = sumType(table.getElementType());

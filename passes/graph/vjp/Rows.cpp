@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace dpc;
 using vjp::Request;
 
-/// `dy`, which has the shape of the result of `op`, repeated along the reduced
+/// Repeats `dy`, the gradient of a reduction's result, along the reduced
 /// dimensions.
 static Value unreduce(GraphBuilder g, ReduceOp op, Value dy) {
   SmallVector<int64_t> kept;
@@ -15,9 +15,10 @@ static Value unreduce(GraphBuilder g, ReduceOp op, Value dy) {
   return g.broadcast(dy, shapeOf(op.getX()), kept);
 }
 
-/// The gradient of an element x is the product of the other elements. With p,
-/// the product of all nonzero elements, the gradient is p / x if no element is
-/// zero. If exactly one element is zero, it is p there and 0 elsewhere.
+/// The gradient of an element x is the product of all other elements. Let p be
+/// the product of all nonzero elements. If no element is zero, the gradient is
+/// p / x. If exactly one element is zero, its gradient is p, and all others are
+/// 0.
 static Value prodGrad(GraphBuilder g, ReduceOp op, Value dy) {
   Value x = op.getX();
   ArrayRef<int64_t> dims = op.getDims();
@@ -27,7 +28,7 @@ static Value prodGrad(GraphBuilder g, ReduceOp op, Value dy) {
   Value product = unreduce(g, op, g.reduce(ReduceKind::prod, others, dims));
   Value zeros = unreduce(
       g, op, g.reduce(ReduceKind::sum, g.select(isZero, one, zero), dims));
-  // At a zero, the count of zeros includes the element itself.
+  // The count of zeros includes the element if it is zero.
   Value expected = g.select(isZero, one, zero);
   Value slope = g.select(g.compare(CompareKind::eq, zeros, expected),
                          g.div(product, others), zero);
@@ -39,7 +40,7 @@ static Value reduceGrad(GraphBuilder g, ReduceOp op, Value dy) {
     return prodGrad(g, op, dy);
   if (op.getKind() == ReduceKind::sum)
     return unreduce(g, op, dy);
-  // Equal extrema share the gradient evenly, as in PyTorch.
+  // Equal maxima or minima share the gradient evenly, as in PyTorch.
   Value x = op.getX();
   Value chosen =
       g.convert(g.compare(CompareKind::eq, x, unreduce(g, op, op.getResult())),
@@ -54,7 +55,6 @@ static Value softmaxGrad(GraphBuilder g, SoftmaxOp op, Value dy) {
                                dy);
 }
 
-/// dx[.., p] is the sum of dvalues[.., j] over all j with indices[.., j] == p.
 static Value topKGrad(GraphBuilder g, TopKOp op, Value dvalues) {
   SmallVector<int64_t> shape(shapeOf(op.getIndices()));
   int64_t rank = shape.size();

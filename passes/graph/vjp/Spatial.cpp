@@ -5,8 +5,8 @@ using namespace mlir;
 using namespace dpc;
 using vjp::Request;
 
-/// The `Result` op of `a` and `b`, which computes the gradient of `operand`. It
-/// has the window of `like` and the type of `operand`.
+/// Builds the op `Result` of `a` and `b`, which computes the gradient of
+/// `operand`. It has the window of `like` and the type of `operand`.
 template <typename Result, typename Like>
 static Value grad(GraphBuilder g, Like like, Value operand, Value a, Value b) {
   return Result::create(g.builder, g.loc, operand.getType(), a, b,

@@ -17,7 +17,7 @@ namespace dpc::vjp {
 
 /// The arguments of VjpOpInterface::buildVjp.
 struct Request {
-  llvm::ArrayRef<mlir::Value> resultGrads; ///< null: the gradient is zero
+  llvm::ArrayRef<mlir::Value> resultGrads; ///< null means zero
   llvm::ArrayRef<bool> wanted;             ///< per operand
   llvm::SmallVectorImpl<mlir::Value> &operandGrads;
 
@@ -30,10 +30,9 @@ struct Request {
 
 /// A model of `Op` that calls `build`, which has one of two forms:
 ///   Value (GraphBuilder, Op, Value dy)
-///       returns the gradient of operand 0, given the gradient of result 0;
-///       other operands have no gradient
+///     returns the gradient of operand 0; `dy` is the gradient of result 0
 ///   LogicalResult (GraphBuilder, Op, const Request &)
-///       sets the gradients, which are initially null
+///     sets gradients, which are initially null
 template <auto build, typename Op>
 struct Model : VjpOpInterface::ExternalModel<Model<build, Op>, Op> {
   llvm::LogicalResult
@@ -57,7 +56,7 @@ void attachOne(mlir::MLIRContext &context, Result (*)(GraphBuilder, Op, Last)) {
   Op::template attachInterface<Model<build, Op>>(context);
 }
 
-/// Attaches the model of each function.
+/// Attaches a model for each function in `builds`.
 template <auto... builds> void attach(mlir::MLIRContext &context) {
   (attachOne<builds>(context, builds), ...);
 }

@@ -38,10 +38,10 @@ TEST(ArenaPacking, RandomLifetimesAreDisjoint) {
   }
 }
 
-/// Returns the buffers of a training step of `layers` blocks. Weights and
+/// Returns the buffers of a training step with `layers` blocks. Weights and
 /// optimizer states live during the whole step, activations until the backward
-/// pass of their block, temporaries for a short time, and gradients until the
-/// update.
+/// pass of their block, and gradients until the update. Temporaries live for a
+/// short time.
 std::vector<Lifetime> trainingStep(int layers, int64_t tokens, int64_t hidden) {
   std::vector<Lifetime> buffers;
   int64_t steps = layers * 24 + 24, act = tokens * hidden * 4;

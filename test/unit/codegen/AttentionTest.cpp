@@ -11,8 +11,8 @@ namespace {
 constexpr int kBatch = 2, kHeads = 4, kGroups = 2, kLength = 6, kDepth = 8;
 constexpr int kAll = kHeads + 2 * kGroups;
 
-/// q, k and v are slices of %x [2, 6, 64]. %y, %dy and %dq are [2, 6, 32]. All
-/// have element type `type`.
+/// Returns a step in which q, k and v are slices of %x. The shape of %x is [2,
+/// 6, 64], and that of %y, %dy and %dq is [2, 6, 32].
 std::string attention(const std::string &type) {
   std::string text = R"(
 func.func @step(%x: tensor<2x6x64xT> {dpc.role = "input", dpc.name = "x"},
@@ -44,8 +44,8 @@ func.func @step(%x: tensor<2x6x64xT> {dpc.role = "input", dpc.name = "x"},
   return text;
 }
 
-/// Returns an element of head `head` of `x`. The heads of `x` are those of q,
-/// then those of k, then those of v.
+/// Returns an element of head `head` of `x`, whose heads are those of q, then
+/// those of k, then those of v.
 double partOf(const Array &x, int b, int head, int t, int d) {
   return x[((b * kLength + t) * kAll + head) * kDepth + d];
 }
@@ -56,7 +56,6 @@ struct Expected {
         dk = Array(kBatch * kGroups * kLength * kDepth), dv = dk;
 };
 
-/// Adds the row of query t of head h, which sees the keys 0 to t.
 void addRow(const Array &x, const Array &dy, int b, int h, int t,
             Expected &all) {
   int g = h / (kHeads / kGroups);
@@ -112,8 +111,8 @@ void expectRight(const std::string &type, double tolerance) {
               tolerance);
 }
 
-/// The plan has two attention instructions, which operate on views, and no
-/// copies.
+/// Attention and its gradient are one instruction each, which reads and writes
+/// views without copies.
 TEST(Attention, ReadsAndWritesInPlace) {
   Step step(attention("bf16"));
   ASSERT_EQ(step.error, "");

@@ -1,6 +1,6 @@
 //===- EpilogueTest.cpp - Kernels that become epilogues of GEMMs ----------===//
 //
-// Plans for GPUs fuse these kernels into GEMMs. In plans for CPUs they stay
+// Plans for GPUs fuse kernels into GEMMs as epilogues. Plans for CPUs keep
 // separate kernels and give the same numbers.
 //
 //===----------------------------------------------------------------------===//
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kRows = 6, kIn = 5, kOut = 8;
 
-/// EXPECTs the epilogues of all GEMMs and the number of kernels.
+/// EXPECTs the epilogues of all GEMMs, and `kernels` remaining kernels.
 void expectEpilogues(const Step &step, Epilogues expected,
                      [[maybe_unused]] size_t kernels) {
 #ifndef DPC_TEST_GPU_EMULATION
@@ -43,8 +43,8 @@ double gelu(double x) {
 }
 double geluSlope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
-/// Returns a step with %s = %x %w and a broadcast bias %b of `out` elements.
-/// `body` computes %y from them, and also %p if `keeps` is set.
+/// Returns a step in which %s = %x %w and %b is a broadcast bias of `out`
+/// elements. `body` computes %y, and with `keeps` also %p.
 std::string forward(const std::string &body, bool keeps = false, int out = 8) {
   std::string n = std::to_string(out), wide = "tensor<2x3x" + n + "xf32>";
   return substitute(
@@ -65,7 +65,6 @@ ${body}  return %y${p} : ${T}${pType}
        {"body", body}});
 }
 
-/// A kernel that adds %b to %s and applies `kind`.
 std::string biasAnd(const std::string &kind, bool keeps, int out = 8) {
   std::string t = "tensor<2x3x" + std::to_string(out) + "xf32>";
   return substitute(
@@ -126,8 +125,8 @@ TEST(Epilogue, BiasAlone) {
   expectEpilogues(step, {"bias"}, 0);
 }
 
-// Not fused: gelu in its erf form, which is a different function; and gelu that
-// stores its argument in rows of 7 elements, which are not aligned.
+// The erf form of gelu is a different function. Rows of 7 stored elements are
+// not aligned.
 TEST(Epilogue, OtherActivationsAndShapesAreNotFused) {
   Step erf(forward(biasAnd("gelu", false)));
   expectForward(erf, false, [](double x) {
@@ -142,7 +141,8 @@ TEST(Epilogue, OtherActivationsAndShapesAreNotFused) {
   expectEpilogues(without, {"gelu_bias"}, 0);
 }
 
-// A bias has one element per column, so a vector along the rows is not a bias.
+// A bias has one element per column; the vector in this test has one element
+// per row.
 TEST(Epilogue, VectorsAlongRowsAreNotFused) {
   std::string text = forward(biasAnd("relu", false));
   auto replace = [&](const std::string &from, const std::string &to) {
@@ -167,8 +167,8 @@ TEST(Epilogue, VectorsAlongRowsAreNotFused) {
   expectClose(step.get("y"), y, 1e-5);
 }
 
-// If other ops read the GEMM's result, it must be in memory, unless the
-// epilogue stores it anyway.
+// A GEMM result that other ops read must be in memory. Only an epilogue that
+// stores this result can be fused.
 TEST(Epilogue, ResultsWithOtherReadersAreStored) {
   const std::string other =
       "  %p = dpc.unary neg %s : tensor<2x3x8xf32> -> tensor<2x3x8xf32>\n";
@@ -304,9 +304,8 @@ TEST(Epilogue, SumsThatAreReadBeforeTheGemmAreNotFused) {
   expectClose(step.get("db"), db, 1e-5);
 }
 
-// As in a step that gathers and scatters shards, there may be views of the
-// vector between the GEMM and the kernel, and views of the sums before the
-// GEMM.
+// Views between a GEMM and its epilogue do not prevent fusion. They occur if a
+// step gathers or scatters shards.
 TEST(Epilogue, ViewsMayStandBetween) {
   Step sums(weights("a", "  %r2 = dpc.reshape %r : tensor<8xf32> -> "
                          "tensor<4x2xf32>\n  %db = dpc.reshape %r2 : "
@@ -363,7 +362,7 @@ func.func @step(${a}, ${c}) -> (tensor<8x5xbf16> {dpc.name = "dw"}, tensor<8xf32
 }
 
 // The GEMM accumulates over micro-batches in f32, in the buffer of the
-// accumulated gradient. The row sums of its factor also accumulate, in the type
+// accumulated gradient. The row sums of its factor are accumulated in the type
 // in which they are computed.
 TEST(Epilogue, GemmsAccumulateMicroBatches) {
   for (const char *type : {"f32", "bf16"}) {
@@ -424,8 +423,7 @@ func.func @step(${a}, ${c}) -> (tensor<8x8xf32> {dpc.name = "dw"}, tensor<8xf32>
   }
 }
 
-// Each row of the factor is one column of many, so a GEMM call cannot sum its
-// rows.
+// A GEMM call cannot sum the rows of a slice of a transposed tensor.
 TEST(Epilogue, SumsOfAStridedFactorAreNotFused) {
   Step step(substitute(
       R"(
@@ -480,8 +478,8 @@ func.func @step(%a: tensor<8x2xf32> {dpc.role = "input", dpc.name = "a", dpc.glo
   step.expect({{"dw", dw}, {"db", db}}, 1e-5);
 }
 
-// The kernel contains a batched GEMM that no single call computes. Its ops are
-// lowered separately, and a separate kernel sums over micro-batches.
+// No single call computes the batched GEMM of the kernel. The ops of the kernel
+// are lowered separately, and another kernel sums over micro-batches.
 TEST(Epilogue, BatchesOfGemmsAreLoweredSeparately) {
   Step step(R"(
 func.func @step(%x: tensor<2x4x5xf32> {dpc.role = "input", dpc.name = "x", dpc.global = tensor<2x12x5xf32, #dpc.sharding<#dpc.mesh<mb=3>, [{}, {mb}, {}]>>},
@@ -511,7 +509,7 @@ func.func @step(%x: tensor<2x4x5xf32> {dpc.role = "input", dpc.name = "x", dpc.g
   expectClose(step.get("y"), y, 1e-5);
 }
 
-// A kernel may yield one f32 value twice, once for each of two sums.
+// A kernel may yield the same f32 value twice, for two sums.
 TEST(Epilogue, RepeatedCopiesAreRemoved) {
   Step step(R"(
 func.func @step(%x: tensor<6x8xbf16> {dpc.role = "input", dpc.name = "x"})

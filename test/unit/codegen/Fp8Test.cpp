@@ -9,8 +9,8 @@ using dpc::rt::MatmulOp;
 
 namespace {
 
-/// A step that multiplies `operand` by %w. `operand` is %x of type `x`, or the
-/// result of `before`.
+/// Returns a step that multiplies `operand` by %w. `operand` is %x of type `x`,
+/// or a result of the code in `before`.
 std::string stepOf(const std::string &x, const std::string &before,
                    const std::string &operand) {
   return substitute(R"(
@@ -48,14 +48,13 @@ TEST(Fp8, MarkedGemmsMultiplyCodes) {
   EXPECT_EQ(workspace.kind, dpc::rt::BufferKind::Workspace);
 }
 
-/// Samples whose rows are not evenly spaced need several GEMMs, which stay in
-/// bf16.
+/// If the rows of different samples are not evenly spaced, a batched GEMM is
+/// needed, which stays in bf16.
 TEST(Fp8, BatchesOfGemmsStayInBf16) {
   std::string slice =
       "  %s = dpc.slice %x offsets = [0, 4, 0] strides = [1, 1, 1] {dpc.view} "
       ": tensor<2x20x16xbf16> -> tensor<2x16x16xbf16>\n";
   Step step(stepOf("2x20x16xbf16", slice, "%s"));
-  // This is a remark, not an error.
   expectSays(step.error, "predicted in fp8 but run in bf16: 1,");
   step.error.clear();
   std::vector<MatmulOp> products = productsOf(step);

@@ -11,8 +11,8 @@ namespace {
 
 std::string num(size_t i) { return std::to_string(i); }
 
-/// AdamW of a parameter p0, p1, ... for each shape ("3x5x"). Gradients are
-/// bf16.
+/// Returns a step that updates parameters p0, p1, ... by AdamW, one for each
+/// shape, such as "3x5x". Gradients are bf16.
 std::string adamwOf(const std::vector<std::string> &shapes) {
   std::string arguments, results, types, body, values;
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -55,7 +55,6 @@ ${body}  return ${values} : ${types}
                      {"types", types}});
 }
 
-/// The number of elements of a shape like "4x8x".
 int64_t sizeOf(const std::string &shape) {
   int64_t size = 1;
   std::istringstream in(shape);
@@ -104,7 +103,7 @@ TEST(GpuGroup, UpdatesOfAllShapesAreOneLaunch) {
                 1);
 }
 
-// A launch has 4096 bytes for parameters.
+// A launch has at most 4096 bytes of parameters.
 TEST(GpuGroup, ParametersLimitTheSizeOfALaunch) {
   std::vector<std::string> shapes;
   for (int i = 0; i < 150; ++i)
@@ -112,8 +111,8 @@ TEST(GpuGroup, ParametersLimitTheSizeOfALaunch) {
   expectUpdates(shapes, 3);
 }
 
-// In the second case one kernel reads the result of the other; in the third
-// case the bodies differ.
+// Only the first case needs a single launch. In the second case, one kernel
+// reads the result of the other; in the third case, the bodies differ.
 TEST(GpuGroup, DependentKernelsHaveSeparateLaunches) {
   auto kernel = [](const char *to, const char *from, const char *what) {
     return std::string("  %") + to + " = dpc.unary " + what + " %" + from +
@@ -166,8 +165,7 @@ func.func @step(%p: tensor<9xf32> {dpc.role = "parameter", dpc.name = "p"},
   }
 }
 
-// All accesses have 16 bytes, and the code does not grow with the number of
-// tensors.
+// Accesses move 16 bytes. The code has one copy for all tensors.
 TEST(GpuGroup, MovesVectors) {
   for (const char *target : {"sm_80", "sm_90"}) {
     std::vector<std::string> shapes;

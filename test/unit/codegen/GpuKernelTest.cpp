@@ -11,8 +11,6 @@ namespace {
 
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Each line ends with an incomplete vector and is longer than all threads
-// process in one pass.
 TEST(Gpu, LinesEndInPartsOfVectors) {
   for (int64_t n : {1, 3, 31, 33, 1023, 4101}) {
     std::string type = "tensor<" + std::to_string(n) + "xf32>";
@@ -28,9 +26,7 @@ TEST(Gpu, LinesEndInPartsOfVectors) {
   }
 }
 
-// Rows have one warp, several warps, and more columns than threads. Types of 16
-// bits have vectors of twice as many elements. Some rows end in an incomplete
-// vector.
+// Teams have one warp, several warps, or fewer threads than a row has columns.
 TEST(Gpu, RowsOfTeamsOfAllSizes) {
   const char *text = R"(
 func.func @step(%x: tensor<3xNxT> {dpc.role = "input", dpc.name = "x"},
@@ -69,7 +65,6 @@ func.func @step(%x: tensor<3xNxT> {dpc.role = "input", dpc.name = "x"},
     }
 }
 
-// Reductions in several parts: along rows, over rows, and of all elements.
 TEST(Gpu, SumsInParts) {
   const char *text = R"(
 func.func @step(%x: tensor<3x1500x40xf32> {dpc.role = "input", dpc.name = "x"})
@@ -112,8 +107,8 @@ func.func @step(%x: tensor<3x1500x40xf32> {dpc.role = "input", dpc.name = "x"})
   EXPECT_EQ(step.get("rows"), first);
 }
 
-// Causal rows end at the diagonal. They have several vectors, and the elements
-// after the diagonal are NaN.
+// Causal rows end at the diagonal; the elements after it are NaN. Most rows
+// have several vectors.
 TEST(Gpu, CausalRowsOfManyColumns) {
   const int64_t n = 200;
   Step step(R"(
@@ -162,7 +157,7 @@ func.func @step(%ids: tensor<5x40xi64> {dpc.role = "input", dpc.name = "ids"},
   expectClose(step.get("dt"), expected, 5e-3);
 }
 
-// A separate stage sums the columns, in parts of several rows.
+// A separate stage sums over rows. Each part of a sum covers several rows.
 TEST(Gpu, NormGradientOverManyRows) {
   const int64_t rows = 700, n = 36;
   Step step(R"(
@@ -217,7 +212,7 @@ func.func @step(%x: tensor<5006xf32> {dpc.role = "input", dpc.name = "x"}) -> (t
 }
 
 // p * scale + g, where `scale` is a broadcast row of 768 elements. All accesses
-// have 16 bytes.
+// move 16 bytes.
 TEST(Gpu, ElementwiseKernelsMoveVectors) {
   const char *text = R"(
 func.func @step(%x: tensor<8x100x768xT> {dpc.role = "input", dpc.name = "x"},
@@ -245,8 +240,7 @@ func.func @step(%x: tensor<8x100x768xT> {dpc.role = "input", dpc.name = "x"},
     }
 }
 
-// Rows are reduced by shuffles and one barrier, without atomics or library
-// calls.
+// Rows need shuffles and one barrier, but no atomics or library calls.
 TEST(Gpu, RowKernelsReduceInsideTheirBlock) {
   std::string ptx = ptxOf(R"(
 func.func @step(%x: tensor<64x4096xbf16> {dpc.role = "input", dpc.name = "x"},

@@ -122,7 +122,7 @@ func.func @step(%x: tensor<4x6xf32> {dpc.role = "input", dpc.name = "x"},
   expectClose(step.get("y"), expected);
 }
 
-// The sizes exceed a tile and are not multiples of a tile.
+// The sizes are larger than a tile, but not multiples of a tile.
 TEST(Kernel, TransposesInTiles) {
   Step step(R"(
 func.func @step(%x: tensor<2x70x101xf32> {dpc.role = "input", dpc.name = "x"})
@@ -180,7 +180,7 @@ func.func @step(%x: tensor<2x3xf32> {dpc.role = "input", dpc.name = "x"},
                {"p", {0, 1, 0, 2, 0, 3, 0, 0, 4, 0, 5, 0, 6, 0}}});
 }
 
-// 7 rows over 4 ranks: 2, 2, 2, 1. The padding is NaN.
+// 7 rows over 4 ranks give 2, 2, 2 and 1 rows. The padding is NaN.
 TEST(Kernel, MaskSelectsWhatExists) {
   const char *text = R"(
 func.func @step(%x: tensor<2x3xf32> {dpc.role = "input", dpc.name = "x"})
@@ -196,9 +196,9 @@ func.func @step(%x: tensor<2x3xf32> {dpc.role = "input", dpc.name = "x"})
   expectClose(step.get("y"), {1, 2, 3, kNaN, kNaN, kNaN});
 }
 
-// For integers, an infinite fill value means the limit of their type. 4
-// elements are divided over 3 ranks, and the last rank has only padding, so its
-// max or min is the neutral element.
+// For integers, an infinite fill value means the limit of their type. If 4
+// elements are divided over 3 ranks, the last rank has only padding, so its max
+// or min is the neutral element.
 TEST(Kernel, MaskOfIntegers) {
   for (std::string type : {"i32", "i64"})
     for (bool isMin : {false, true}) {
@@ -224,8 +224,8 @@ func.func @step(%x: tensor<2x${T}> {dpc.role = "input", dpc.name = "x"})
     }
 }
 
-// With {3, 4:tp, 2} and tp = 3, two ranks hold 2 of the 4, and the last rank
-// holds none.
+// In {3, 4:tp, 2} with tp = 3, the first two ranks hold 2 of the 4 elements of
+// the middle factor, and the last rank holds none.
 TEST(Kernel, MaskAndIotaOverFactors) {
   const char *text = R"(
 func.func @step(%x: tensor<12xf32> {dpc.role = "input", dpc.name = "x"})

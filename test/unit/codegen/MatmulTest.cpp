@@ -29,8 +29,8 @@ func.func @step(%a: tensor<2x3x4xf32> {dpc.role = "input", dpc.name = "a"},
   EXPECT_EQ(call.batch * call.batch2, 1);
 }
 
-// q, k and v are column ranges of one buffer, which are read in place, head by
-// head. The result is written as [B, T, H, D].
+// q, k and v are column ranges of one buffer. Attention reads them in place,
+// head by head, and writes [B, T, H, D].
 TEST(Matmul, AttentionReadsFusedProjections) {
   Step step(R"(
 func.func @step(%x: tensor<2x3x24xf32> {dpc.role = "input", dpc.name = "x"})

@@ -1,9 +1,9 @@
 //===- PipelineTest.cpp - Executes plans of several stages ----------------===//
 //
 // The program is a chain of layers h' = tanh(h w), one for each virtual stage,
-// with the loss sum(h^2). The test writes it as the functions of the rank
-// stages. The runtime executes the plan with a thread for each rank, and plain
-// loops give the expected values.
+// with the loss sum(h^2). It has one function per pipeline stage. The runtime
+// executes the plan with one thread per rank, and plain loops compute the
+// expected values.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/Codegen.h"
@@ -22,12 +22,11 @@ namespace {
 constexpr int64_t kWidth = 4, kRows = 2; // per micro-batch
 const std::string kValue = "tensor<2x4xf32>", kWeight = "tensor<4x4xf32>";
 
-/// The parameters of a test.
 struct Chain {
   cost::ScheduleKind kind = cost::ScheduleKind::OneFOneB;
   int64_t pp = 2, vpp = 1, microBatches = 4;
-  /// The layer to whose output the output of the first layer is added; 0 if
-  /// there is no such layer.
+  /// The output of the first layer is added to the output of layer `skipTo`,
+  /// unless `skipTo` is 0.
   int64_t skipTo = 0;
 
   int64_t layers() const { return pp * vpp; }
@@ -83,7 +82,7 @@ private:
   }
 
   /// Emits send and recv for value `name`, from layer `from` to layer `to`,
-  /// unless both are on one rank.
+  /// unless both layers are on one rank.
   void sendTo(int64_t to, const std::string &name, int64_t from, int64_t tag,
               const std::string &phase) {
     int64_t sender = from % chain.pp, receiver = to % chain.pp;
@@ -207,7 +206,6 @@ private:
     }
   }
 
-  /// The number of arguments before `name`.
   int64_t argumentOf(const std::string &name) {
     std::string before = arguments.substr(0, arguments.find(name + ":"));
     return std::count(before.begin(), before.end(), '%');
@@ -237,13 +235,11 @@ private:
   std::string arguments, results, types, values;
 };
 
-/// The expected values of a chain, computed over all rows.
 class ChainReference {
 public:
   ChainReference(const Chain &chain, std::vector<Array> weights)
       : weights(std::move(weights)), chain(chain) {}
 
-  /// Runs one step and returns the loss.
   double step(const Array &x, double lr) {
     int64_t layers = chain.layers(), rows = x.size() / kWidth;
     std::vector<Array> h = {x}, t;
@@ -322,7 +318,7 @@ rt::HostTensor tensorOf(const Array &values, std::vector<int64_t> shape) {
   return tensor;
 }
 
-/// Runs three steps and compares losses and weights.
+/// Runs three steps and compares losses and weights with ChainReference.
 void expectFollows(const Chain &chain) {
   BuiltPlan built = build(chain);
   ASSERT_EQ(built.error, "");
@@ -383,15 +379,15 @@ TEST(Pipeline, SkipsAStage) {
     expectFollows({kind, 4, 1, 5, /*skipTo=*/2});
 }
 
-/// With two stages of two chunks, layers 0 and 2 are on the same rank.
+/// With two ranks and two chunks per rank, layers 0 and 2 are on the same rank.
 TEST(Pipeline, ChunksOfARankReadEachOther) {
   for (int64_t microBatches : {1, 3, 4})
     expectFollows(
         {cost::ScheduleKind::Interleaved, 2, 2, microBatches, /*skipTo=*/2});
 }
 
-/// The number of slots in the frame of chunk 0 of a stage; 1 if it has no
-/// frame.
+/// Returns the number of slots in the frame of chunk 0 of a stage, or 1 if it
+/// has no frame.
 int64_t slots(const rt::Plan &plan, int64_t stage) {
   for (const rt::Frame &frame : plan.frames)
     if (frame.stage == stage && frame.chunk == 0)
@@ -417,8 +413,7 @@ TEST(Pipeline, FramesHaveASlotPerLiveMicroBatch) {
   EXPECT_LT(one.plan.arenaBytes[1], gpipe.plan.arenaBytes[1]);
 }
 
-/// Buffers that only one phase uses are placed in gaps between the buffers of a
-/// frame.
+/// Buffers that only one phase uses are in gaps between buffers of a frame.
 TEST(Pipeline, LocalBuffersFillFrames) {
   BuiltPlan built = build(Chain{cost::ScheduleKind::GPipe, 2, 1, 4});
   ASSERT_EQ(built.error, "");
@@ -470,7 +465,7 @@ func.func @step.1(%x: tensor<4xf32> {dpc.role = "input", dpc.name = "x"},
   return %z, %n : tensor<4xf32>, tensor<4xf32>
 })";
 
-/// If two stages use the same parameter or input, the plan has it only once.
+/// A parameter or input that two stages use is in the plan only once.
 TEST(Pipeline, StagesShareParametersAndInputs) {
   BuiltPlan built = build(std::string(kTied));
   ASSERT_EQ(built.error, "");
@@ -501,14 +496,15 @@ std::string errorOf(const std::string &from, const std::string &to) {
 }
 
 TEST(Pipeline, BadStagesAreRefused) {
-  expectSays(errorOf("to = 1", "to = 0"), "meets stage 0 from stage 0 of 2");
-  expectSays(errorOf("to = 1", "to = 2"), "meets stage 2 from stage 0 of 2");
+  expectSays(errorOf("to = 1", "to = 0"),
+             "in stage 0 has the peer stage 0; expected another of the 2");
+  expectSays(errorOf("to = 1", "to = 2"),
+             "in stage 0 has the peer stage 2; expected another of the 2");
   expectSays(errorOf("from = 0 tag = 0", "from = 0 tag = 1"),
              "would wait forever");
-  expectSays(errorOf("pp=2", "pp=3"),
-             "of 2 functions of a step; the mesh has 3");
+  expectSays(errorOf("pp=2", "pp=3"), "the step has 2 functions; expected 3");
   expectSays(errorOf("pp=2>, dpc.stage = 1", "pp=2, mb=2>, dpc.stage = 1"),
-             "has another mesh");
+             "has a different mesh");
   expectSays(
       errorOf("dpc.stage = 0 : i64", "dpc.schedule = array<i64: 2, 0, 0>"),
       "phase and chunk that are not in the dpc.schedule of its function");
@@ -519,7 +515,7 @@ TEST(Pipeline, BadStagesAreRefused) {
              "expected triples");
   std::string text = kTied;
   expectSays(build(text.substr(0, text.find("func.func @step.1"))).error,
-             "is one of 1 functions of a step; the mesh has 2");
+             "the step has 1 functions; expected 2");
 }
 
 } // namespace

@@ -11,7 +11,7 @@ using namespace dpc;
 
 namespace {
 
-// dw = x^T x, summed over 3 micro-batches and 2 ranks, then one update.
+// dw = x^T x is summed over 3 micro-batches and 2 ranks before one update.
 const char *const kAccumulating = R"(
 func.func @step(%w: tensor<4x4xf32> {dpc.role = "parameter", dpc.name = "w"},
                 %b: tensor<4x4xf32> {dpc.role = "state", dpc.name = "b", dpc.of = "w", dpc.slot = "momentum"},
@@ -34,14 +34,14 @@ TEST(Plan, MicroBatchesAccumulate) {
   ASSERT_EQ(step.error, "");
   EXPECT_EQ(step.plan.mesh.microBatches, 3);
   EXPECT_EQ(step.plan.schedule.size(), 2u);
-  ASSERT_EQ(step.plan.schedule[0].size(), 8u); // setup, 3 x 2, update
+  ASSERT_EQ(step.plan.schedule[0].size(), 8u); // setup, 3 x (fwd, bwd), update
   Array x = randomArray(8, 1), w = randomArray(16, 2);
   step.set("w", w);
   step.set("b", Array(16, 0));
   step.set("x", x);
   step.set("lr", {0.5});
   step.set("step", {1});
-  // The harness gives every micro-batch the same shard.
+  // The test harness gives every micro-batch the same shard.
   for (int round = 0; round < 2; ++round) {
     step.run();
     for (int i = 0; i < 4; ++i)
@@ -73,7 +73,6 @@ TEST(Plan, OutputsThatVaryWithMicroBatchesAreStored) {
   EXPECT_TRUE(std::holds_alternative<rt::StoreOutputOp>(forward.back().op));
 }
 
-// Four equal layers share one kernel.
 TEST(Plan, EqualKernelsShareCode) {
   std::string body, last = "%x";
   for (int i = 0; i < 4; ++i) {
@@ -91,12 +90,11 @@ TEST(Plan, EqualKernelsShareCode) {
     if (auto *kernel = std::get_if<rt::KernelOp>(&instruction.op))
       symbols.insert(kernel->symbol);
   EXPECT_EQ(symbols.size(), 1u);
-  // At most two values and the output are live at a time.
+  // At most two values and the output are live at the same time.
   EXPECT_LE(step.plan.arenaBytes[0], 3 * 256);
 }
 
-// While a collective of a gradient bucket runs, no other buffer may reuse the
-// bytes that it reads.
+// While a collective runs, no other buffer may use the bytes that it reads.
 TEST(Plan, BuffersOfRunningCollectivesStayLive) {
   Step step(R"(
 func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
@@ -116,8 +114,8 @@ func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
       EXPECT_TRUE(instruction.waits.empty()) << "must overlap";
 }
 
-// A collective of the setup phase continues while the first micro-batch runs.
-// Each later micro-batch waits only until the micro-batch before it ends.
+// A collective of the setup phase overlaps with the first micro-batch. A later
+// micro-batch waits only for the end of the previous micro-batch.
 TEST(Plan, SetupCollectivesRunIntoTheLoop) {
   Step step(R"(
 func.func @step(%w: tensor<64xf32> {dpc.role = "buffer", dpc.name = "w"},
@@ -193,7 +191,7 @@ TEST(Plan, CpuFeaturesAreAllThatLoopsMayUse) {
   auto old = codegen::resolveTargetCpu("x86-64-v3", error);
   ASSERT_TRUE(old) << error;
   EXPECT_FALSE(llvm::is_contained(old->features, "avx512f"));
-  // A plan for "native" runs on this machine, whatever its processor is called.
+  // A plan for "native" runs on this machine.
   auto native = codegen::resolveTargetCpu("native", error);
   ASSERT_TRUE(native) << error;
   rt::Plan plan;

@@ -40,8 +40,8 @@ func.func @step(%x: tensor<5x37xf32> {dpc.role = "input", dpc.name = "x"},
   step.expect({{"y", y}, {"dx", dx}});
 }
 
-// The elements of each row are products that the kernel computes. It must round
-// them in the same way for the maximum and for the subtraction.
+// The elements of each row are products that the kernel computes. The maximum
+// and the subtraction must use equally rounded products.
 TEST(Row, SoftmaxOfHugeProducts) {
   Step step(R"(
 func.func @step(%x: tensor<8x37xf32> {dpc.role = "input", dpc.name = "x"})
@@ -58,7 +58,7 @@ func.func @step(%x: tensor<8x37xf32> {dpc.role = "input", dpc.name = "x"})
   expectClose(step.get("y"), Array(296, 1.0 / 37));
 }
 
-// Rows have equal elements, infinities and NaN. NaN is never picked.
+// Rows contain equal elements, infinities and NaN. NaN is never picked.
 TEST(Row, TopKBreaksTiesByPosition) {
   Step step(R"(
 func.func @step(%x: tensor<3x6xf32> {dpc.role = "input", dpc.name = "x"})
@@ -103,8 +103,8 @@ func.func @step(%x: tensor<2x4xf32> {dpc.role = "input", dpc.name = "x"})
                {"c", {14, 12, 8, 0, 8, 8, 5, 0}}});
 }
 
-// The norm's input x = a + b is also a result, and the norm's result is
-// multiplied by another tensor.
+// The input x = a + b of the norm is also a result, and the result of the norm
+// is multiplied by another tensor.
 TEST(Row, NormWithProducersAndConsumers) {
   Step step(R"(
 func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
@@ -140,7 +140,7 @@ func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
           ((x[i * 40 + j] - mean) * rstds[i] * w[j] + c[j]) * a[i * 40 + j];
   }
   expectClose(step.get("x"), x);
-  expectClose(step.get("y"), y, 3e-5); // x is near 100: 1e-5 absolute
+  expectClose(step.get("y"), y, 3e-5); // x near 100 is rounded by 1e-5
   expectClose(step.get("mean"), means);
   expectClose(step.get("rstd"), rstds, 1e-5);
 }
@@ -218,7 +218,7 @@ func.func @step(%s: tensor<1x2x5x7xf32> {dpc.role = "input", dpc.name = "s"},
   step.expect({{"p", p}, {"lse", lse}, {"p2", p}, {"ds", ds}});
 }
 
-// When the backward pass recomputes the forward pass, it may need only lse.
+// A recomputed forward pass may need only lse.
 TEST(Row, AttentionStatisticWithoutProbabilities) {
   Step step(R"(
 func.func @step(%s: tensor<1x1x2x3xf32> {dpc.role = "input", dpc.name = "s"}) -> (tensor<1x1x2xf32> {dpc.name = "lse"}) {
@@ -262,8 +262,8 @@ func.func @step(%s: tensor<2x2x3x5xf32> {dpc.role = "input", dpc.name = "s"},
   expectClose(step.get("p"), p);
 }
 
-// The second sample's mask hides every column, so its results and gradients are
-// zero.
+// The mask of the second sample hides every column, so its results and
+// gradients are zero.
 TEST(Row, FullyMaskedRowsHaveNoGradient) {
   for (const char *causal : {"", "causal"}) {
     Step step(
@@ -347,7 +347,7 @@ func.func @step(%l: tensor<2x40xf32> {dpc.role = "input", dpc.name = "l"},
   EXPECT_FALSE(std::isnan(step.get("sum")[1]));
 }
 
-// 7 columns over 2 ranks: 4 and 3. The padding column is NaN.
+// 7 columns over 2 ranks give 4 and 3 columns. The padding column is NaN.
 TEST(Row, CrossEntropyOfASplitVocabulary) {
   Step step(R"(
 func.func @step(%l: tensor<3x4xf32> {dpc.role = "input", dpc.name = "l"},

@@ -9,9 +9,8 @@ using namespace dpc::test;
 
 namespace {
 
-// There are 2 x 3 planes of 5 x 7. Windows are 3 x 2, with a stride of two rows
-// and columns dilated by 2. The values are small integers, so a window often
-// has several equal maxima; the first one counts.
+// The values are small integers, so a window often has several equal maxima.
+// The first one counts.
 TEST(Spatial, MaxPoolAndItsGradient) {
   Step step(R"(
 func.func @step(%x: tensor<2x3x5x7xf32> {dpc.role = "input", dpc.name = "x"},
@@ -47,7 +46,7 @@ func.func @step(%x: tensor<2x3x5x7xf32> {dpc.role = "input", dpc.name = "x"},
   expectClose(step.get("dx"), dx);
 }
 
-// Both operands are reshapes, which convolutions read in place.
+// Convolutions read reshapes of dense operands in place.
 TEST(Spatial, ConvolutionsAreInstructionsOverDenseOperands) {
   Step step(R"(
 func.func @step(%x: tensor<2x15xf32> {dpc.role = "input", dpc.name = "x"},

@@ -24,8 +24,7 @@ using namespace mlir;
 namespace dpc::test {
 
 #ifdef DPC_TEST_GPU_EMULATION
-/// Wraps each op that has no kernel in a kernel and fuses epilogues, like the
-/// passes for GPUs.
+/// Wraps loose ops in kernels and fuses epilogues, like the passes for GPUs.
 static void fuseEpiloguesOf(func::FuncOp step) {
   SmallVector<Operation *> loose;
   for (Operation &op : step.getBody().front())
@@ -78,7 +77,7 @@ BuiltPlan::BuiltPlan(const std::string &text,
     return;
   plan = draft->plan;
   rt::Plan checked = plan;
-  // The plan is for a GPU, but emulated kernels are in a file for a CPU.
+  // The plan names GPU kernels, but emulated kernels are compiled for the CPU.
   if (options.emulatesGpu && !plan.kernelFile.empty())
     checked.kernelFile = "kernels.ptx";
   if (Status status = rt::validatePlan(checked, "test"); !status.ok())

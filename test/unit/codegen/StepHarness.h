@@ -21,8 +21,7 @@ using Array = std::vector<double>;
 /// Buffers by name.
 using Values = std::vector<std::pair<std::string, Array>>;
 
-/// A plan with its compiled kernels, in a folder that is removed with this
-/// object.
+/// A plan and its compiled kernels, in a folder that the destructor removes.
 class BuiltPlan {
 public:
   /// Parses `text`, applies `prepare`, and plans, validates and compiles all
@@ -44,16 +43,14 @@ public:
   explicit Step(const std::string &text);
   ~Step();
 
-  /// Sets this rank's buffer of an argument.
   void set(const std::string &name, const Array &values);
-  /// Runs the schedule of `rank` with these arguments.
+  /// Sets `arguments` and runs the schedule of `rank`.
   void run(const Values &arguments = {}, int64_t rank = 0);
-  /// Contents of an output or argument.
   Array get(const std::string &name) const;
   /// Compares outputs and arguments with `values`; see expectClose().
   void expect(const Values &values, double tolerance = 2e-6) const;
 
-  /// If set, a NaN that an instruction writes is a failure.
+  /// If true, a NaN that an instruction writes is a failure.
   bool checksNumbers = false;
 
 private:
@@ -67,7 +64,7 @@ private:
   std::map<std::string, Array> inputs;
 };
 
-/// The kernels of @step as PTX for `targetGpu`, or "" after a failure.
+/// Returns the kernels of @step as PTX for `targetGpu`, or "" on failure.
 std::string ptxOf(const std::string &text, const std::string &targetGpu);
 
 /// Returns the declaration of argument `name` of type tensor<`type`>, with the
@@ -75,17 +72,15 @@ std::string ptxOf(const std::string &text, const std::string &targetGpu);
 std::string argument(const std::string &name, const std::string &type,
                      const std::string &role = "input",
                      const std::string &more = "");
-/// Replaces each ${NAME} of `text` by the word with this name.
+/// Replaces each ${NAME} in `text` by words[NAME].
 std::string substitute(std::string text,
                        const std::map<std::string, std::string> &words);
 std::string replaceAll(std::string text, const std::string &from,
                        const std::string &to);
 size_t countOf(const std::string &text, const std::string &what);
-/// EXPECTs that `text` contains `part`.
 void expectSays(const std::string &text, const std::string &part);
 
-/// Returns `count` values between `low` and `high` that depend only on the
-/// seed.
+/// Returns `count` values in [low, high) that depend only on the seed.
 Array randomArray(int64_t count, int seed, double low = -2, double high = 2);
 
 /// Updates p, m and v by AdamW (Loshchilov and Hutter, 2019) in double, at step

@@ -25,7 +25,7 @@ TEST(Baselines, NeverBeatTheWinner) {
           << baseline.name;
 }
 
-/// A model whose samples need far more memory than the formulas estimate.
+/// Samples need far more memory than the formulas estimate.
 class LargeSamples : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -39,8 +39,6 @@ public:
   std::vector<Strategy> tried;
 };
 
-/// If the request names one strategy, the baselines may still have other
-/// micro-batches.
 TEST(Baselines, MayHaveOtherMicroBatchesThanTheRequest) {
   SearchOptions options = optionsFor(4);
   options.request = *parseStrategy("dp=4,micro_batch=1", 4);
@@ -66,7 +64,6 @@ TEST(Baselines, TakeAMicroBatchThatFits) {
   ASSERT_NE(zero3, result.baselines.end());
   EXPECT_TRUE(zero3->candidate.fits) << zero3->candidate.why;
   EXPECT_EQ(zero3->candidate.strategy.microBatch, 1);
-  // Larger micro-batches are evaluated first.
   EXPECT_TRUE(std::ranges::any_of(evaluator.tried, [](const Strategy &tried) {
     return tried.zero == 3 && tried.microBatch == 2;
   }));

@@ -16,11 +16,11 @@ namespace {
 using Numbers = std::vector<int64_t>;
 
 TEST(BatchShares, RatiosBecomeMicroBatches) {
-  // 2 ranks run 2 micro-batches each, 4 in total.
+  // 2 ranks with 2 micro-batches each divide 4 micro-batches as 3:1.
   EXPECT_EQ(*shareMicroBatches({3, 1}, 2, 2), (Numbers{3, 1}));
   EXPECT_EQ(*shareMicroBatches({6, 2}, 2, 2), (Numbers{3, 1}));
   EXPECT_EQ(*shareMicroBatches({3, 1}, 2, 8), (Numbers{12, 4}));
-  // Each number applies to 4 / 2 adjacent ranks.
+  // Each ratio applies to 4 / 2 adjacent ranks.
   EXPECT_EQ(*shareMicroBatches({3, 1}, 4, 2), (Numbers{3, 3, 1, 1}));
   EXPECT_TRUE(shareMicroBatches({}, 4, 2)->empty());
   EXPECT_TRUE(shareMicroBatches({2, 2}, 4, 2)->empty());
@@ -65,8 +65,7 @@ TEST(BatchShares, TextIsShortAndReadsBack) {
   }
 }
 
-/// Returns the smallest possible maximum over all divisions, by exhaustive
-/// search.
+/// Returns the smallest possible maximum, by exhaustive search.
 double leastMaximum(const std::vector<double> &seconds, size_t rank,
                     int64_t left) {
   if (rank + 1 == seconds.size())

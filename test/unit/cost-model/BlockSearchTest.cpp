@@ -10,7 +10,7 @@ using namespace dpc;
 using namespace dpc::cost;
 
 /// Strategies with the same tp share segments. The best strategy has tp=8,
-/// although the formulas prefer others.
+/// although the formulas prefer other strategies.
 class ToySegments : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -29,7 +29,6 @@ public:
         EXPECT_EQ(blockOf(strategy), blockOf(block.front()));
         Composition composition;
         composition.evaluation = evaluate(strategy);
-        // Composed evaluations have a small error.
         composition.evaluation.stepSeconds *= 1.01;
         composition.evaluation.isComposed = true;
         composition.isBound = composition.evaluation.stepSeconds > limit;
@@ -53,16 +52,15 @@ TEST(BlockSearch, SegmentsDescribeAllStrategiesThatShareThem) {
   SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 8);
-  // The winner is evaluated exactly.
   EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
   EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
-  // Each block is measured once by the search and once for the baselines.
+  // The search and the baselines each measure a block at most once.
   EXPECT_LE(std::count(evaluator.measured.begin(), evaluator.measured.end(), 8),
             2);
-  EXPECT_LT(result.skipped, result.considered / 4); // The search ends early.
+  EXPECT_LT(result.skipped, result.considered / 4);
 }
 
-/// An evaluator whose composed evaluations predict a tenth of the real time.
+/// Composed evaluations predict a tenth of the true time.
 class Optimistic : public ToySegments {
 public:
   std::vector<std::vector<std::optional<Composition>>>
@@ -87,8 +85,7 @@ TEST(BlockSearch, ComposedEvaluationsNeverWin) {
   EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
 }
 
-/// An evaluator that cannot compose strategies with tp=8, while no other
-/// strategy fits.
+/// Strategies with tp=8 cannot be composed, and no other strategy fits.
 class WithoutTp8 : public ToySegments {
 public:
   WithoutTp8() { parameterBytes = 6400; }
@@ -130,7 +127,7 @@ TEST(BlockSearch, MeasuredBlocksCanBeLimited) {
   SearchOptions options = optionsFor(8);
   options.maxEvaluations = 2;
   SearchResult result = searchToy(evaluator, options);
-  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // 4 more for ddp, zero1, ...
+  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // 4 for baselines.
   EXPECT_GT(result.skipped, 0);
 }
 

@@ -44,7 +44,6 @@ GpuMeasurements measurementsOf(const Device &device, const std::string &name,
   return measured;
 }
 
-/// An H200 whose constants differ from those of its device file.
 Device someH200() {
   Device device = *loadDevice("h200-sxm-141gb");
   device.gemm.peakFraction = 0.62;
@@ -93,7 +92,7 @@ TEST(CalibrateGpu, RecoversTheConstants) {
   EXPECT_NEAR(found.launchSeconds, truth.launchSeconds, 1e-11);
   EXPECT_NEAR(found.memoryFraction, truth.memoryFraction, 1e-3);
   EXPECT_NEAR(found.memoryReservedBytes, 0.7e9, 1e4);
-  // Constants without a measurement come from the datasheet.
+  // Constants without a measurement come from the device file.
   EXPECT_EQ(found.name, "h200-sxm-141gb");
   EXPECT_EQ(found.peakFlops, truth.peakFlops);
   EXPECT_EQ(found.attentionForward, truth.attentionForward);
@@ -146,7 +145,7 @@ TEST(CalibrateGpu, GpusAreRecognizedByNameMemoryAndSize) {
   EXPECT_EQ(nameOf("NVIDIA H200", 139.8, 132), "h200-sxm-141gb");
   EXPECT_EQ(nameOf("NVIDIA H100 80GB HBM3", 79.1, 132), "h100-sxm-80gb");
   EXPECT_EQ(nameOf("NVIDIA H100 PCIe", 79.1, 114),
-            ""); // The device has fewer multiprocessors.
+            ""); // Fewer multiprocessors.
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-40GB", 39.4, 108), "a100-sxm-40gb");
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-80GB", 79.2, 108), "a100-sxm-80gb");
   EXPECT_EQ(nameOf("Tesla V100-SXM2-32GB", 31.7, 80), "v100-sxm2-32gb");

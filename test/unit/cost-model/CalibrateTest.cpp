@@ -13,18 +13,17 @@ using namespace dpc;
 using namespace dpc::cost;
 using testing::HasSubstr;
 
-/// The FLOP/s of one core of the simulated machine.
 static double coreRate(const GemmShape &shape) {
   double slow = shape.transA ? 2 : shape.transB ? 1.25 : 1;
   return 25e9 * std::sqrt(double(shape.k) / 2048) / slow;
 }
 
-/// The rate of one GEMM on all cores, divided by the total rate of four GEMMs
-/// that run at the same time.
+/// The rate of one GEMM on all cores, relative to four GEMMs that run at the
+/// same time on one core each.
 constexpr double kShared = 0.64;
 
 /// A machine with known constants: four cores of 5 GFLOP/s, a memory bandwidth
-/// of 10 GB/s (4 GB/s for one core), and an overhead of 2 us.
+/// of 10 GB/s (4 GB/s for one core), and an overhead of 2 us per kernel.
 static CalibrationProbe exactProbe() {
   CalibrationProbe probe;
   probe.gemm = [](const GemmShape &shape) {
@@ -45,8 +44,6 @@ static CalibrationProbe exactProbe() {
   return probe;
 }
 
-/// Returns a cluster of `ranks` ranks on the machine that a device file
-/// describes.
 static Expected<Cluster> localCluster(int64_t ranks, const std::string &text) {
   std::string path =
       testing::TempDir() + "dpc-calibrate-" + std::to_string(getpid());
@@ -65,8 +62,7 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
   ASSERT_TRUE(cluster) << cluster.message();
   const Device &device = cluster->groups[0].device;
   EXPECT_NEAR(device.peak(DType::F32), 50e9, 1e7);
-  // The shapes are at a point of the table, between points, and outside the
-  // table.
+  // k is at a point of the table, between two points, and outside the table.
   GemmShape shape{3, 512, 128, 512};
   for (int64_t k : {512, 1000, 4096})
     for (int transposed : {0, 1, 2}) {
@@ -94,11 +90,11 @@ TEST(Calibrate, ARankHasTheRatesOfItsThreads) {
   GemmShape shape{1, 512, 512, 512};
   struct Case {
     int64_t ranks, threads;
-    double products; ///< Relative to the rate of one core.
+    double products; ///< Relative to one core.
     double memory, scalars;
   };
   for (Case c : {Case{1, 4, 4 * kShared, 4e9, 5e9},
-                 // The efficiency is a power of the number of threads.
+                 // A GEMM's efficiency is a power of its number of threads.
                  Case{2, 2, 2 * std::sqrt(kShared), 4e9, 5e9},
                  Case{3, 1, 1, 10e9 / 3, 5e9}, Case{4, 1, 1, 2.5e9, 5e9},
                  Case{8, 1, 0.5, 1.25e9, 2.5e9}}) {
@@ -147,11 +143,11 @@ TEST(Calibrate, TheTableHasAllRates) {
   ASSERT_TRUE(table) << table.message();
   for (const char *line :
        {"calibrated, all 4 cores together:\n",
-        "\n  product of 2048 x 2048 x 2048       100 GFLOP/s\n",
-        "\n  product of 512 x 512 x 512           50 GFLOP/s\n",
-        "\n  one of 2048 x 2048 x 2048            64 GFLOP/s\n",
+        "\n  GEMM of 2048 x 2048 x 2048          100 GFLOP/s\n",
+        "\n  GEMM of 512 x 512 x 512              50 GFLOP/s\n",
+        "\n  one GEMM of 2048 x 2048 x 2048       64 GFLOP/s\n",
         "\n  memory                               10 GB/s\n",
-        "\n  by one core alone                     4 GB/s\n",
+        "\n  memory of one core                    4 GB/s\n",
         "\n  elementwise kernels                  20 GFLOP/s\n",
         "\n  kernel call                        2000 ns\n",
         "\n  exchange of two ranks                 4 GB/s\n",

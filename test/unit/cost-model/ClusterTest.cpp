@@ -232,7 +232,7 @@ TEST(Device, InlineObjectsAreChecked) {
   json root = example();
   root["groups"][0]["device"] = device;
   EXPECT_EQ(errorOf(root), "no error");
-  // The rates of fused attention have no default, so they are required.
+  // Fused attention rates have no default, so they are required.
   root["software"] = "megatron-core-2024";
   EXPECT_EQ(errorOf(root),
             "cluster.json: groups[0].device: 'd' has no rates for the fused "
@@ -261,7 +261,7 @@ TEST(LocalCluster, DividesTheMachine) {
   EXPECT_EQ(four->numDevices(), 4);
   EXPECT_EQ(four->name, "local:4");
   EXPECT_EQ(four->levels[0].kind, LinkKind::SharedMemory);
-  // Cores that no thread of a rank uses are idle.
+  // If the ranks do not divide the cores evenly, some cores are idle.
   EXPECT_LE(four->groups[0].device.peak(DType::F32) * 4,
             one->groups[0].device.peak(DType::F32));
   EXPECT_DOUBLE_EQ(four->mostUsableBytes() * 4, one->mostUsableBytes());

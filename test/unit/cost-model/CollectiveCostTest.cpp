@@ -10,7 +10,7 @@ using enum Algorithm;
 using enum Collective;
 
 /// 4 nodes of 8 devices, with 100 B/s and 1 s latency inside a node, and 10 B/s
-/// and 2 s between nodes.
+/// and 2 s latency between nodes.
 static Cluster twoLevels() {
   Cluster cluster;
   cluster.groups.push_back(NodeGroup{4, 8, Device()});
@@ -32,8 +32,7 @@ constexpr Collective allKinds[] = {AllReduce, ReduceScatter, AllGather,
 
 TEST(CollectiveCost, OneLevelByHand) {
   Cluster c = twoLevels();
-  // 4 ranks divide 400 bytes into chunks of 100 bytes: 3 steps of 1 s + 1 s
-  // each.
+  // 4 ranks divide 400 bytes into chunks of 100 bytes: 3 steps of 2 s.
   EXPECT_DOUBLE_EQ(secondsWith(c, Ring, ReduceScatter, 400, {4, 1}), 6);
   EXPECT_DOUBLE_EQ(secondsWith(c, Ring, AllGather, 400, {4, 1}), 6);
   EXPECT_DOUBLE_EQ(secondsWith(c, Ring, AllReduce, 400, {4, 1}), 12);
@@ -60,17 +59,16 @@ TEST(CollectiveCost, InSwitchNeedsTheSwitch) {
 
 TEST(CollectiveCost, HierarchicalByHand) {
   Cluster c = twoLevels();
-  // The inner reduce_scatter of 800 bytes takes 7 * (1 + 1) = 14 s, and the
-  // inner all_gather as long. The outer all_reduce of 100 bytes takes 2 * 3 *
-  // (2 + 2.5) = 27 s as a ring and 2 * (2 * 2 + 10) = 28 s as a tree.
+  // The inner reduce_scatter of 800 bytes takes 7 * (1 + 1) = 14 s, and so does
+  // the inner all_gather. The outer all_reduce of 100 bytes takes 2 * 3 * (2 +
+  // 2.5) = 27 s as a ring and 2 * (2 * 2 + 10) = 28 s as a tree.
   EXPECT_DOUBLE_EQ(secondsWith(c, Hierarchical, AllReduce, 800, {8, 4}), 55);
   // A flat ring would run at 10 B/s: 62 * (2 + 2.5) = 279 s.
   EXPECT_DOUBLE_EQ(secondsWith(c, Ring, AllReduce, 800, {8, 4}), 279);
   CollectiveEstimate best =
       estimateCollective(c, AllReduce, 800, GroupPlacement{{8, 4}});
   EXPECT_EQ(best.algorithm, Hierarchical);
-  // Each rank sends 2 * 7/8 * 800 bytes inside its node and 2 * 3/4 * 100
-  // outside.
+  // Each rank sends 2 * 7/8 * 800 bytes inside its node, 2 * 3/4 * 100 outside.
   EXPECT_DOUBLE_EQ(best.bytesPerLevel[0], 1400);
   EXPECT_DOUBLE_EQ(best.bytesPerLevel[1], 150);
   // An all_to_all sends 7/32 of 800 = 175 bytes inside the node and 24/32 = 600
@@ -111,7 +109,7 @@ TEST(CollectiveCost, AllReduceIsReduceScatterPlusAllGather) {
   Cluster c = twoLevels();
   for (std::vector<int64_t> ranks :
        {std::vector<int64_t>{8, 1}, {1, 4}, {8, 4}, {3, 2}}) {
-    // The buffers are large, so that a tree is not chosen for its low latency.
+    // With large buffers, no tree is chosen for its low latency.
     GroupPlacement group{ranks};
     double both = estimateCollective(c, ReduceScatter, 1e7, group).seconds +
                   estimateCollective(c, AllGather, 1e7, group).seconds;
@@ -125,8 +123,8 @@ TEST(CollectiveCost, FlatBytesAddUp) {
   Cluster c = twoLevels();
   CollectiveEstimate ring =
       estimateCollective(c, AllReduce, 3200, {{8, 4}}, Ring);
-  // In total 2 * 31/32 * 3200 bytes are sent; 28 of 32 ring edges are inside
-  // nodes.
+  // A rank sends 2 * 31/32 * 3200 bytes in total. 28 of the 32 ring edges are
+  // inside nodes.
   EXPECT_DOUBLE_EQ(ring.bytesPerLevel[0] + ring.bytesPerLevel[1], 6200);
   EXPECT_DOUBLE_EQ(ring.bytesPerLevel[0], 6200 * 28.0 / 32);
 }
@@ -134,10 +132,10 @@ TEST(CollectiveCost, FlatBytesAddUp) {
 TEST(CollectiveCost, LinkShapesMatter) {
   Cluster c = twoLevels();
   c.levels[0].kind = LinkKind::FullMesh;
-  // A message uses one of the 7 links.
+  // A message uses one of the 7 links of a device.
   EXPECT_DOUBLE_EQ(secondsWith(c, Direct, SendRecv, 100, {2, 1}), 8);
   c.levels[0].kind = LinkKind::Ring;
-  // In a ring of 8 devices, a message passes two links on average.
+  // In a ring of 8 devices, a message crosses two links on average.
   EXPECT_DOUBLE_EQ(secondsWith(c, Direct, AllToAll, 800, {8, 1}), 1 + 2 * 7);
   c.levels[1].oversubscription = 2;
   EXPECT_DOUBLE_EQ(secondsWith(c, Direct, SendRecv, 100, {1, 2}), 22);
@@ -155,7 +153,7 @@ TEST(PlaceAxis, InnermostFirst) {
   EXPECT_EQ(place(8, 4), (Ranks{1, 4}));
   EXPECT_EQ(place(4, 2), (Ranks{2, 1}));
   EXPECT_EQ(place(1, 1), (Ranks{1, 1}));
-  // Groups of 3 ranks do not fill nodes of 8.
+  // A group of 3 ranks may span two nodes, so it counts on the outer level.
   EXPECT_EQ(place(1, 3), (Ranks{1, 3}));
   EXPECT_EQ(place(1, 16), (Ranks{8, 2}));
 }
@@ -165,7 +163,6 @@ TEST(CollectiveCost, PairsMeetAtTheInnermostLevel) {
   EXPECT_EQ(placePair(c, 0, 7).ranksPerLevel, (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(placePair(c, 7, 8).ranksPerLevel, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(placePair(c, 9, 9).size(), 1);
-  // 2 s of latency, and 100 bytes at 10 B/s.
   EXPECT_DOUBLE_EQ(
       estimateCollective(c, SendRecv, 100, placePair(c, 7, 8)).seconds, 12);
 }

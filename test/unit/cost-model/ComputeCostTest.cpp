@@ -5,8 +5,8 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-/// A device with 4 SMs, 8x8 tiles, 1000 FLOP/s, an effective bandwidth of 50
-/// B/s of 100, and 1 s per launch.
+/// A device with 4 SMs, tiles of 8 x 8, 1000 FLOP/s, an effective bandwidth of
+/// 50 of 100 B/s, and 1 s per launch.
 static Device toy() {
   Device device;
   device.peakFlops[static_cast<int>(DType::F32)] = 1000;
@@ -27,12 +27,12 @@ TEST(ComputeCost, FullWaveReachesThePeakFraction) {
 TEST(ComputeCost, TilesAndWavesQuantize) {
   Device device = toy();
   device.gemm.operandCost = 4;
-  // 5 tiles on 4 SMs need two waves, which are 5/8 full. Tiles of 4 x 4 are
-  // better: 20 tiles in 5 full waves, at intensity (1 + 4/4) / (1 + 4/2) = 2/3.
+  // 5 tiles of 8 x 8 on 4 SMs need two waves that are 5/8 full. Tiles of 4 x 4
+  // are better: 5 full waves at intensity (1 + 4/4) / (1 + 4/2) = 2/3.
   EXPECT_NEAR(gemmEfficiency(device, DType::F32, {5, 8, 8, 64}), 0.8 * 2 / 3,
               1e-12);
-  // One row fills half of a 2 x 2 tile, the smallest tile. Four tiles run at
-  // intensity 2 / (1 + 4) = 0.4.
+  // The single row fills half of a 2 x 2 tile, the smallest tile. Four tiles
+  // run at intensity 2 / (1 + 4) = 0.4.
   EXPECT_NEAR(gemmEfficiency(device, DType::F32, {1, 1, 8, 64}),
               0.8 * 0.5 * 0.4, 1e-12);
 }
@@ -41,14 +41,13 @@ TEST(ComputeCost, FewTilesSplitK) {
   Device device = toy();
   device.gemm.operandCost = 1e6; // Only loads count.
   device.memoryBytesPerSecond = 2e6;
-  // One 8 x 8 tile with k = 1024 on one of 4 SMs takes 8 * 8 * 1024 / 100 =
-  // 655.36 s. Divided into four parts with k = 256, the smallest allowed, it
-  // takes a quarter of that, and the 64 partial sums of each part move 8 bytes
-  // at 1e6 B/s.
+  // One 8 x 8 tile with k = 1024 takes 8 * 8 * 1024 / 100 = 655.36 s on one of
+  // 4 SMs. Four parts with k = 256, the smallest part, take a quarter of this
+  // time. Each of the 64 partial sums of a part moves 8 bytes at 1e6 B/s.
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 1024}),
               1 + 655.36 / 4 + 8 * 4 * 64 / 1e6, 1e-9);
-  // k = 510 is not split, because parts would have k = 255. Four tiles of 4 x 4
-  // run at half the rate: 16 * 510 / 50.
+  // k = 510 is not split, because each part would have k = 255. Four tiles of 4
+  // x 4 run at half the rate: 16 * 510 / 50.
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 510}), 1 + 163.2, 1e-3);
   device.gemm.rampSeconds = 5;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 510}), 6 + 163.2, 1e-3);
@@ -69,9 +68,9 @@ TEST(ComputeCost, AttentionByHand) {
   shape.backward = true;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, fused),
                    1 + 4096 / 125.0);
-  // The GEMMs of the scores, 2 of 16 x 16 x 8, move 4 * 2 * (128 + 128 + 256) =
-  // 4096 bytes at 50 B/s, and the GEMMs of the values move as many: 1 + 81.92 s
-  // each. The causal forward pass moves 3 bytes for each of 512 scores.
+  // The GEMMs of the scores (2 of 16 x 16 x 8) move 4 * 2 * (128 + 128 + 256) =
+  // 4096 bytes at 50 B/s, and so do the GEMMs of the values: 1 + 81.92 s each.
+  // The causal forward pass moves 3 bytes for each of 512 scores.
   Software unfused;
   unfused.attention = AttentionKernels::Unfused;
   shape.backward = false;
@@ -81,8 +80,8 @@ TEST(ComputeCost, AttentionByHand) {
   shape.causal = false;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, unfused),
                    2 * gemm + 1 + 4 * 512 / 50.0);
-  // The backward pass has four GEMMs and moves 6 bytes per score, plus 5 for
-  // dropout.
+  // The backward pass has four GEMMs and moves 6 bytes per score, and 5 more
+  // for dropout.
   shape.backward = true;
   unfused.attentionDropout = true;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, unfused),
@@ -118,7 +117,7 @@ TEST(ComputeCost, ResultsOfFp8HaveTwoBytes) {
   // (16 + 32) * 64 operands of one byte and 16 * 32 results of two bytes move
   // at 50 B/s.
   EXPECT_NEAR(gemmSeconds(device, DType::FP8, shape), 1 + 4096 / 50.0, 1e-6);
-  // Rows of 8 results fill 16 bytes, but rows of 8 fp8 operands would not.
+  // A row of 8 results of two bytes each is aligned to 16 bytes.
   device.gemm.alignBytes = 16;
   device.gemm.misalignedFraction = 0.5;
   double efficiency = gemmEfficiency(device, DType::FP8, shape);
@@ -127,7 +126,7 @@ TEST(ComputeCost, ResultsOfFp8HaveTwoBytes) {
   EXPECT_DOUBLE_EQ(gemmEfficiency(device, DType::FP8, shape), efficiency);
 }
 
-// In a convolution with 3 taps, each element of the image is in three windows.
+// With 3 taps, a convolution's im2col matrix has each element three times.
 TEST(ComputeCost, ConvolutionsMoveTheirImage) {
   GemmShape shape{1, 16, 16, 48};
   EXPECT_DOUBLE_EQ(shape.bytes(DType::F32), 4 * (16 * 48 * 2 + 256));
@@ -141,13 +140,13 @@ TEST(ComputeCost, GradientsOfFiltersSplitMore) {
   device.multiprocessors = 64;
   device.gemm.operandCost = 1e6; // Only loads count.
   device.memoryBytesPerSecond = 2e6;
-  // A 2 x 2 tile of k = 16384 is divided into 8 parts of 2 * 2 * 2048
-  // multiply-adds. A multiprocessor completes 1000 / 2 / 64 * 0.8 = 6.25 of
-  // them per second in 8 x 8 tiles, and a quarter of that in 2 x 2 tiles.
+  // A 2 x 2 tile with k = 16384 is split into 8 parts of 2 * 2 * 2048
+  // multiply-adds. An SM does 1000 / 2 / 64 * 0.8 = 6.25 multiply-adds per
+  // second in 8 x 8 tiles, and a quarter of this rate in 2 x 2 tiles.
   GemmShape shape{1, 2, 2, 16384};
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 2048 / 6.25,
               0.1);
-  // k is divided into 64 parts of 256.
+  // k is split into 64 parts of 256.
   shape.mostParts = 64;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 256 / 6.25,
               0.1);
@@ -171,8 +170,8 @@ TEST(ComputeCost, GemmsOnA100AreNearMeasurements) {
     GemmShape shape{1, n, n, n};
     return shape.flops() / gemmSeconds(*device, DType::F16, shape) / 1e12;
   };
-  // NVIDIA's plot shows 27, 90, 195, 260 and 290 under short load; the device
-  // file states the fraction of the peak under sustained load.
+  // NVIDIA's plot shows 27, 90, 195, 260 and 290 under short load. The device
+  // file is for sustained load.
   EXPECT_NEAR(teraflops(8192), 260, 15);
   EXPECT_NEAR(teraflops(2048), 180, 35);
   EXPECT_NEAR(teraflops(512), 25, 15);

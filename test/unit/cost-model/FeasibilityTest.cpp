@@ -30,7 +30,7 @@ TEST(Feasibility, ComparesTheFullestDeviceWithItsOwnLimit) {
 TEST(Feasibility, CountsAllRanksOfANodeOnTheHost) {
   Cluster cluster = toyCluster(4);
   Feasibility feasibility(cluster);
-  // The memory size of the host is unknown, so every plan fits.
+  // Without a memory size of the host, every plan fits.
   EXPECT_TRUE(feasibility.fits(evaluationOf(1000, 1e9)));
   cluster.host.memoryBytes = 4000;
   EXPECT_TRUE(feasibility.fits(evaluationOf(1000, 1000)));

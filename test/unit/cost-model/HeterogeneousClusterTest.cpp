@@ -21,7 +21,6 @@ NodeGroup group(const std::string &name, int64_t nodes, double peak,
   return result;
 }
 
-/// A cluster with 8 fast devices, 4 slow devices and 4 with a large memory.
 Cluster threeGroups() {
   Cluster cluster;
   cluster.name = "three";
@@ -73,7 +72,7 @@ TEST(HeterogeneousCluster, Arrangements) {
   EXPECT_EQ(places[0], 12);
   EXPECT_EQ(places[4], 8);
   EXPECT_EQ(places[15], 7);
-  // Positions do not count unused devices.
+  // Only the devices of groups 2 and 0 are numbered.
   EXPECT_EQ(placesOfDevices(cluster, {2, 0})[0], 8);
   EXPECT_EQ(arrangeGroups(cluster, {3}).message(),
             "--strategy: placement: no group 3 of nodes; expected numbers "
@@ -105,8 +104,9 @@ TEST(HeterogeneousCluster, FastRanksTakeMoreMicroBatches) {
   auto share = [&](int64_t microBatches) {
     return heterogeneousShare(cluster, strategy, microBatches, DType::F32);
   };
-  // 32 micro-batches are divided as 6 and 2 per rank, 16 as 3 and 1, and 24 as
-  // 5 and 1, which takes 5 / 3.
+  // Four ranks are three times as fast as the other four. Each fast rank takes
+  // 6 of 32 micro-batches and each slow rank takes 2. Of 16 micro-batches, they
+  // take 3 and 1. Of 24 micro-batches, they take 5 and 1.
   EXPECT_NEAR(share(4), 2.0 / 4, 1e-9);
   EXPECT_NEAR(share(2), 1.0 / 2, 1e-9);
   EXPECT_NEAR(share(3), 5.0 / 3 / 3, 1e-9);
@@ -137,6 +137,9 @@ TEST(HeterogeneousCluster, TheFormulaUsesShares) {
     strategy.microBatch = microBatch;
     return estimateByFormula(cluster, totals, strategy).computeSeconds;
   };
-  // 64 samples at 8 x 4, 4 x 1 and 4 x 2: 6, 1 and 3 take 1.5 of 4.
+  // A slow device computes one sample in 1 unit of time. With micro-batches of
+  // 1 sample, each fast device computes 6 samples in 1.5 units, each slow
+  // device 1 sample in 1 unit, and each large device 3 samples in 1.5 units.
+  // With micro-batches of 4 samples, a slow device takes 4 units.
   EXPECT_NEAR(seconds(1) / seconds(4), 1.5 / 4, 1e-3);
 }

@@ -14,8 +14,7 @@ using namespace dpc;
 using namespace dpc::cost;
 using testing::HasSubstr;
 
-/// Returns a cluster of nodes joined by a slower network; each device has 1
-/// GiB.
+/// Returns a cluster with a slow network between nodes, and 1 GiB per device.
 static Cluster nodesOf(int64_t nodes, int64_t inside) {
   Cluster cluster;
   cluster.name = "toy";
@@ -61,11 +60,11 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
   EXPECT_EQ(part.devicesPerNode(), 3);
   EXPECT_EQ(part.levels[0].span, 3);
   EXPECT_EQ(part.levels[1].span, 6);
-  // A part of a larger cluster has the same spans.
+  // The same part of a larger cluster has the same spans.
   Cluster other = partOf(nodesOf(5, 8), {2, 3});
   for (size_t i = 0; i < part.levels.size(); ++i)
     EXPECT_EQ(part.levels[i].span, other.levels[i].span);
-  // With racks of two nodes, the devices of the first group come first.
+  // A rack joins two nodes. The first group has one node.
   cluster = nodesOf(4, 4);
   Level rack = cluster.levels[0];
   rack.span = 8;
@@ -80,8 +79,6 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
   EXPECT_EQ(part.levels[2].span, 6);
 }
 
-/// Returns a cluster of one node with `first` devices, then `others` nodes with
-/// `second` devices each.
 static Cluster differentNodes(int64_t first, int64_t others, int64_t second) {
   Cluster cluster = nodesOf(1, first);
   cluster.groups.push_back(cluster.groups[0]);
@@ -98,8 +95,7 @@ TEST(IdleDevices, NodesOfDifferentSizesKeepTheirDevices) {
   ASSERT_EQ(partsOf(cluster, 6), (Parts{{2, 4}}));
   EXPECT_TRUE(isWhole(cluster, partsOf(cluster, 6)[0]));
   EXPECT_EQ(partOf(cluster, {2, 4}).numDevices(), 6);
-  // If a node has fewer devices than the part uses per node, the part uses all
-  // devices of this node.
+  // A node with fewer devices than `perNode` contributes all its devices.
   EXPECT_EQ(partsToTry(cluster),
             (Parts{{2, 3}, {1, 4}, {2, 2}, {1, 3}, {1, 2}, {2, 1}, {1, 1}}));
   EXPECT_EQ(partsOf(cluster, 5), (Parts{{2, 3}}));
@@ -108,8 +104,7 @@ TEST(IdleDevices, NodesOfDifferentSizesKeepTheirDevices) {
   EXPECT_EQ(part.groups[1].devicesPerNode, 2);
   EXPECT_EQ(part.levels[0].span, 2);
   EXPECT_EQ(part.levels[1].span, 5);
-  // The smaller nodes come first, so a part of one node has at most as many
-  // devices as a small node.
+  // The small nodes come first, so a part with one node has at most 2 devices.
   cluster = differentNodes(2, 2, 4);
   EXPECT_EQ(partsToTry(cluster), (Parts{{3, 3},
                                         {2, 4},
@@ -124,8 +119,7 @@ TEST(IdleDevices, NodesOfDifferentSizesKeepTheirDevices) {
 
 namespace {
 
-/// A step on r ranks takes `work` / r seconds, plus one second for each rank
-/// except the first.
+/// A step on r ranks takes `work` / r + r - 1 seconds.
 class Talkative : public Evaluator {
 public:
   explicit Talkative(double work) : work(work) {}
@@ -149,7 +143,6 @@ private:
   double work;
 };
 
-/// Searches the parts of `cluster`. `make` creates an evaluator for each part.
 template <typename Make>
 Expected<PartResult> searchWith(const Cluster &cluster, Make make,
                                 const SearchOptions &common) {
@@ -182,8 +175,7 @@ TEST(IdleDevices, TheBestNumberOfDevicesIsUsed) {
     EXPECT_EQ(found->search.candidates[0].strategy.ranks(), best);
     EXPECT_THAT(found->search.idle,
                 HasSubstr("the best plan on all 8 devices, dp="));
-    // The table contains the best plan on all devices and the reason why it
-    // lost.
+    // The candidates contain the best plan on all devices, and say why it lost.
     auto whole = std::ranges::find(
         found->search.candidates, 8,
         [](const Candidate &candidate) { return candidate.strategy.ranks(); });
@@ -211,9 +203,8 @@ TEST(IdleDevices, AllDevicesOfDifferentNodesAreUsed) {
   ASSERT_FALSE(found);
   EXPECT_EQ(
       found.message(),
-      "--strategy: ranks=9 cannot be the same number on every node that "
-      "is used; expected 1 to 6 times 1 to 2 nodes, smaller ones with all "
-      "of theirs");
+      "--strategy: ranks=9 does not divide evenly over nodes; expected 1 to 6 "
+      "ranks on each of 1 to 2 nodes (smaller nodes with all their devices)");
 }
 
 TEST(IdleDevices, RequestedDevicesAreUsed) {
@@ -232,8 +223,8 @@ TEST(IdleDevices, RequestedDevicesAreUsed) {
   found = searchFor(nodesOf(2, 4), 4, request);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.message(),
-            "--strategy: ranks=7 cannot be the same number on every node that "
-            "is used; expected 1 to 4 times 1 to 2 nodes");
+            "--strategy: ranks=7 does not divide evenly over nodes; expected "
+            "1 to 4 ranks on each of 1 to 2 nodes");
 }
 
 TEST(IdleDevices, TheReportSaysWhy) {
@@ -251,7 +242,7 @@ TEST(IdleDevices, TheReportSaysWhy) {
 
 namespace {
 
-/// Counts its calls and returns a better value each time, so that no search
+/// Counts its calls and returns a shorter time in each call, so that no search
 /// ends early.
 class Improving : public Talkative {
 public:
@@ -275,8 +266,8 @@ private:
 
 } // namespace
 
-/// Returns how many strategies each search of `cluster` evaluated. The limit is
-/// `most`, and every part has more strategies than that.
+/// Returns how many strategies each search of `cluster` evaluated. Every part
+/// has more strategies than the limit, `most`.
 static std::deque<int64_t> callsOf(const Cluster &cluster, int64_t most) {
   std::deque<int64_t> calls;
   int64_t all = 0;
@@ -295,7 +286,7 @@ TEST(IdleDevices, PartsShareTheEvaluations) {
   Cluster cluster = nodesOf(128, 8);
   std::deque<int64_t> calls = callsOf(cluster, kMost);
   EXPECT_GE(calls.front(), kMost);
-  // The last searches repeat the parts whose result was close to the best.
+  // The last searches repeat the parts whose results were close to the best.
   auto parts = static_cast<int64_t>(partsToTry(cluster).size());
   auto again = static_cast<int64_t>(calls.size()) - 1 - parts;
   EXPECT_GE(again, 1);
@@ -319,7 +310,7 @@ TEST(IdleDevices, TheClusterWithoutOneNodeIsSearchedFully) {
 
 namespace {
 
-/// An evaluator whose time rises faster than the number of ranks falls.
+/// Half as many ranks take more than twice as long.
 class Needy : public Talkative {
 public:
   Needy(int64_t all, int64_t batch, int64_t &calls)
@@ -343,12 +334,10 @@ private:
   int64_t &calls;
 };
 
-/// Returns how many strategies each search evaluated.
 std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
   std::deque<int64_t> calls;
   SearchOptions options;
-  options.maxEvaluations =
-      16; // Fewer than all strategies, so that some are skipped.
+  options.maxEvaluations = 16; // Fewer than all strategies.
   options.baselines = false;
   auto found = searchWith(
       cluster,
@@ -366,14 +355,14 @@ std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
 
 TEST(IdleDevices, SlowPartsEndTheSearch) {
   // 32, 24 and 16 devices take 1, 1.67 and 3 s. The first strategy of each part
-  // shows this, so parts with 8, 4, 2 devices and 1 device are skipped.
+  // shows this, so parts with 8 or fewer devices are skipped.
   std::deque<int64_t> calls = callsOfNeedy(nodesOf(4, 8), 32 * 8);
   ASSERT_EQ(calls.size(), 3u);
   EXPECT_GT(calls[0], 1);
   EXPECT_EQ(calls[1], 1);
   EXPECT_EQ(calls[2], 1);
   // With few devices or few samples, all parts are tried, and each search
-  // evaluates more strategies than above.
+  // evaluates more strategies.
   for (const auto &[cluster, batch] : {std::pair(nodesOf(2, 8), 32 * 8),
                                        std::pair(nodesOf(4, 8), 32 * 8 - 1)}) {
     calls = callsOfNeedy(cluster, batch);
@@ -384,8 +373,8 @@ TEST(IdleDevices, SlowPartsEndTheSearch) {
 
 namespace {
 
-/// Without tensor parallelism, all devices are best; with it, half of them are
-/// best.
+/// Without tensor parallelism, the best plan uses all devices. The best plan of
+/// all uses tensor parallelism on half of the devices.
 class HalfWithTensors : public Talkative {
 public:
   HalfWithTensors() : Talkative(1) {}
@@ -407,8 +396,7 @@ public:
 TEST(IdleDevices, PartsNearTheBestAreSearchedFully) {
   SearchOptions options;
   options.request.zero = 0;
-  options.maxEvaluations =
-      16; // Fewer than all strategies, so that some are skipped.
+  options.maxEvaluations = 16; // Fewer than all strategies.
   auto found = searchWith(
       nodesOf(1, 8), [] { return std::make_unique<HalfWithTensors>(); },
       options);

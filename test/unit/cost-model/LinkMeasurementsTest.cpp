@@ -11,7 +11,6 @@ using testing::HasSubstr;
 
 namespace {
 
-/// Two nodes of four devices, with link levels of known bandwidth and latency.
 Cluster twoNodes(double inner, double innerLatency, double outer,
                  double outerLatency) {
   Cluster cluster;
@@ -29,7 +28,6 @@ Cluster twoNodes(double inner, double innerLatency, double outer,
   return cluster;
 }
 
-/// Returns the output that nccl-tests would print on `cluster`.
 std::string table(const Cluster &cluster, const GroupPlacement &group,
                   int hosts, Collective kind = Collective::AllReduce,
                   const char *name = "all_reduce_perf") {
@@ -71,7 +69,7 @@ TEST(LinkMeasurements, RecoversTheLevels) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(300e9, 1e-6, 25e9, 5e-6);
   GroupPlacement node{{4, 1}}, both{{4, 2}};
-  // The inner level is solved first, although its measurement is the last one.
+  // The inner level is fitted first, although its measurement is the last one.
   ASSERT_TRUE(
       applyLinkMeasurements(found, {parsed(table(truth, both, 2), "b"),
                                     parsed(table(truth, node, 1), "a")}));
@@ -96,8 +94,8 @@ TEST(LinkMeasurements, AllGatherWithOneRankPerNode) {
   EXPECT_DOUBLE_EQ(found.levels[0].bytesPerSecond, 240e9);
 }
 
-// Four pairs of devices in two nodes communicate at the same time, and each
-// pair has the links of one device.
+// Four pairs of devices in two nodes communicate at the same time. The fitted
+// bandwidth is the bandwidth of one device.
 TEST(LinkMeasurements, SimultaneousGroups) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(240e9, 4e-6, 25e9, 5e-6);

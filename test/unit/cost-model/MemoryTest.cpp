@@ -32,8 +32,6 @@ TEST(PeakMemory, ABufferFreedBeforeAStepDoesNotCountInIt) {
   EXPECT_EQ(peakMemory(buffers).bytes, 128);
 }
 
-/// Returns whether all offsets are aligned and inside the arena, and buffers
-/// that are live at the same time do not overlap.
 static bool isValid(const std::vector<Buffer> &buffers,
                     const Packing &packing) {
   for (size_t a = 0; a < buffers.size(); ++a) {
@@ -61,9 +59,9 @@ TEST(PackBuffers, ReusesDeadMemory) {
   EXPECT_EQ(packBuffers({}).bytes, 0);
 }
 
-/// Returns the buffers of a training step of `layers` blocks. Activations are
+/// Returns the buffers of a training step of `layers` blocks: activations are
 /// freed in reverse order, workspaces live for a few ops, gradients live until
-/// the end, and optimizer states live all the time.
+/// the end, and optimizer states are always live.
 static std::vector<Buffer> trainingStep(int layers, int perLayer,
                                         std::mt19937 &random) {
   std::vector<Buffer> buffers;

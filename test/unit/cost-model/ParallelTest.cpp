@@ -21,7 +21,6 @@ TEST(Parallel, EachIndexRunsOnce) {
 }
 
 TEST(Parallel, CallsWithinCalls) {
-  // Threads that wait for a nested call help to execute it.
   std::atomic<int64_t> sum = 0;
   parallelFor(5, 1, [&](size_t i) {
     parallelFor(7, 2, [&](size_t j) {
@@ -40,9 +39,9 @@ TEST(Parallel, CallsWithinCalls) {
 }
 
 TEST(Parallel, WaitingForTheWorkOfAnotherThread) {
-  // As in Fold.cpp, the first thread that needs a value computes it with the
-  // help of other threads, while more threads wait for the value. A helper must
-  // not take work that waits for the helper itself.
+  // The first thread that needs a value computes it with the help of other
+  // threads, while more threads wait for the value (as in Fold.cpp). A helper
+  // must not take work that waits for the helper itself.
   for (int round = 0; round < 50; ++round) {
     std::map<size_t, std::once_flag> flags;
     std::vector<int64_t> made(3, 0);

@@ -30,11 +30,11 @@ TEST(ParetoFront, KeepsPointsThatNoPointBeats) {
   EXPECT_EQ(names(), (Names{2, 1, 3}));
   add(6, 4, 20); // Better than the first two points.
   EXPECT_EQ(names(), (Names{2, 6}));
-  add(7, 4, 10); // As fast as 6, with less memory.
+  add(7, 4, 10); // As fast as point 6, with less memory.
   EXPECT_EQ(names(), (Names{2, 7}));
   add(8, 2, 5);
   EXPECT_EQ(names(), (Names{8}));
-  // An exact point replaces an equal composed point.
+  // A more exact point replaces a point with the same strategy.
   ParetoPoint again;
   again.strategy.dp = 8;
   again.stepSeconds = 9;

@@ -13,8 +13,6 @@ using namespace dpc::cost;
 
 namespace {
 
-/// Returns a cluster whose levels join `spans` devices; inner levels are
-/// faster.
 Cluster clusterOf(const std::vector<int64_t> &spans, double factor = 10) {
   Cluster cluster;
   Device device;
@@ -46,7 +44,7 @@ const RankOrder kUsual = {{"tp", 8}, {"ep", 8}, {"pp", 2}};
 
 TEST(Placement, TensorAxesAreInnermost) {
   Cluster cluster = clusterOf({8, 128});
-  // The initial order is the worst one, because tp has the most traffic.
+  // This order is the worst one, because tp has the most traffic.
   RankOrder order = {{"pp", 2}, {"ep", 8}, {"tp", 8}};
   std::vector<Traffic> traffic = {{Collective::AllReduce, {"tp"}, 1e8, 100},
                                   {Collective::AllToAll, {"ep"}, 1e6, 100},
@@ -76,7 +74,7 @@ TEST(Placement, GroupsOfSeveralAxes) {
   EXPECT_EQ(placeGroup(cluster, order, {"b"}).ranksPerLevel, Ranks({2, 2, 1}));
   EXPECT_EQ(placeGroup(cluster, order, {"a", "b"}).ranksPerLevel,
             Ranks({8, 2, 1}));
-  // Axes that are not adjacent count separately.
+  // Axes that are not adjacent are placed separately.
   EXPECT_EQ(placeGroup(cluster, order, {"a", "c"}).ranksPerLevel,
             Ranks({4, 2, 4}));
   EXPECT_EQ(placeNeighbours(cluster, order, "b").ranksPerLevel,

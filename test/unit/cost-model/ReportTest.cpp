@@ -25,8 +25,6 @@ TEST(Report, Formats) {
   EXPECT_EQ(formatSeconds(0), "0.00 s");
 }
 
-/// A result with a winner, a candidate that does not fit, and a candidate that
-/// cannot be built.
 static SearchResult someResult() {
   SearchResult result;
   result.totals.globalBatch = 8;
@@ -132,7 +130,6 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   EXPECT_THAT(text, HasSubstr("5 considered, 2 pruned"));
 }
 
-/// Splits a text into its lines.
 static std::vector<std::string> linesOf(const std::string &text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -188,8 +185,6 @@ TEST(Report, ManyCandidatesFitAScreen) {
   EXPECT_GT(lines.size(), reportLines - 4);
   for (const std::string &line : lines)
     EXPECT_LE(line.size(), 100U) << line;
-  // The report shows the first items of each list and the number of further
-  // items.
   std::string text = textOf(result, context);
   for (const char *words :
        {" more: report.html", " more changes: report.html",
@@ -223,8 +218,7 @@ TEST(Report, EqualBaselinesReferToEachOther) {
 TEST(Report, BaselinesThatDoNotFitHaveOneLine) {
   SearchResult result = someResult();
   Candidate large = result.candidates[1];
-  large.evaluation.stepSeconds =
-      1; // Faster than the winner, but it does not fit.
+  large.evaluation.stepSeconds = 1; // Faster than the winner, but too large.
   Candidate larger = large;
   larger.why = "memory 456 GiB > 80.0 GiB";
   result.baselines = {{"single", large}, {"ddp", larger}, {"zero1", large}};
@@ -299,7 +293,7 @@ TEST(Report, AnswersWhatIf) {
   WhatIf faster = answerOf("one more node", result, 6);
   faster.strategy.tp = 2;
   faster.stepSeconds = 1;
-  faster.tokensPerSecond = 500; // At present it is 400.
+  faster.tokensPerSecond = 500; // The winner has 400.
   WhatIf unknown;
   unknown.change = "twice the memory";
   unknown.why = "nothing";
@@ -327,7 +321,7 @@ TEST(Report, DescribesABetterPlan) {
   };
   EXPECT_EQ(text(), "nothing better was found among 70 strategies");
   Evaluation &best = free.candidates[0].evaluation;
-  best.stepSeconds = 1.5; // Before this change, 2.
+  best.stepSeconds = 1.5; // The present plan takes 2 s.
   EXPECT_EQ(
       text(),
       "better: --strategy=" + stringifyStrategy(free.candidates[0].strategy) +

@@ -25,8 +25,6 @@ std::vector<ScheduleKind> allKinds() {
   return kinds;
 }
 
-/// Returns all kinds of schedules with all small sizes, including numbers of
-/// micro-batches that are not multiples of the number of stages.
 std::vector<Shape> allShapes() {
   std::vector<Shape> shapes;
   for (int64_t pp = 1; pp <= 6; ++pp)
@@ -52,7 +50,6 @@ std::vector<Table> tablesOf(const Shape &shape) {
   return tables ? *tables : std::vector<Table>();
 }
 
-/// The costs of equal virtual stages that take `seconds` each.
 ScheduleCosts equalCosts(int64_t virtualStages, PhaseSeconds seconds,
                          double transfer = 0) {
   return {std::vector<PhaseSeconds>(virtualStages, seconds),
@@ -69,7 +66,7 @@ ScheduleTimeline timelineOf(const Shape &shape, PhaseSeconds seconds,
 }
 
 /// Returns the largest number of micro-batches, summed over all chunks, that
-/// are live at once. A micro-batch is live from its first to its last entry.
+/// are alive at once. A micro-batch is alive from its first to its last entry.
 int64_t aliveOf(const Table &table) {
   int64_t alive = 0, most = 0;
   std::map<std::pair<int64_t, int64_t>, int64_t> entriesLeft;
@@ -128,8 +125,8 @@ TEST(Schedule, TablesNeverDeadlock) {
 
 TEST(Schedule, DeadlocksAreExplained) {
   using enum SchedulePhase;
-  // Stage 0 waits for the gradient of micro-batch 0 before it sends the
-  // activation that stage 1 needs for this gradient.
+  // The stages deadlock: stage 0 waits for the gradient of micro-batch 0 before
+  // it sends the activation from which stage 1 computes this gradient.
   std::vector<Table> tables = {{{Backward, 0, 0}, {Forward, 0, 0}},
                                {{Forward, 0, 0}, {Backward, 0, 0}}};
   auto timeline = simulateSchedule(tables, equalCosts(2, {1, 1, 0}));
@@ -174,7 +171,7 @@ TEST(Schedule, IdleTimeOfEqualStages) {
     SCOPED_TRACE(nameOf(shape));
     double fill = static_cast<double>(shape.pp - 1);
     double chunks = static_cast<double>(shape.vpp);
-    // With any number of chunks, all chunks of a stage together take f + b = 3.
+    // All chunks of a stage together take f + b = 3 s.
     PhaseSeconds seconds{1 / chunks, 2 / chunks, 0};
     double idle = 3 * fill / chunks;
     if (shape.kind == ScheduleKind::ZbH1) {
@@ -214,7 +211,6 @@ TEST(Schedule, UnevenMicroBatchesCostNoMoreThanTheNextMultiple) {
   }
 }
 
-/// Prints a table. "F0.1" is the forward pass of micro-batch 1 of chunk 0.
 static std::string textOf(const Table &table) {
   std::string text;
   for (const ScheduleStep &step : table)
@@ -238,7 +234,7 @@ TEST(Schedule, OneFOneBByHand) {
 }
 
 TEST(Schedule, InterleavedByHand) {
-  // With two stages, the last of three micro-batches forms a separate group.
+  // With two stages, the last of three micro-batches forms a group of one.
   std::vector<Table> tables = tablesOf({ScheduleKind::Interleaved, 2, 2, 3});
   EXPECT_EQ(textOf(tables[1]), "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 B0.1 "
                                "F1.2 B1.2 B0.2");
@@ -260,7 +256,7 @@ TEST(Schedule, ChunksNeedInterleaving) {
 }
 
 TEST(Schedule, StagesWaitForSkipEdges) {
-  // Stage 2 also needs the output of stage 0, and its transfer ends late.
+  // Stage 2 also needs the output of stage 0, which arrives late.
   ScheduleCosts costs = equalCosts(3, {1, 1, 0});
   costs.transfers.push_back(
       {SchedulePhase::Forward, 0, SchedulePhase::Forward, 2, 10});
@@ -273,8 +269,7 @@ TEST(Schedule, StagesWaitForSkipEdges) {
 TEST(Schedule, StagesMayStartLateAndMessagesMayLeaveEarly) {
   ScheduleCosts costs = equalCosts(2, {2, 1, 0});
   costs.firstStarts = {3, 4};
-  costs.transfers[0].seconds =
-      -1.5; // The transfer starts 0.5 s into the forward pass.
+  costs.transfers[0].seconds = -1.5; // Sent 0.5 s after the start.
   auto timeline =
       simulateSchedule(tablesOf({ScheduleKind::GPipe, 2, 1, 1}), costs);
   ASSERT_TRUE(timeline);
@@ -283,8 +278,8 @@ TEST(Schedule, StagesMayStartLateAndMessagesMayLeaveEarly) {
   EXPECT_EQ(timeline->busySeconds, (std::vector<double>{3, 3}));
 }
 
-// Two ranks share each core. A stage runs up to twice as fast while other
-// stages wait, and never slower than when all stages run.
+// Two ranks share each core, so a stage runs up to twice as fast while other
+// stages wait, and never slower than while all stages run.
 TEST(Schedule, StagesThatWaitLeaveTheirCores) {
   for (const Shape &shape : allShapes()) {
     std::vector<Table> tables = tablesOf(shape);
@@ -308,8 +303,8 @@ TEST(Schedule, StagesThatWaitLeaveTheirCores) {
   }
 }
 
-// With two stages and two micro-batches, forward only, stage 0 runs alone for
-// 1/2 s, then both stages run for 1 s, then stage 1 runs alone for 1/2 s.
+// Forward only: stage 0 runs alone for 1/2 s, then both stages run for 1 s,
+// then stage 1 runs alone for 1/2 s.
 TEST(Schedule, SharedSecondsByHand) {
   std::vector<Table> tables =
       forwardOnly(tablesOf({ScheduleKind::GPipe, 2, 1, 2}));
@@ -321,8 +316,7 @@ TEST(Schedule, SharedSecondsByHand) {
   EXPECT_EQ(timeline->ends[0], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->starts[1], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->ends[1], (std::vector<double>{1.5, 2.0}));
-  // With one core per stage (turns = 1), a stage does not run faster while the
-  // other one waits.
+  // With one core per stage, no stage runs faster while another stage waits.
   costs.turns = 1;
   EXPECT_EQ(simulateSchedule(tables, costs)->makespan, 3);
 }

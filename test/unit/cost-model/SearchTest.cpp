@@ -19,7 +19,7 @@ TEST(Search, FindsTheWinnerAndExplainsWhyOthersLose) {
   ToyEvaluator evaluator;
   SearchResult result = searchToy(evaluator);
   ASSERT_TRUE(result.hasWinner());
-  // tp=1 needs 1600 bytes, too many. tp=2 is faster than tp=4.
+  // tp=1 needs 1600 bytes, more than a device has. tp=2 is faster than tp=4.
   EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
             "dp=2,tp=2,micro_batch=4");
   EXPECT_TRUE(result.candidates[0].why.empty());
@@ -52,8 +52,8 @@ TEST(Search, TightBoundsSaveEvaluations) {
   searchToy(tight, options);
   searchToy(loose, options);
   EXPECT_LT(tight.calls, loose.calls);
-  // The calls are for the winner, the favorites of the formulas, and two
-  // baselines.
+  // The evaluated strategies are the winner, strategies that the formulas
+  // prefer, and two baselines.
   EXPECT_LE(tight.calls, 4);
 }
 
@@ -81,7 +81,6 @@ TEST(Search, IfNothingFitsTheNearestStrategyIsShown) {
   EXPECT_EQ(result.bindingDetail, ""); // Nothing fits.
 }
 
-/// An evaluator that can offload parameters, which takes time.
 class OffloadEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
@@ -120,8 +119,8 @@ TEST(Search, OffloadsOnlyIfNothingElseFits) {
   evaluator.parameterBytes = 1e5;
   result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  // Offloading only the optimizer states is not enough; offloading everything
-  // is not necessary.
+  // Offloading the optimizer states is not enough, and offloading everything is
+  // not necessary.
   EXPECT_EQ(result.candidates[0].strategy.offload, Offload::Parameters);
   EXPECT_EQ(std::count(evaluator.tried.begin(), evaluator.tried.end(), "all"),
             0);
@@ -129,14 +128,13 @@ TEST(Search, OffloadsOnlyIfNothingElseFits) {
   EXPECT_EQ(result.bindingConstraint, "memory");
   EXPECT_THAT(result.bindingDetail, HasSubstr(" a step needs "));
 
-  // The request excludes all kinds of offload.
   options.request.offload = Offload::None;
   EXPECT_FALSE(searchToy(evaluator, options).hasWinner());
 }
 
 TEST(Search, TransfersCanBindTheStep) {
   OffloadEvaluator evaluator;
-  evaluator.parameterBytes = 100; // Now the parameters fit.
+  evaluator.parameterBytes = 100; // The parameters fit.
   SearchOptions options = optionsFor(4);
   options.request.offload = Offload::Parameters;
   EXPECT_EQ(searchToy(evaluator, options).bindingConstraint,
@@ -152,7 +150,7 @@ TEST(Search, HostMemoryIsALimitToo) {
   SearchOptions options = optionsFor(4);
   options.request.offload = Offload::Parameters;
   Cluster cluster = toyCluster(4);
-  cluster.host.memoryBytes = 99e3; // tp=4 needs 25 kB on each of 4 devices.
+  cluster.host.memoryBytes = 99e3; // tp=4 needs 25 kB per device.
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_FALSE(result.hasWinner());
   EXPECT_THAT(result.candidates[0].why, HasSubstr("of host memory"));
@@ -168,7 +166,7 @@ TEST(Search, MemoryThatDevicesAndHostShareCountsOnce) {
   Cluster cluster = toyCluster(4);
   cluster.host.memoryBytes = 1e9;
   cluster.host.holdsDevices = true;
-  // The disk is used, because the host has the same memory.
+  // Host and devices share their memory, so the search offloads to disk.
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.offloadTo, OffloadTarget::Disk);
@@ -182,7 +180,6 @@ TEST(Search, MemoryThatDevicesAndHostShareCountsOnce) {
 
 namespace {
 
-/// An evaluator whose pipelines have a large bubble.
 class IdlePipeline : public ToyEvaluator {
 public:
   explicit IdlePipeline(double bubble) : bubble(bubble) {}
@@ -241,8 +238,7 @@ TEST(Search, BaselinesAreTheUsualOnes) {
   EXPECT_FALSE(result.baselines[1].candidate.fits);
   EXPECT_THAT(result.baselines[1].candidate.why, HasSubstr("memory "));
   EXPECT_EQ(result.baselines[4].candidate.strategy.zero, 3);
-  // One of the four devices alone needs as much memory as each device does with
-  // ddp.
+  // A single device needs as much memory as each device with ddp.
   EXPECT_EQ(result.baselines[0].candidate.strategy.ranks(), 1);
   EXPECT_FALSE(result.baselines[0].candidate.fits);
   EXPECT_THAT(result.baselines[0].candidate.why, HasSubstr("memory "));
@@ -262,14 +258,14 @@ TEST(Search, TheSingleDeviceBaselineNeverWins) {
     EXPECT_EQ(candidate.strategy.ranks(), 4);
   for (const ParetoPoint &point : result.pareto.points())
     EXPECT_EQ(point.strategy.ranks(), 4);
-  // On a cluster of one device, the baseline for one device is also listed.
+  // On a single device, the baseline for one device is still listed.
   SearchResult alone = searchToy(evaluator, optionsFor(1));
   EXPECT_EQ(alone.baselines.front().candidate.strategy.ranks(), 1);
   EXPECT_EQ(alone.baselines.size(), 6U);
 }
 
 TEST(Search, MegatronIsEvaluatedIfItCanRun) {
-  // A toy device has 1000 bytes, so that the model needs tp x pp = 4.
+  // A toy device has 1000 bytes, so the model needs tp x pp = 4.
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(8);
   auto megatron = [&] {
@@ -306,7 +302,7 @@ TEST(Search, EvaluationsCanBeLimited) {
   SearchResult result = searchToy(evaluator, options);
   EXPECT_TRUE(result.hasWinner());
   EXPECT_LE(evaluator.calls,
-            6); // The calls include the baselines ddp and ZeRO.
+            6); // Including the baselines.
 }
 
 TEST(Search, TheSpaceHasTheSupportedKeys) {
@@ -334,7 +330,6 @@ TEST(Search, TheSpaceHasTheSupportedKeys) {
   EXPECT_EQ(spaceFor(totals, toyCluster(128)).expertSpans,
             std::vector<int64_t>{128});
   EXPECT_FALSE(spaceFor(totals, toyCluster(128)).idleStages);
-  // Inference needs only one schedule.
   totals.training = false;
   space = spaceFor(totals, toyCluster(4));
   EXPECT_EQ(space.schedules, Kinds{ScheduleKind::OneFOneB});
@@ -377,7 +372,7 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
 
 namespace {
 
-/// An evaluator that prefers tp as the outermost axis.
+/// An evaluator for which tp is best as the outermost axis.
 class PlacedEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
@@ -404,7 +399,7 @@ TEST(Search, ChangesOfThePlacementAreListed) {
     all += change.what + "; ";
   EXPECT_THAT(all, HasSubstr("placement auto -> dp.tp"));
 
-  // If the request names a placement, the placement is the last change.
+  // A requested placement is the last change.
   options.request.sp.reset();
   options.request.placement = PlacementSpec{{"dp", "tp"}, {}};
   result = searchToy(evaluator, options);
@@ -419,7 +414,7 @@ TEST(ParetoFront, TheEndsAreTheWinnersOfTheObjectives) {
   for (Objective objective : {Objective::Throughput, Objective::Memory}) {
     ToyEvaluator evaluator;
     SearchOptions options = optionsFor(4);
-    evaluator.tightness = 0; // Every strategy is evaluated.
+    evaluator.tightness = 0; // Evaluates all strategies.
     options.objective = objective;
     int64_t reports = 0;
     double best = 0;
@@ -455,7 +450,7 @@ TEST(Search, PipelinesAreConsidered) {
   EXPECT_EQ(result.candidates[0].strategy.pp, 2);
 }
 
-/// The formulas prefer ZeRO 3, which takes ten times as long as they estimate.
+/// ZeRO 3 takes ten times as long as the formulas estimate.
 class SlowZero3 : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -477,7 +472,7 @@ TEST(Search, EvaluationsCorrectTheFormulas) {
   options.maxEvaluations = 3;
   SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  // Only the baseline and at most one neighbour of it are evaluated.
+  // With ZeRO 3, only the baseline and at most one neighbour are evaluated.
   EXPECT_LE(evaluator.zero3, 2);
   EXPECT_NE(result.candidates[0].strategy.zero, 3);
 }
@@ -493,7 +488,7 @@ TEST(Neighbours, DifferInTwoKeysAtMost) {
   b.tp = 4;
   b.microBatch = 8;
   EXPECT_TRUE(areNeighbours(a, b));
-  b.sp = true; // The third difference between a and b.
+  b.sp = true; // The third difference.
   EXPECT_FALSE(areNeighbours(a, b));
   b = a;
   b.dp = 2;
@@ -520,8 +515,8 @@ TEST(Formula, MemoryOfZeroStagesByHand) {
 }
 
 TEST(Formula, HybridShardingGathersInsideANode) {
-  // Two nodes of four devices are joined by a network that is a hundred times
-  // slower than their links.
+  // The network between the two nodes is a hundred times slower than the links
+  // in a node.
   Cluster cluster = toyCluster(4);
   cluster.groups[0].nodes = 2;
   Level net = cluster.levels[0];
@@ -541,8 +536,8 @@ TEST(Formula, HybridShardingGathersInsideANode) {
   };
   double everywhere = exposed();
   strategy.hybridShard = 4;
-  // Two all_gathers and one reduce_scatter move 300 of 400 bytes in the node,
-  // and an all_reduce moves 100 bytes over the network.
+  // In the node, two all_gathers and one reduce_scatter move 300 of 400 bytes
+  // each. Over the network, an all_reduce moves 100 bytes.
   EXPECT_NEAR(exposed(), 3 * 300 / 1e6 + 100 / 1e4, 1e-6);
   EXPECT_LT(exposed(), everywhere);
   // Over the network, a rank sends its shard of the gradients twice.

@@ -17,7 +17,7 @@ TEST(SoftwareMemory, ZeroStagesShardStates) {
   EXPECT_EQ(bytes.parameter, 0.5);
   EXPECT_EQ(bytes.gradient, 1.5);
   EXPECT_EQ(stateBytes(software, DType::F16, 0, 4).update, 16);
-  // The state is one copy of the parameter, its gradient and two moments.
+  // One copy of the parameter, its gradient and two moments.
   bytes = stateBytes(software, DType::F32, 0, 4);
   EXPECT_EQ(bytes.parameter + bytes.gradient + bytes.update, 16);
 }
@@ -32,7 +32,7 @@ TEST(SoftwareMemory, SlackIsAtMostTheFreeMemory) {
   counted[MemoryCategory::Activations] = 300;
   counted[MemoryCategory::Workspace] = 100;
   EXPECT_EQ(heldMemory(cluster, counted).total(),
-            700); // The profile has no `memory`.
+            700); // `keepsMemory` is false.
   cluster.software.keepsMemory = true;
   cluster.software.activationSlack = 1.25;
   cluster.software.reservedBytes = 50;
@@ -42,7 +42,7 @@ TEST(SoftwareMemory, SlackIsAtMostTheFreeMemory) {
   EXPECT_EQ(held[MemoryCategory::Communication], 50);
   counted[MemoryCategory::Optimizer] = 500;
   EXPECT_EQ(heldMemory(cluster, counted).total(), 1000);
-  // Without free memory there is no slack.
+  // Without free memory, there is no slack.
   counted[MemoryCategory::Optimizer] = 900;
   EXPECT_EQ(heldMemory(cluster, counted).total(), 1350);
 }

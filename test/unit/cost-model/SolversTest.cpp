@@ -9,7 +9,7 @@ using namespace dpc;
 using namespace dpc::cost;
 using testing::HasSubstr;
 
-/// Random costs are small integers, so that sums are exact in any order.
+/// Costs are small integers, so that sums are exact in any order.
 static double randomCost(std::mt19937 &random, bool allowForbidden) {
   if (allowForbidden && random() % 8 == 0)
     return forbidden;
@@ -46,8 +46,7 @@ static Problem randomProblem(std::mt19937 &random, size_t numNodes,
   return problem;
 }
 
-/// Returns the smallest objective of all assignments, or `forbidden` if there
-/// is no solution. Does not use Problem::verify.
+/// Solves by exhaustive search, without Problem::verify.
 static double exhaustiveOptimum(const Problem &problem) {
   std::vector<uint32_t> choice(problem.nodes().size(), 0);
   double best = forbidden;
@@ -103,8 +102,8 @@ TEST(Elimination, ConditioningEqualsExhaustiveSearch) {
   EXPECT_GT(conditioned, 100u);
 }
 
-/// Without conditioning, the solver finds a solution if one exists, and the
-/// error of its objective is small.
+/// If conditioning is off, the solver still finds a solution if one exists, and
+/// its objective has a small error.
 TEST(Elimination, GuessesAreFeasibleAndMostlyGood) {
   std::mt19937 random(8);
   int guessed = 0, optimal = 0;
@@ -153,13 +152,13 @@ TEST(Elimination, FailsByNameWhenTooWide) {
   ASSERT_FALSE(solution);
   EXPECT_THAT(solution.message(), HasSubstr("'node"));
   EXPECT_THAT(solution.message(), HasSubstr("none of 2 guesses"));
-  // With conditioning, the solver solves the clique exactly.
+  // With conditioning, the solution of the clique is exact.
   options.maxConditionings = 1 << 20;
   EXPECT_TRUE(solveByElimination(problem, options));
 }
 
-/// A problem with the shape of a large transformer: layers of 10 nodes with a
-/// residual connection, a hub that all layers read, and shared matrices.
+/// Returns a problem with the shape of a large transformer: layers of 10 nodes
+/// with a residual connection, a hub that all layers read, and shared matrices.
 static Problem transformer(std::mt19937 &random, int layers, size_t options,
                            bool withHub) {
   Problem problem;

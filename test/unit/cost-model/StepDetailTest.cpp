@@ -12,7 +12,6 @@ static Cluster oneLevel() {
   return cluster;
 }
 
-/// A step of 2 s with the forward and backward passes of two micro-batches.
 static StepDetail someDetail() {
   StepDetail detail;
   detail.stepSeconds = 2;
@@ -38,7 +37,7 @@ TEST(StepDetail, TimesAreTicks) {
   double end = last[2].get<double>() +
                stage["phases"][last[0].get<size_t>()]["ticks"].get<double>();
   EXPECT_DOUBLE_EQ(end * tick, 2);
-  // Entries without a gap are joined; communication has a label.
+  // Two intervals of computation without a gap are joined.
   EXPECT_EQ(stage["phases"][0]["compute"].size(), 1u);
   EXPECT_EQ(stage["phases"][0]["communication"][0][2], 0);
 }

@@ -5,8 +5,6 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-/// Shrinks the first strategy that `text` allows to at most `maxRanks` ranks,
-/// and returns it with its batch.
 static std::string shrunk(const std::string &text, int64_t ranks,
                           int64_t globalBatch, int64_t maxRanks) {
   Expected<StrategyRequest> request = parseStrategy(text, ranks);
@@ -28,7 +26,6 @@ TEST(StrategyShrink, KeepsDegreesOfFewRanks) {
   EXPECT_EQ(shrunk("tp=3", 3, 1, 16), "dp=1,tp=3 1");
 }
 
-// Sharded dimensions stay sharded, and whole dimensions stay whole.
 TEST(StrategyShrink, HalvesTheLargestFirst) {
   EXPECT_EQ(shrunk("dp=64,tp=8,pp=32,micro_batch=1", 16384, 1024, 16),
             "dp=2,tp=2,pp=4,micro_batch=1 16");

@@ -14,7 +14,6 @@ static std::string errorOf(std::string_view text, int64_t ranks) {
   return request ? "no error" : request.message();
 }
 
-/// Returns all strategies that a text allows.
 static std::vector<std::string> strategiesOf(std::string_view text,
                                              const StrategySpace &space) {
   Expected<StrategyRequest> request = parseStrategy(text, space.ranks);
@@ -84,7 +83,7 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
             "--strategy: dp=0: bad value; expected a whole number >= 1");
   EXPECT_EQ(errorOf("tp=2x0", 4),
             "--strategy: tp=2x0: bad value; expected a whole number >= 1, or a "
-            "grid as 2x2");
+            "grid such as 2x2");
   EXPECT_EQ(errorOf("sp=yes", 4),
             "--strategy: sp=yes: bad value; expected true or false");
   EXPECT_EQ(errorOf("zero=4", 4),
@@ -138,7 +137,7 @@ TEST(ParseStrategy, GridsOfTensorParallelism) {
   EXPECT_EQ(request->tp->grid, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(strategiesOf("tp=2x2x2,micro_batch=1", spaceOf(8, 8)),
             (std::vector<std::string>{"dp=1,tp=2x2x2,micro_batch=1"}));
-  // Degrees of 1 do not count.
+  // Factors of 1 are dropped.
   request = parseStrategy("tp=1x4x1", 4);
   ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->tp, 4);
@@ -163,7 +162,7 @@ TEST(ParseStrategy, EveryKeyIsInEveryList) {
     EXPECT_TRUE(json.contains(name)) << name;
     EXPECT_NE(help.find("  " + name + "="), std::string::npos) << name;
     EXPECT_FALSE(key.help.empty()) << name;
-    // Every printed value can be parsed again, except micro_batch=0.
+    // micro_batch=0 is the only printed value that cannot be parsed.
     if (name != "micro_batch") {
       auto value = field(strategy);
       EXPECT_TRUE(parseValue(key, printValue(field(strategy)), value)) << name;
@@ -214,7 +213,7 @@ TEST(Enumeration, TpOverlapIsTriedWhereTheSoftwareHasIt) {
             Names{"dp=1,tp=2,micro_batch=2"});
   space.software.tensorChunks = 4;
   EXPECT_EQ(strategiesOf("tp=2,micro_batch=2,sp=false", space),
-            Names{"dp=1,tp=2,micro_batch=2"}); // fixed by its degrees
+            Names{"dp=1,tp=2,micro_batch=2"}); // All keys follow from the text.
   Names open = strategiesOf("micro_batch=2,sp=false", space);
   EXPECT_EQ(std::ranges::count(open, "dp=1,tp=2,micro_batch=2"), 1);
   EXPECT_EQ(
@@ -250,35 +249,35 @@ TEST(ParseStrategy, ContradictionsSayWhy) {
     return request ? "no error" : request.message();
   };
   EXPECT_EQ(errorWith("dp=2,vpp=2", 2),
-            "--strategy: vpp=2 needs pp > 1: chunks lie on pipeline stages in "
-            "turn; expected vpp=1 or more stages");
+            "--strategy: vpp=2 needs pp > 1: chunks alternate between pipeline "
+            "stages; expected vpp=1 or more stages");
   EXPECT_EQ(errorWith("pp=2,vpp=2,schedule=zb-h1", 2),
             "--strategy: vpp=2 needs schedule=interleaved: schedule=zb-h1 has "
             "one chunk per stage; expected vpp=1");
   EXPECT_EQ(errorWith("dp=4,zero=1,hybrid_shard=3", 4),
             "--strategy: hybrid_shard=3 does not divide dp=4; expected a "
-            "divisor: ZeRO splits over that many data-parallel ranks");
+            "divisor, the number of data-parallel ranks that ZeRO shards over");
   EXPECT_EQ(errorWith("dp=4,hybrid_shard=2", 4),
-            "--strategy: hybrid_shard=2 needs zero=1, 2 or 3: zero=0 splits "
+            "--strategy: hybrid_shard=2 needs zero=1, 2 or 3: zero=0 shards "
             "nothing");
   EXPECT_EQ(errorWith("dp=2,tp=2,ep=3", 4),
             "--strategy: ep=3 does not divide the 4 ranks of the cluster; "
-            "expected a divisor: experts are spread over them");
+            "expected a divisor, because these ranks share the experts");
   EXPECT_EQ(errorWith("dp=2,tp=8,ep=4", 16),
             "--strategy: ep=4 does not fit dp=2,tp=8; expected a divisor of "
-            "dp, or tp times one: the ranks that share experts");
+            "dp, or tp times a divisor of dp");
   EXPECT_EQ(errorWith("dp=2,tp=2,ep=4", 4), "no error");
-  EXPECT_EQ(errorWith("dp=8,zero=1,hybrid_shard=2,ep=4", 8),
-            "--strategy: ep=4 does not fit hybrid_shard=2; expected a divisor: "
-            "the data-parallel ranks that share experts are among those that "
-            "share states");
+  EXPECT_EQ(
+      errorWith("dp=8,zero=1,hybrid_shard=2,ep=4", 8),
+      "--strategy: ep=4 does not fit hybrid_shard=2; expected a divisor, "
+      "because the data-parallel ranks that share experts must also share "
+      "optimizer states");
   EXPECT_EQ(errorWith("pp=3", 4),
             "--strategy: pp=3 does not divide the 4 ranks of the cluster; "
             "expected dp x tp x pp x cp = 4 (ranks=3 leaves devices idle)");
   EXPECT_EQ(errorWith("pp=2,cp=2,tp=3", 4),
             "--strategy: tp=3,pp=2,cp=2 needs 3 x 2 x 2 ranks; expected dp x "
             "tp x pp x cp = 4, the ranks of the cluster");
-  // Keys without effect are accepted.
   for (const char *text :
        {"dp=2,schedule=gpipe", "dp=2,schedule=interleaved",
         "dp=2,cp_kind=ulysses", "dp=2,zero=1", "pp=2,schedule=interleaved"})
@@ -293,7 +292,8 @@ TEST(ParseStrategy, FewerRanksThanDevices) {
   Strategy strategy;
   strategy.dp = 3;
   EXPECT_FALSE(request->allows(strategy, 6));
-  // If a micro-batch is larger than the batch share, it is the whole share.
+  // A micro-batch that is larger than the rank's share of the batch counts as
+  // the whole share.
   request = parseStrategy("dp=3,micro_batch=8", 3);
   strategy.microBatch = 2;
   EXPECT_TRUE(request->allows(strategy, 6));
@@ -339,7 +339,7 @@ TEST(EnumerateStrategies, Pipelines) {
   EXPECT_EQ(strategiesOf("pp=4", spaceOf(4, 8)),
             (std::vector<std::string>{"dp=1,tp=1,pp=4,micro_batch=2",
                                       "dp=1,tp=1,pp=4,micro_batch=1"}));
-  // Keys without a value are searched: 4 layers allow 2 stages of 2 chunks.
+  // vpp is searched: 4 layers allow 2 stages of 2 chunks.
   StrategySpace space = spaceOf(2, 4, 4);
   EXPECT_EQ(strategiesOf("pp=2,dp=1,schedule=interleaved", space),
             (std::vector<std::string>{
@@ -355,8 +355,7 @@ TEST(EnumerateStrategies, Pipelines) {
   EXPECT_TRUE(has("dp=1,tp=1,pp=2,vpp=2,schedule=interleaved,micro_batch=1"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,micro_batch=4"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,schedule=gpipe,micro_batch=1"));
-  // With more than 4 chunks, the 12 layers of a stage must divide evenly among
-  // them.
+  // More than 4 chunks must divide the 12 layers of a stage evenly.
   std::vector<std::string> chunks;
   for (int vpp : {2, 3, 4, 6, 12})
     chunks.push_back("dp=1,tp=1,pp=8,vpp=" + std::to_string(vpp) +
@@ -374,7 +373,6 @@ TEST(EnumerateStrategies, Pipelines) {
     EXPECT_EQ(name.find("pp=4"), std::string::npos) << name;
 }
 
-/// The text identifies one strategy and omits keys without effect.
 TEST(Strategy, TextHasTheKeysThatSaySomething) {
   Strategy strategy;
   strategy.dp = 2;
@@ -419,12 +417,10 @@ TEST(EnumerateStrategies, SequencesGridsAndNodes) {
   EXPECT_GT(countOf("dp=8,tp=1,zero=3,hybrid_shard=4,"), 0);
   EXPECT_GT(countOf("dp=4,tp=2,zero=3,hybrid_shard=2,"), 0);
   EXPECT_EQ(countOf("dp=2,tp=4,zero=3,hybrid"), 0);
-  // A fully specified strategy is unchanged.
   EXPECT_EQ(strategiesOf("tp=4,dp=2,micro_batch=1", space),
             (std::vector<std::string>{"dp=2,tp=4,micro_batch=1"}));
 }
 
-/// Returns the distinct values of ep in the strategies that a text allows.
 static std::vector<int64_t> epsOf(std::string_view text,
                                   const StrategySpace &space) {
   auto request = parseStrategy(text, space.ranks);
@@ -445,8 +441,8 @@ TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
   EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4}));
   space.experts = 16;
   EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4, 8}));
-  // With 4 experts, 3 ranks would hold up to 2 experts each, the same as 2
-  // ranks; 6 and 12 exceed the number of experts.
+  // With 4 experts, 3 ranks hold up to 2 experts each, as many as 2 ranks do,
+  // so ep=3 is not tried. 6 and 12 are more than the number of experts.
   space = spaceOf(12, 12);
   space.experts = 4;
   auto request = *parseStrategy("dp=12,ep=1", 12);
@@ -455,7 +451,7 @@ TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
   for (const Strategy &strategy : enumerateStrategies(request, space))
     eps.insert(strategy.ep);
   EXPECT_EQ(eps, (std::set<int64_t>{1, 2, 4}));
-  // If dp is smaller than the number of experts, ep also uses all of tp.
+  // If dp is smaller than the number of experts, ep may span all of tp as well.
   space = spaceOf(4, 4);
   space.experts = 4;
   bool withTp = false;
@@ -504,8 +500,8 @@ TEST(EnumerateStrategies, ZeroStagesWhereThereIsDataParallelism) {
     stages |= int64_t(1) << strategy.zero;
   }
   EXPECT_EQ(stages, 0b1011);
-  // If a text has degrees but no ZeRO stage, the stage is 0. Stage 2 is tried
-  // only if the text names it.
+  // If a text has degrees but no ZeRO stage, the stage is 0. Stage 2 is only
+  // tried if the text names it.
   EXPECT_EQ(enumerateStrategies(*parseStrategy("dp=4", 4), space)[0].zero, 0);
   EXPECT_EQ(
       enumerateStrategies(*parseStrategy("dp=4,zero=2", 4), space)[0].zero, 2);
@@ -540,7 +536,7 @@ TEST(EnumerateStrategies, RequestsAndUnevenBatches) {
   space.globalBatch = 8;
   StrategyRequest request = *parseStrategy("dp=3", 3);
   std::vector<Strategy> strategies = enumerateStrategies(request, space);
-  ASSERT_EQ(strategies.size(), 3u); // The micro-batches have 3, 2 and 1 rows.
+  ASSERT_EQ(strategies.size(), 3u); // Micro-batches of 3, 2 and 1 samples.
   EXPECT_EQ(strategies[0].microBatch, 3);
   EXPECT_EQ(strategies[1].microBatch, 2);
   request.microBatch = 100;

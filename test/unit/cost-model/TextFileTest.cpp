@@ -26,7 +26,7 @@ TEST(TextFile, OnlyRegularFilesOfReasonableSizeAreRead) {
   fs::resize_file(file, uintmax_t(30) << 30); // a sparse file
   EXPECT_EQ(error(file), file + ": has 32212254720 bytes; expected a "
                                 "cluster.json of at most 64 MiB");
-  // Opening a pipe that no process writes to would block.
+  // Opening the pipe would block, because no process writes to it.
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string &path :
        {pipe, dir.string(), dir.string() + "/none", std::string("/dev/zero")})

@@ -24,7 +24,7 @@ TEST(TextLines, BreakLongWordsAtCommas) {
   EXPECT_EQ(wrapText(std::string(50, 'x'), 20, 0),
             (Words{std::string(20, 'x'), std::string(20, 'x'),
                    std::string(10, 'x')}));
-  // The limit is narrower than the text.
+  // A line has room for 20 characters even if the limit is smaller.
   EXPECT_EQ(wrapText(std::string(30, 'x'), 1, 4),
             (Words{std::string(20, 'x'), "    " + std::string(10, 'x')}));
 }

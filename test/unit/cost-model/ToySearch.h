@@ -21,8 +21,6 @@ inline Cluster toyCluster(int64_t devices) {
   return cluster;
 }
 
-/// Returns a space in which only dp, tp, sp, the ZeRO stage and the micro-batch
-/// vary.
 inline StrategySpace spaceOfDpAndTp(const ModelTotals &totals,
                                     const Cluster &cluster) {
   StrategySpace space = spaceFor(totals, cluster);
@@ -33,7 +31,7 @@ inline StrategySpace spaceOfDpAndTp(const ModelTotals &totals,
   return space;
 }
 
-/// Its time is smallest at tp=2, and its memory falls with tp.
+/// The time is shortest at tp=2. The memory falls with tp.
 class ToyEvaluator : public Evaluator {
 public:
   ModelTotals totals() override {
@@ -88,7 +86,6 @@ inline SearchOptions optionsFor(int64_t ranks) {
   return options;
 }
 
-/// Searches a toy cluster that has the ranks of `options`.
 inline SearchResult searchToy(Evaluator &evaluator,
                               const SearchOptions &options = optionsFor(4)) {
   return searchStrategies(toyCluster(options.space.ranks), evaluator, options);

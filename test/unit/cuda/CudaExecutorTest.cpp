@@ -1,7 +1,7 @@
 //===- CudaExecutorTest.cpp - plans on the fake runtime -------------------===//
 //
-// The results equal those of RankExecutor bit for bit: the fake cuBLASLt calls
-// the GEMMs of the CPU, and sums have the order of the ranks.
+// The results equal those of the CPU bit for bit, because the fake cuBLASLt
+// calls the CPU's GEMMs, and sums are in the order of the ranks.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/DeviceRuns.h"
@@ -29,8 +29,8 @@ void expectSame(const HostTensor &one, const HostTensor &other,
       << what << ": " << one.at(0) << " and " << other.at(0);
 }
 
-/// Compares values that may be rounded once more: within `share` of the
-/// largest.
+/// The device may round values once more than the CPU. The tolerance is `share`
+/// times the largest value.
 void expectNear(const HostTensor &one, const HostTensor &other, double share,
                 const std::string &what) {
   ASSERT_EQ(one.shape, other.shape) << what;
@@ -42,8 +42,8 @@ void expectNear(const HostTensor &one, const HostTensor &other, double share,
   EXPECT_LE(off, share * most) << what;
 }
 
-/// Runs the plan on CPUs and on the fake, and compares all results: bit for
-/// bit, or within `share`.
+/// Compares the fake's results with those of CPUs. A `share` of 0 requires
+/// equal bits.
 void expectCpuResults(const Plan &plan, Ranks ranks, int64_t rows,
                       bool graphs = true, double share = 0) {
   RunRequest asked = request(rows);
@@ -65,7 +65,6 @@ void expectCpuResults(const Plan &plan, Ranks ranks, int64_t rows,
       expectSame(device->tensors[name], value, name);
 }
 
-/// Runs the plan on the fake and returns the error.
 std::string errorOnDevice(const Plan &plan, Ranks ranks,
                           const DeviceWishes &wishes = {}) {
   return runOnDevice(plan, ranks, request(8), wishes).status().message();
@@ -79,7 +78,7 @@ TEST_P(OnDevice, LeastSquaresMatchesTheCpu) {
     expectCpuResults(leastSquares(ranks, microBatches, rows), GetParam(), rows);
 }
 
-/// Activations are sent forward and gradients back, tag by tag.
+/// One stage sends activations, the other sends gradients back.
 TEST_P(OnDevice, StagesExchangeMessages) {
   for (auto [dp, microBatches] :
        {std::pair(1, 1), std::pair(1, 3), std::pair(2, 2)})
@@ -91,7 +90,7 @@ TEST_P(OnDevice, OffloadedTensorsAreTransferred) {
     expectCpuResults(leastSquaresOffloaded(space, 2, 2), GetParam(), 8);
 }
 
-/// With delayed streams, a missing event would change the results.
+/// Events make the results independent of delays.
 TEST_P(OnDevice, SlowStreamsChangeNothing) {
   for (unsigned seed : {1, 2, 3}) {
     setFakeDelay(400, seed);
@@ -105,9 +104,8 @@ TEST_P(OnDevice, MatchesWithoutGraphs) {
   expectCpuResults(twoStages(2, 2), GetParam(), 8, /*graphs=*/false);
 }
 
-/// Tests epilogues in cuBLASLt, or in a kernel after the GEMM where cuBLASLt
-/// has none. In f32 the kernel gives the same bits; in 16 bits it reads rounded
-/// values.
+/// Epilogues run in cuBLASLt or, if cuBLASLt refuses them, in separate kernels,
+/// whose 16-bit results have a tolerance because they read rounded values.
 TEST_P(OnDevice, EpiloguesMatchTheCpu) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 2);
@@ -128,7 +126,7 @@ TEST_P(OnDevice, EpiloguesMatchTheCpu) {
   refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
 }
 
-/// C is scaled, or left unchanged.
+/// If m, n or k is 0, C is only multiplied by beta.
 TEST_P(OnDevice, EmptyGemmsMatchTheCpu) {
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 1);
@@ -137,7 +135,6 @@ TEST_P(OnDevice, EmptyGemmsMatchTheCpu) {
   }
 }
 
-/// The error of an unsupported GEMM contains its sizes and types.
 TEST_P(OnDevice, UnsupportedGemmsAreNamed) {
   setFakeRoutines({});
   std::string error = errorOnDevice(leastSquares(1, 1), GetParam());
@@ -147,8 +144,8 @@ TEST_P(OnDevice, UnsupportedGemmsAreNamed) {
                         "in f32, 8x2x4 nn"));
 }
 
-/// The codes and their sums are equal. A separate kernel for the epilogue,
-/// which sums of factors always have, reads rounded values.
+/// fp8 GEMMs give the same bits as on CPUs. Epilogues in a separate kernel read
+/// rounded values, so their results have a tolerance.
 TEST_P(OnDevice, Fp8GemmsMatchTheCpu) {
   Plan plan = leastSquares(2, 2);
   EXPECT_EQ(addFp8(plan), 34);
@@ -162,7 +159,6 @@ TEST_P(OnDevice, Fp8GemmsMatchTheCpu) {
 }
 
 #ifdef DPC_HAS_CUDNN
-/// Uses the only deterministic routine of the fake.
 TEST_P(OnDevice, ConvolutionsMatchTheCpu) {
   size_t before = fakeAllocations();
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
@@ -173,7 +169,7 @@ TEST_P(OnDevice, ConvolutionsMatchTheCpu) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// 16-bit convolutions use other arithmetic then.
+/// Without tensor cores, 16-bit convolutions use FMA arithmetic.
 TEST_P(OnDevice, ConvolutionsWithoutTensorCoresMatchTheCpu) {
   refuseFakeTensorCores(true);
   for (DType type : {DType::BF16, DType::F16}) {
@@ -224,8 +220,8 @@ TEST_P(OnDevice, AttentionMatchesTheCpu) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// The gradient is refused when a handle and a graph exist, or when its
-/// workspace is allocated: the run ends with one line, and no memory leaks.
+/// After any failure of attention, the run ends with one line of text and frees
+/// all memory.
 TEST_P(OnDevice, FailedAttentionLeaksNothing) {
   size_t before = fakeAllocations();
   auto errorOf = [&](FakeAttentionFault fault) {
@@ -246,7 +242,8 @@ TEST_P(OnDevice, FailedAttentionLeaksNothing) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// The step fails while streams still access the disk.
+/// If a step fails, the executor waits for its disk transfers before it frees
+/// their memory.
 TEST_P(OnDevice, FailedStepsEndBeforeTheirResources) {
   size_t before = fakeAllocations();
   setFakeDelay(2000, 1);
@@ -261,8 +258,7 @@ TEST_P(OnDevice, FailedStepsEndBeforeTheirResources) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// Any number of tensors of any size moves in slices through one piece of
-/// memory.
+/// All tensors move through the same pinned memory, large tensors in slices.
 TEST_P(OnDevice, TensorsMoveThroughOneBuffer) {
   auto pinnedBy = [&](const Plan &plan) {
     int before = pinnedFakeAllocations();
@@ -305,7 +301,6 @@ INSTANTIATE_TEST_SUITE_P(Ranks, OnDevice,
                                                                   : "Nccl";
                          });
 
-/// Two streams and an event of the fake.
 struct Streams {
   Streams() {
     for (cudaStream_t &stream : streams)
@@ -325,8 +320,7 @@ struct Streams {
   cudaEvent_t event = nullptr;
 };
 
-/// The basis of the tests above: streams of the fake run concurrently, and
-/// events order them.
+/// Streams of the fake run concurrently unless an event orders them.
 TEST(FakeCuda, OnlyEventsOrderStreams) {
   Streams fake;
   auto &[cuda, streams, event] = fake;
@@ -341,7 +335,7 @@ TEST(FakeCuda, OnlyEventsOrderStreams) {
   };
   cuda.cudaLaunchHostFunc(streams[0], waitForGate, &gate);
   cuda.cudaEventRecord(event, streams[0]);
-  finish(streams[1]); // it does not wait for anything
+  finish(streams[1]); // no event delays this stream
   cuda.cudaStreamWaitEvent(streams[1], event, 0);
   EXPECT_EQ(cuda.cudaStreamQuery(streams[1]), cudaErrorNotReady);
   gate = true;
@@ -349,7 +343,7 @@ TEST(FakeCuda, OnlyEventsOrderStreams) {
   EXPECT_EQ(cuda.cudaEventQuery(event), cudaSuccess);
 }
 
-/// A capture must return to the stream where it began.
+/// A capture is valid only if its first stream waits for the other streams.
 TEST(FakeCuda, CapturesMustJoin) {
   Streams fake;
   auto &[cuda, streams, event] = fake;
@@ -363,8 +357,7 @@ TEST(FakeCuda, CapturesMustJoin) {
             cudaErrorStreamCaptureUnjoined);
 }
 
-/// Streams, events and kernels of a rank belong to its device. A process that
-/// sees one device uses it, whatever its index on the machine.
+/// A rank uses the GPU with its index, or the only GPU that its process sees.
 TEST(CudaExecutor, RanksUseTheDeviceOfTheirProcess) {
   for (auto [devices, index] : {std::pair(4, 2), {1, 0}, {1, 3}}) {
     setFakeDevices(devices);

@@ -34,7 +34,6 @@ TEST(CudaProbe, MeasuresTheClockOfTheDevice) {
     EXPECT_EQ(probe->facts().name, "a fake");
     EXPECT_EQ(probe->facts().multiprocessors, 3);
     EXPECT_EQ(probe->facts().memoryBytes, int64_t(4) << 30);
-    // It finds the fastest of three routines, in any order of proposals.
     for (DType type : {DType::BF16, DType::F16, DType::F32})
       for (bool transA : {false, true}) {
         auto seconds = probe->product({8, 16, 24, transA, !transA, type});
@@ -44,7 +43,7 @@ TEST(CudaProbe, MeasuresTheClockOfTheDevice) {
     EXPECT_NEAR(*probe->launch(), kFakeMicroseconds * 1e-6, 1e-9);
     EXPECT_NEAR(*probe->stream(4096), kFakeMicroseconds * 1e-6, 1e-9);
     for (bool toDevice : {true, false})
-      for (int64_t bytes : {512, 4096}) // more than was pinned before
+      for (int64_t bytes : {512, 4096}) // the second allocates again
         EXPECT_NEAR(*probe->hostCopy(bytes, toDevice), kFakeMicroseconds * 1e-6,
                     1e-9);
   }

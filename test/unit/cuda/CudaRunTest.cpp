@@ -1,6 +1,6 @@
 //===- CudaRunTest.cpp - dpc-run --device=cuda as a process ---------------===//
 //
-// The tests use the installed plugin, with fakes instead of CUDA's libraries.
+// The tests run the real plugin with fakes instead of CUDA's libraries.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/io/Npy.h"
@@ -96,7 +96,7 @@ TEST_F(CudaRun, TrainsAsOnTheCpu) {
   }
 }
 
-/// The fake has cuDNN's convolutions, but not its graphs.
+/// The fake cuDNN has no attention.
 TEST_F(CudaRun, UnsupportedAttentionIsRefusedBeforeTheFirstStep) {
   Plan plan = leastSquares(1, 1);
   addAttention(plan, DType::BF16);
@@ -159,10 +159,9 @@ TEST_F(CudaRun, WritesTracesAndProfiles) {
   EXPECT_THAT(read("plan/profile.json"), HasSubstr("matmul"));
 }
 
-/// In one process and through NCCL, in steps that would otherwise be graphs.
 TEST_F(CudaRun, TheFirstNanIsNamed) {
   HostTensor bad = ramp({3, 8, 4}, 1.0 / 64);
-  bad.set(32 + 30, std::nan("")); // step 2, on the last rank
+  bad.set(32 + 30, std::nan("")); // in step 2, on the last rank
   ASSERT_TRUE(writeNpy((dir / "batches/x.npy").string(), bad).ok());
   for (int ranks : {1, 2}) {
     writePlanOf(leastSquares(ranks, 2));
@@ -177,8 +176,7 @@ TEST_F(CudaRun, TheFirstNanIsNamed) {
   }
 }
 
-/// The evaluation uses values that training holds on the device, in steps that
-/// are graphs.
+/// The GPU's evaluation losses equal those of the CPU.
 TEST_F(CudaRun, HeldOutSamplesAreEvaluated) {
   Plan eval = leastSquares(1, 1);
   eval.trains = false;
@@ -215,7 +213,7 @@ TEST_F(CudaRun, HeldOutSamplesAreEvaluated) {
   EXPECT_EQ(linesOf("cpu.jsonl").size(), 3u);
 }
 
-/// A library that is older than the headers may still be accepted.
+/// After a library that is too old, the next one on the search path is tried.
 TEST_F(CudaRun, OldNcclLibrariesAreSkipped) {
   writePlanOf(leastSquares(1, 1));
   std::string words = "--device=cuda --comm=nccl";
@@ -238,7 +236,7 @@ TEST_F(CudaRun, MissingLibrariesAreNamed) {
               "--comm=nccl: MASTER_ADDR and MASTER_PORT");
 }
 
-/// A port without a listener.
+/// Returns a port on which no process listens.
 int freePort() {
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};

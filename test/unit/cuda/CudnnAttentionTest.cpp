@@ -1,8 +1,8 @@
 //===- CudnnAttentionTest.cpp - cuDNN compiles the graphs of plans --------===//
 //
-// The real cuDNN compiles the graphs of CudnnAttention for devices that are not
-// present; libcuda.so.1 is FakeDriver.cpp. Only a GPU shows what they compute
-// (tools/gpu-check).
+// The real cuDNN compiles the graphs of CudnnAttention, without a GPU: the
+// driver is FakeDriver.cpp. tools/gpu-check tests the results of the graphs on
+// a GPU.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/machine/AttentionWorkspace.h"
@@ -14,7 +14,7 @@
 namespace dpc::rt {
 namespace {
 
-/// The properties of a device in cuDNN's format.
+/// In cuDNN's format.
 std::string properties(int capability) {
   bool isHopper = capability == 90;
   return R"({"cudaDeviceId": 0, "deviceVer": )" +
@@ -35,13 +35,13 @@ std::string properties(int capability) {
              "deviceName": "a GPU"})";
 }
 
-/// [B, T, heads, depth] in memory, in rows of `row` elements.
+/// Returns an operand [B, T, heads, depth] in rows of `row` elements.
 AttentionTensor tensor(int64_t depth, int64_t positions, int64_t row) {
   return {0, 0, {positions * row, depth, row}};
 }
 
 AttentionOp forward(const AttentionShape &shape) {
-  // q, k and v lie beside each other, as one GEMM writes them.
+  // q, k and v are parts of the same rows, because one GEMM writes them.
   int64_t row = (shape.heads + shape.groups) * shape.depth +
                 shape.groups * shape.valueDepth;
   AttentionOp op;
@@ -85,7 +85,7 @@ protected:
     return compileCudnnAttention(op, library, properties(GetParam()),
                                  GetParam());
   }
-  /// Compiles both directions; returns the gradient's workspace.
+  /// Returns the size of the gradient's workspace in bytes.
   int64_t expectEngines(const AttentionShape &shape) const {
     Expected<int64_t> one = compile(forward(shape));
     EXPECT_TRUE(one.ok()) << one.status().message();
@@ -106,9 +106,7 @@ protected:
 };
 
 TEST_P(CudnnAttention, HasEnginesForModels) {
-  // GPT-2 and Llama 3 8B. No scores are stored. The gradient of q is
-  // accumulated in f32, and there may be copies of it and of the gradients of k
-  // and v for all heads.
+  // GPT-2 and Llama 3 8B: the workspace is too small for the attention scores.
   EXPECT_LT(
       expectEngines({4, 12, 12, 1024, 1024, 64, 64, 0.125, true, DType::BF16}),
       int64_t(32) << 20);
@@ -117,7 +115,7 @@ TEST_P(CudnnAttention, HasEnginesForModels) {
             int64_t(256) << 20);
 }
 
-/// The condition of ExpandAttention.cpp.
+/// cuDNN supports all shapes that ExpandAttention.cpp keeps fused.
 TEST_P(CudnnAttention, HasEnginesForAllFusedShapes) {
   for (auto [type, causal] :
        {std::pair(DType::BF16, true), {DType::F16, false}}) {

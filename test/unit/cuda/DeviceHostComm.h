@@ -8,10 +8,9 @@
 
 namespace dpc::rt::test {
 
-/// Host memory through a DeviceComm: data is copied to the device, exchanged
-/// and copied back, so that the suite of all communicators tests it. Messages
-/// go through `control`, because those of a DeviceComm require a plan, which
-/// the suite does not have (DeviceComm.h).
+/// Copies data to the device, communicates there, and copies the results back,
+/// so that the suite of all communicators can test a DeviceComm. Messages use
+/// `control`, because a DeviceComm needs the order of messages in a plan.
 class DeviceHostComm : public Communicator {
 public:
   DeviceHostComm(const CudaApi &cuda, DeviceComm &device, Communicator &control)

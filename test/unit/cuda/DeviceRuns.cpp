@@ -79,7 +79,7 @@ Status runSession(const Plan &plan, ExecutorFactory factory,
   auto session = Session::create(plan, factory, std::move(comms), options);
   if (!session)
     return session.status();
-  factory = nullptr; // the session keeps what it needs
+  factory = nullptr;
   DPC_TRY(runSteps(plan, **session, asked,
                    [&] { result.outputs.push_back((*session)->outputs()); }));
   result.traceEvents = (*session)->traceEvents();
@@ -109,7 +109,7 @@ Expected<DeviceResult> runOnDevice(const Plan &plan, Ranks ranks,
                                    const DeviceWishes &wishes, bool graphs) {
   std::unique_ptr<Device> device = makeCudaDevice(fakeApis(graphs));
   bool inProcess = ranks == Ranks::InProcess;
-  // One session with all ranks, or one per rank, as if each were a process.
+  // One session for all ranks, or one for each rank as in separate processes.
   std::vector<std::vector<std::unique_ptr<Communicator>>> sessions;
   for (auto &comm : makeLocalComms(static_cast<int>(plan.ranks()), {30})) {
     if (sessions.empty() || !inProcess)

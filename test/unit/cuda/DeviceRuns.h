@@ -8,27 +8,25 @@
 
 namespace dpc::rt::test {
 
-/// The fake libraries of a device.
 CudaApis fakeApis(bool graphs = true);
 
-/// Four steps on two batches of the plans in TestPlans.h, with values that
-/// round.
+/// Returns four steps on two batches for the plans in TestPlans.h. Sums are not
+/// exact, so that their order matters.
 RunRequest request(int64_t rows);
 
-/// All ranks in one process, or one process per rank.
 enum class Ranks { InProcess, Nccl };
 
 struct DeviceResult {
   std::vector<std::vector<HostTensor>> outputs; ///< by step
   std::map<std::string, HostTensor> tensors;
-  std::string traceEvents; ///< of the process of rank 0, if traced
+  std::string traceEvents; ///< events of rank 0's process; "" without a trace
 };
 
-/// Sets the tensors and runs the steps of `asked`; `afterStep` may be empty.
+/// Runs the steps of `asked` with its tensors. `afterStep` may be null.
 Status runSteps(const Plan &plan, Session &session, const RunRequest &asked,
                 const std::function<void()> &afterStep = nullptr);
 
-/// Settings that do not change the results.
+/// These options do not change the results.
 struct DeviceWishes {
   bool measuresGemms = false;
   std::string gemmCache = {};
@@ -38,7 +36,7 @@ struct DeviceWishes {
   int device = 0;
 };
 
-/// Returns the result of rank 0. With `graphs`, steps may be captured.
+/// Runs the plan on the fake and returns the results of rank 0.
 Expected<DeviceResult> runOnDevice(const Plan &plan, Ranks ranks,
                                    const RunRequest &asked,
                                    const DeviceWishes &wishes,

@@ -12,9 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kGemmMicroseconds = 7; ///< microseconds
+constexpr double kGemmMicroseconds = 7;
 
-/// The trace of the same steps on the CPU.
 std::string cpuEvents(const Plan &plan, const RunRequest &asked) {
   SessionOptions options;
   options.trace = true;
@@ -29,7 +28,6 @@ std::string cpuEvents(const Plan &plan, const RunRequest &asked) {
   return (*session)->traceEvents();
 }
 
-/// Events without their times.
 std::vector<Json> withoutTimes(const std::string &events) {
   Json all = Json::parse("[" + events + "]");
   std::vector<Json> out;
@@ -43,7 +41,7 @@ std::vector<Json> withoutTimes(const std::string &events) {
   return out;
 }
 
-/// Events of each queue follow one another and have the durations of the fake.
+/// Events of a queue do not overlap, and GEMMs have the duration of the fake.
 void expectTimes(const std::string &events) {
   std::map<std::pair<int, int>, double> ends;
   for (const Json &event : Json::parse("[" + events + "]")) {
@@ -51,7 +49,7 @@ void expectTimes(const std::string &events) {
       continue;
     double begin = event["ts"], lasts = event["dur"];
     double &end = ends[{event["pid"], event["tid"]}];
-    // The tolerance is for the rounding of seconds to double and float.
+    // Times are rounded to float or double seconds.
     EXPECT_GE(begin, end - 0.5) << event;
     EXPECT_GE(lasts, -0.01) << event;
     if (event["cat"] == "matmul")
@@ -75,7 +73,7 @@ protected:
     ASSERT_TRUE(result.ok()) << result.status().message();
     expectTimes(result->traceEvents);
     std::vector<Json> cpu = withoutTimes(cpuEvents(plan, asked));
-    // The process of rank 0 has only the events of rank 0.
+    // With one process per rank, rank 0 records only its events.
     if (GetParam() == Ranks::Nccl)
       std::erase_if(cpu, [](const Json &event) { return event["pid"] != 0; });
     EXPECT_EQ(withoutTimes(result->traceEvents), cpu);
@@ -88,7 +86,7 @@ TEST_P(DeviceTraceOf, EventsHaveTheOrderOfTheCpu) {
   expectCpuEvents(leastSquaresOffloaded(Space::Host, 2, 2));
 }
 
-/// Messages between stages move in rounds, in another order than in the plan.
+/// Messages move in rounds, but a trace has them in the order of the plan.
 TEST_P(DeviceTraceOf, MessagesHaveTheOrderOfThePlan) {
   expectCpuEvents(twoStages(1, 3));
   expectCpuEvents(twoStages(2, 2));

@@ -42,7 +42,7 @@ public:
   }
   Status run(const AttentionGradOp &op, const AttentionData &data,
              cudaStream_t stream) override {
-    if (data.workspace) // the op's own workspace
+    if (data.workspace)
       enqueueOn(stream, [to = data.workspace] {
         std::memset(to, 0xff, kFakeWorkspace);
       });

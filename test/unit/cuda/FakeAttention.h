@@ -1,7 +1,6 @@
 //===- FakeAttention.h - attention on streams of the fake runtime -*- C++ -*-=//
 //
-// This replaces CudnnAttention, whose graphs only the real cuDNN can run
-// (CudnnAttentionTest.cpp compiles them).
+// Replaces CudnnAttention, whose graphs only the real cuDNN can run.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CUDA_FAKEATTENTION_H
@@ -12,11 +11,11 @@
 namespace dpc::rt::test {
 
 /// Computes 16-bit attention with the CPU's loops. Fails for ops that are not
-/// prepared, and before the workspace is allocated.
+/// prepared, and before allocate() is called.
 Expected<std::unique_ptr<DeviceAttention>>
 openFakeAttention(const CudaApi &cuda, int device);
 
-/// The failures to inject from now on; all but NoLibrary affect the gradient.
+/// A failure to inject. All faults except NoLibrary affect only the gradient.
 enum class FakeAttentionFault { None, NoLibrary, NoEngine, NoMemory, Run };
 void setFakeAttentionFault(FakeAttentionFault fault);
 

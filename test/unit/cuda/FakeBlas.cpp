@@ -35,8 +35,8 @@ struct FakeDesc {
   cudaDataType biasType = CUDA_R_32F;
 };
 
-/// The plan's epilogue for a column-major one, with rows and columns and A and
-/// B exchanged; nothing if the plan has none.
+/// Converts cuBLASLt's epilogue to the plan's. A and B are exchanged, because
+/// cuBLASLt's matrices are column-major.
 std::optional<Epilogue> epilogueOf(const FakeDesc &what) {
   static constexpr std::pair<cublasLtEpilogue_t, Epilogue> all[] = {
       {CUBLASLT_EPILOGUE_DEFAULT, Epilogue::None},
@@ -57,8 +57,7 @@ std::optional<Epilogue> epilogueOf(const FakeDesc &what) {
   return std::nullopt;
 }
 
-/// The requirements of cuBLASLt's header on the operands of epilogues: a
-/// vector, and a matrix whose columns begin at multiples of 8 elements.
+/// Checks what cuBLASLt's header requires of an epilogue's operands.
 bool isWhole(const FakeDesc &what, const FakeLayout &out) {
   auto e = epilogueOf(what);
   if (!e)
@@ -86,7 +85,7 @@ Routines &routines() {
   return all;
 }
 
-/// The index of a routine; -1 if there is none.
+/// Returns the index of a routine, or -1.
 int routineOf(const cublasLtMatmulAlgo_t &how) {
   bool good = how.data[0] < routines().microseconds.size();
   for (uint64_t word : {1, 2, 3, 4, 5, 6, 7})
@@ -107,9 +106,10 @@ bool isFp8(cudaDataType type) {
   return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
 
-/// The requirements of Hopper's fp8 routines: both factors with k first, sizes
-/// and columns in multiples of 16, one scale each, not both gradients, no sums
-/// of factors; and, as the plugin requests, fast accumulation for values only.
+/// Checks the requirements of fp8 GEMMs on Hopper: k is the first dimension of
+/// both operands, sizes are multiples of 16, both operands have a scale, not
+/// both are E5M2, and the epilogue is not a sum. Also checks that the plugin
+/// chose fast accumulation only without gradients (E5M2).
 bool takesFp8(const FakeDesc &what, const FakeLayout &a, const FakeLayout &b,
               const FakeLayout &d) {
   auto e = epilogueOf(what);
@@ -127,8 +127,8 @@ bool takesFp8(const FakeDesc &what, const FakeLayout &a, const FakeLayout &b,
          what.fastSums != hasGradient;
 }
 
-/// cuBLASLt's invalid values: no elements, or types without a routine. fp8
-/// GEMMs into f32 have a bf16 vector.
+/// Returns whether a matrix is empty or no routine has these types. The bias of
+/// an fp8 GEMM must be bf16.
 bool isImpossible(const FakeDesc &what, const FakeLayout &a,
                   const FakeLayout &b, const FakeLayout &d) {
   for (const FakeLayout *layout : {&a, &b, &d})
@@ -142,7 +142,6 @@ bool isImpossible(const FakeDesc &what, const FakeLayout &a,
          (d.type != a.type && (isWide || d.type != CUDA_R_32F));
 }
 
-/// cuBLASLt's status of a GEMM, before it looks for routines.
 cublasStatus_t answerTo(cublasLtMatmulDesc_t desc,
                         cublasLtMatrixLayout_t aLayout,
                         cublasLtMatrixLayout_t bLayout,
@@ -159,7 +158,7 @@ cublasStatus_t answerTo(cublasLtMatmulDesc_t desc,
   return isTaken ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// buffers: out, parts; see DeviceKernels::reduce.
+/// Buffers: out, parts.
 void reduceKernel(void *const *buffers, const int64_t *scalars) {
   double scale = 1;
   std::memcpy(&scale, scalars + 5, sizeof scale);
@@ -185,7 +184,7 @@ void fillKernel(void *const *buffers, const int64_t *scalars) {
     std::memcpy(to + i * scalars[1], scalars + 2, scalars[1]);
 }
 
-/// buffers: c, bias, aux; see DeviceKernels::epilogue.
+/// Buffers: c, bias, aux.
 void epilogueKernel(void *const *buffers, const int64_t *scalars) {
   MatmulOp op;
   op.m = scalars[0];
@@ -204,14 +203,14 @@ void epilogueKernel(void *const *buffers, const int64_t *scalars) {
   finishProduct(op, sums, {buffers[0], buffers[1], buffers[2], type});
 }
 
-/// buffers: matrix, sums; see DeviceKernels::sumColumns.
+/// Buffers: matrix, sums.
 void sumColumnsKernel(void *const *buffers, const int64_t *scalars) {
   sumColumns(buffers[0], static_cast<DType>(scalars[3]), 0, scalars[0],
              scalars[1], scalars[2], buffers[1], static_cast<DType>(scalars[4]),
              0);
 }
 
-/// buffers: data, flag; see DeviceKernels::findNan.
+/// Buffers: data, flag.
 void findNanKernel(void *const *buffers, const int64_t *scalars) {
   auto type = static_cast<DType>(scalars[1]);
   int isFound = firstNan(buffers[0], type, scalars[0]) >= 0;
@@ -226,13 +225,13 @@ dpc::rt::StoredMatrix storedMatrix(void *const *buffers,
           scalars[2]};
 }
 
-/// buffers: matrix, bits; see DeviceKernels::amax.
+/// Buffers: matrix, bits.
 void amaxKernel(void *const *buffers, const int64_t *scalars) {
   auto *bits = static_cast<uint32_t *>(buffers[1]);
   *bits = std::max(*bits, dpc::rt::amaxBits(storedMatrix(buffers, scalars)));
 }
 
-/// buffers: matrix, bits, codes, inverse; see DeviceKernels::fp8Codes.
+/// Buffers: matrix, bits, codes, inverse.
 template <bool transposes>
 void fp8Kernel(void *const *buffers, const int64_t *scalars) {
   auto format = static_cast<DType>(scalars[3]);
@@ -242,7 +241,7 @@ void fp8Kernel(void *const *buffers, const int64_t *scalars) {
                     static_cast<uint8_t *>(buffers[2]));
 }
 
-/// A column-major GEMM of codes; `op` is the row-major one.
+/// `op` describes the GEMM with row-major operands; `a` and `b` are cuBLASLt's.
 void multiplyFp8(const MatmulOp &op, const FakeDesc &what, const void *a,
                  DType aType, const void *b, DType bType, void *d, DType type) {
   auto codes = [](const void *at, DType format, const void *scale) {
@@ -434,8 +433,8 @@ cublasStatus_t cublasLtMatmulAlgoCheck(
                               : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// Records that routine `how` computed a GEMM. Returns its duration, or nothing
-/// if it is not a routine.
+/// Counts a GEMM. Returns how many microseconds routine `how` takes, or nullopt
+/// if there is no such routine.
 static std::optional<double> takeRoutine(const FakeHandle &handle,
                                          const cublasLtMatmulAlgo_t &how) {
   std::lock_guard lock(routines().mutex);
@@ -449,8 +448,7 @@ static std::optional<double> takeRoutine(const FakeHandle &handle,
   return routines().microseconds[(routine + handle.number) % count];
 }
 
-/// The f32 elements of a layout's matrices, rounded to ten bits after the
-/// first.
+/// Returns all elements of a layout, rounded to TF32.
 static std::vector<float> inTf32(const void *from, const FakeLayout &layout) {
   auto columns = static_cast<int64_t>(layout.columns);
   auto rows = static_cast<int64_t>(layout.rows);
@@ -466,8 +464,8 @@ static std::vector<float> inTf32(const void *from, const FakeLayout &layout) {
   return values;
 }
 
-/// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'. Returns
-/// nothing if the layouts do not fit.
+/// Converts column-major D = op(A) op(B) to row-major D' = op(B)' op(A)'.
+/// Returns nullopt if the layouts do not fit.
 static std::optional<dpc::rt::MatmulOp> gemmOf(const FakeDesc &what,
                                                const FakeLayout &first,
                                                const FakeLayout &second,

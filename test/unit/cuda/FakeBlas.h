@@ -8,25 +8,20 @@
 
 namespace dpc::rt::test {
 
-/// The table of fake functions. A GEMM is converted back to row-major matrices
-/// and computed by the CPU's runMatmul, on its stream.
 BlasApi fakeBlasApi();
 
-/// Sets the routines of every GEMM, in the order of the heuristic, as durations
-/// in microseconds for the first handle created afterwards. Each further handle
-/// has a list rotated by one, so ranks that choose independently choose
-/// differently.
+/// Sets how many microseconds each routine takes, in the order of the
+/// heuristic, for the first handle that is created afterwards. For each further
+/// handle, the list is rotated by one, so that another routine is the fastest.
 void setFakeRoutines(std::vector<double> microseconds);
-/// By handle created since: the index of the routine of its last GEMM.
+/// Returns the last routine of each handle created since setFakeRoutines().
 std::vector<int> lastFakeRoutines();
-/// The number of GEMMs computed since.
+/// Returns the number of GEMMs since setFakeRoutines().
 int fakeGemms();
 
-/// Sets the status of every epilogue from now on: CUBLAS_STATUS_SUCCESS, or an
-/// error for "not available".
+/// Sets the status of all GEMMs with epilogues.
 void refuseFakeEpilogues(cublasStatus_t how);
 
-/// Registers the kernels of DeviceKernels with the fake runtime.
 void addRuntimeKernels();
 
 } // namespace dpc::rt::test

@@ -19,7 +19,6 @@ struct Kernel {
   int buffers = 0, scalars = 0;
 };
 
-/// The state of the fake besides streams and events.
 struct World {
   std::mutex mutex;
   std::map<char *, Allocation> allocations;
@@ -31,7 +30,7 @@ struct World {
 
 thread_local int currentDevice = 0;
 
-/// Streams that this thread has destroyed and that still run.
+/// Streams that this thread has destroyed but that still run.
 struct Graveyard {
   std::vector<std::thread> ends;
   void add(FakeStream &stream) {
@@ -68,7 +67,7 @@ cudaError_t allocate(void **pointer, size_t bytes, bool isPinned) {
   void *made = std::aligned_alloc(4096, (bytes + 4096) / 4096 * 4096);
   if (!made)
     return cudaErrorMemoryAllocation;
-  std::memset(made, 0xff, bytes); // NaN: unwritten memory
+  std::memset(made, 0xff, bytes); // unwritten memory is NaN
   World &w = world();
   std::lock_guard lock(w.mutex);
   w.allocations[static_cast<char *>(made)] = {bytes, isPinned};
@@ -76,8 +75,7 @@ cudaError_t allocate(void **pointer, size_t bytes, bool isPinned) {
   return cudaSuccess;
 }
 
-/// Like CUDA's, waits for all work of the device; here, of the thread's own
-/// streams.
+/// cudaFree waits for the whole device; this fake waits for destroyed streams.
 cudaError_t release(void *pointer, bool isPinned) {
   if (!pointer)
     return cudaSuccess;
@@ -151,7 +149,6 @@ bool FakeStream::idle() {
   return queue.empty() && !busy;
 }
 
-/// The thread finishes the queue before it stops.
 void FakeStream::loop() {
   std::minstd_rand random(world().seed++);
   std::unique_lock lock(mutex);
@@ -288,7 +285,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
   {
     std::lock_guard lock(captureMutex());
     for (const auto &event : {from, to})
-      if (event->capture.lock()) // a node of a graph has no time
+      if (event->capture.lock()) // events in a graph have no time
         return cudaErrorInvalidResourceHandle;
   }
   if (!from->reached(from->issued()) || !to->reached(to->issued()))
@@ -352,7 +349,7 @@ cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute,
                                             int, int) {
   return cudaSuccess;
 }
-/// Like CUDA, reads the arguments when the kernel is launched.
+/// CUDA reads the arguments before this call returns.
 cudaError_t cudaLaunchKernel(const void *function, dim3 blocks, dim3 threads,
                              void **arguments, size_t, cudaStream_t stream) {
   const auto &kernel = *static_cast<const Kernel *>(function);

@@ -1,13 +1,11 @@
 //===- FakeCuda.h - a CUDA runtime in host memory ---------------*- C++ -*-===//
 //
 // FakeCuda.cpp and FakeGraph.cpp define the functions of CudaApi.h with their C
-// names. "Device" memory is host memory. A stream is a thread that does its
-// work in order, so two streams without an event between them really race, and
-// ThreadSanitizer sees it. Errors that real CUDA would ignore are errors here:
-// an asynchronous copy from or to host memory that is not pinned, a pointer
-// outside every allocation, waiting on a captured stream, a capture whose
-// branches do not join. A kernel is a function of this process with the ABI of
-// the plans' kernels.
+// names. Device memory is host memory. A stream is a thread that runs its work
+// in order, so ThreadSanitizer detects races between streams. Misuse that real
+// CUDA would not report is an error here: an asynchronous copy from or to host
+// memory that is not pinned, or a pointer outside every allocation. A kernel is
+// a function of this process with the parameters of a plan's kernel.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CUDA_FAKECUDA_H
@@ -28,14 +26,12 @@
 
 namespace dpc::rt::test {
 
-/// Runs body(0) to body(count - 1), each on its own thread.
 template <typename Body> void onThreads(size_t count, Body &&body) {
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < count; ++i)
     threads.emplace_back([&body, i] { body(i); });
 }
 
-/// Objects behind the opaque handles of the fakes.
 template <typename T, typename Handle> T &as(Handle handle) {
   return *reinterpret_cast<T *>(handle);
 }
@@ -48,53 +44,45 @@ template <typename T, typename Handle> void destroy(Handle handle) {
   delete reinterpret_cast<T *>(handle);
 }
 
-/// The table of fake functions.
 CudaApi fakeCudaApi();
 
 using FakeKernelFunction = void (*)(void *const *buffers,
                                     const int64_t *scalars);
-/// Makes `function` the kernel `name` of every library, whatever its contents.
+/// Adds a kernel to every library, whatever its contents.
 void addFakeKernel(const std::string &name, FakeKernelFunction function,
                    int buffers, int scalars);
 
-/// From now on every stream sleeps before each piece of work, from 0 to
-/// `microseconds`, in a random sequence of `seed`; 0 stops it. Two streams
-/// without an event between them then run in many orders.
+/// Delays every piece of work on a stream by a random time, at most
+/// `microseconds`, so that streams without events run in many orders.
 void setFakeDelay(int microseconds, unsigned seed);
 
-/// Gives streams simulated clocks: a piece of work takes its nominal time
-/// (kFakeMicroseconds for copies, kernels and fills), and a wait ends no
-/// earlier than the work that it waits for. Events with timing read these
-/// clocks.
+/// How long copies, kernels and fills take on the simulated clock of a stream,
+/// which events with timing read.
 inline constexpr double kFakeMicroseconds = 1;
 
-/// Sets the number of GPUs. Each thread has one current GPU, initially the
-/// first.
 void setFakeDevices(int count);
 
-/// The number of stream callbacks that ran when their stream was destroyed;
-/// memory that they use may be freed.
+/// Returns how many stream callbacks ran after cudaStreamDestroy(). The memory
+/// that they use may already be freed.
 int lateFakeCallbacks();
 
-/// The number of allocations of pinned memory since the start of the program.
+/// Returns how often pinned memory was allocated since the program started.
 int pinnedFakeAllocations();
 
-/// The number of allocations that are not freed, device and pinned.
+/// Returns how many device and pinned allocations are not freed.
 size_t fakeAllocations();
 
 struct FakeCapture;
 
-/// For this thread.
 int currentFakeDevice();
 
-/// A thread that does its work in order.
 class FakeStream {
 public:
   FakeStream() : thread([this] { loop(); }) {}
   ~FakeStream();
   void push(std::function<void()> work, double microseconds = 0);
   bool idle();
-  /// Used by its thread during its work.
+  /// Only the stream's thread accesses the clock.
   double clock = 0;
   const int device = currentFakeDevice();
   std::atomic<bool> isDestroyed = false;
@@ -109,17 +97,17 @@ private:
   std::condition_variable changed;
   std::deque<std::pair<std::function<void()>, double>> queue;
   bool busy = false, stopping = false;
-  std::thread thread; ///< last: it uses the other members
+  std::thread thread; ///< last, because it uses the other members
 };
 
-/// A fake CUDA event. Counts the calls of cudaEventRecord on it, and how many
-/// of them the stream has reached.
+/// Counts the calls of cudaEventRecord for this event (issued), and the calls
+/// that the stream has reached.
 class FakeEvent {
 public:
   uint64_t issue();
   void reach(uint64_t record, double clock);
-  /// Waits until the stream has reached `record`. Returns the stream's clock at
-  /// the newest record that it has reached.
+  /// Waits until the stream has reached call `record` of cudaEventRecord.
+  /// Returns the stream's clock at the latest call that was reached.
   double wait(uint64_t record);
   double time();
   uint64_t issued();
@@ -129,7 +117,7 @@ public:
   const int device = currentFakeDevice();
   std::weak_ptr<FakeCapture> capture; ///< guarded by captureMutex()
   size_t capturedRecord = 0;
-  std::map<size_t, size_t> covers; ///< by lane: work before the record
+  std::map<size_t, size_t> covers; ///< steps before the record, by lane
 
 private:
   std::mutex mutex;
@@ -138,7 +126,7 @@ private:
   double reachedTime = 0;
 };
 
-/// The recorded work of captured streams.
+/// A lane is the work of one stream.
 struct FakeCapture {
   struct Step {
     enum class Kind { Work, Record, Wait } kind = Kind::Work;
@@ -149,9 +137,9 @@ struct FakeCapture {
   struct Lane {
     FakeStream *stream = nullptr;
     std::vector<Step> steps;
-    std::map<size_t, size_t> covers; ///< by lane: work before its end
+    std::map<size_t, size_t> covers; ///< steps before the end, by lane
   };
-  std::vector<Lane> lanes; ///< the first is the origin's
+  std::vector<Lane> lanes; ///< [0] is the stream that began the capture
   size_t records = 0;
 };
 
@@ -159,7 +147,7 @@ std::mutex &captureMutex();
 FakeStream &streamOf(cudaStream_t stream);
 std::shared_ptr<FakeEvent> eventOf(cudaEvent_t event);
 
-/// Runs `work` on a stream, or adds it to the captured graph.
+/// Submits `work` to a stream, or to the graph that the stream captures.
 void enqueueOn(cudaStream_t stream, std::function<void()> work,
                double microseconds = kFakeMicroseconds);
 

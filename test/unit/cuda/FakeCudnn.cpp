@@ -44,8 +44,9 @@ DType typeOf(cudnnDataType_t type) {
                                        : DType::F32;
 }
 
-/// The routines: nondeterministic; too much memory; rounds f32 to tf32 (for 16
-/// bits: not supported); good.
+/// Only the last of four routines is acceptable: the first is not
+/// deterministic, the second needs too much memory, and the third rounds f32 or
+/// is not supported.
 template <typename Found>
 cudnnStatus_t list(const FakeConv &conv, int most, int *count, Found *found) {
   bool isWide =
@@ -73,7 +74,6 @@ struct Arrays {
   void *x, *w, *y;
 };
 
-/// Runs cuDNN's convolution as an op of a plan, on the handle's stream.
 cudnnStatus_t run(cudnnHandle_t handle, ConvKind kind, const FakeTensor &x,
                   const FakeTensor &w, const FakeTensor &y,
                   const FakeConv &conv, int algorithm, const void *workspace,
@@ -140,7 +140,7 @@ cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensor) {
 cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor) {
   return remove<FakeTensor>(tensor);
 }
-/// Dense tensors of four or five dimensions, as in cuDNN's convolutions.
+/// Accepts only dense tensors of four or five dimensions.
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor,
                                          cudnnDataType_t type, int dims,
                                          const int shape[],

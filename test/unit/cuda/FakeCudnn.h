@@ -6,14 +6,12 @@
 
 namespace dpc::rt::test {
 
-/// Convolutions through the fake functions, which use the CPU's runConv. Only
-/// the fourth of their routines is acceptable; with any other, a convolution
-/// fails.
+/// Convolutions call runConv. They fail with any routine except the last.
 Expected<std::unique_ptr<DeviceConvs>> openFakeCudnn(const CudaApi &cuda);
 
-/// Sets whether no routine is acceptable, or the fourth one again.
+/// Sets whether the fake omits the acceptable routine.
 void refuseFakeRoutines(bool refuse);
-/// Sets whether there are no 16-bit routines for tensor cores, or some again.
+/// Sets whether the fake omits acceptable routines that use tensor cores.
 void refuseFakeTensorCores(bool refuse);
 
 } // namespace dpc::rt::test

@@ -1,8 +1,8 @@
 //===- FakeDriver.cpp - libcuda.so.1 without a GPU ------------------------===//
 //
-// cuDNN compiles its kernels without a device, but loads the result through the
-// driver. Loading succeeds here, and everything else fails; most functions only
-// have to exist.
+// cuDNN compiles its kernels without a GPU, but loads them through the driver.
+// In this driver, loading succeeds and all other calls fail.
+//
 //===----------------------------------------------------------------------===//
 #include <cstddef>
 #include <cstdint>

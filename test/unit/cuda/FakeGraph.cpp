@@ -1,8 +1,8 @@
 //===- FakeGraph.cpp - events, capture and graphs of the fake runtime -----===//
 //
 // A capture records the work of each stream as a lane, and the waits between
-// lanes. A graph runs every lane on its own thread, so work that is concurrent
-// between streams is concurrent in the graph.
+// lanes. A graph runs each lane on a separate thread, so that it has the
+// concurrency of the captured streams.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/FakeCuda.h"
@@ -29,7 +29,6 @@ void pushWait(FakeStream &stream, const std::shared_ptr<FakeEvent> &event,
   });
 }
 
-/// Adds work to a captured stream.
 void addStep(FakeStream &stream, FakeCapture::Step step) {
   FakeCapture::Lane &lane = stream.capture->lanes[stream.lane];
   lane.steps.push_back(std::move(step));
@@ -101,7 +100,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event,
     if (capture) {
       if (stream.capture && stream.capture != capture)
         return cudaErrorStreamCaptureIsolation;
-      if (!stream.capture) { // the event adds the stream to the capture
+      if (!stream.capture) { // the event adds this stream to the capture
         stream.capture = capture;
         stream.lane = capture->lanes.size();
         capture->lanes.push_back({&stream, {}, {}});

@@ -1,4 +1,4 @@
-// The fakes as a library, whose kernels exist from the start.
+// Registers the runtime's kernels when the library of the fakes is loaded.
 #include "test/unit/cuda/FakeBlas.h"
 
 namespace {

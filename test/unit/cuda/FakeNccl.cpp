@@ -35,20 +35,20 @@ struct Call {
   }
 };
 
-/// A collective that the ranks join.
+/// One collective, which all ranks of the communicator join.
 struct Meeting {
   std::map<int, Call> calls; ///< by rank
   size_t left = 0;
   bool isDone = false, isBroken = false;
 };
 
-/// One end of a message that waits for the other end.
+/// One end of a message.
 struct Post {
   Call call;
   bool isDone = false, isBroken = false;
 };
 
-/// The state that the ranks of a communicator share.
+/// What the ranks of a communicator share.
 struct Clique {
   std::mutex mutex;
   std::condition_variable changed;
@@ -58,7 +58,8 @@ struct Clique {
   std::map<uint64_t, Meeting> meetings;
   /// By sender and receiver.
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<Post>>> sends, recvs;
-  /// By the number of the split: (color, key) of each rank, then its clique.
+  /// One ncclCommSplit of all ranks: the color and key that each rank passes,
+  /// and then its new clique and rank.
   struct Split {
     std::map<int, std::pair<int, int>> wishes;
     std::map<int, std::pair<std::shared_ptr<Clique>, int>> places;
@@ -71,11 +72,10 @@ struct Comm {
   int rank = 0;
   uint64_t met = 0, splits = 0;
   std::atomic<bool> isAborted{false};
-  std::atomic<int> busyLooks{0}; ///< polls until a call is no longer in
-                                 ///< progress
-  bool isFinalized = false;      ///< set once busyLooks is 0
-  std::map<int, double> scales;  ///< of operators that multiply first
-  /// A split that waits for the other ranks, in the clique of the parent.
+  std::atomic<int> busyLooks{0}; ///< polls that return ncclInProgress
+  bool isFinalized = false;      ///< whether ncclCommFinalize was called
+  std::map<int, double> scales;  ///< by reduction operator
+  /// Null unless ncclCommSplit waits for other ranks.
   std::shared_ptr<Clique> parent;
   uint64_t parentSplit = 0;
   int parentRank = 0;
@@ -125,7 +125,7 @@ ReduceKind kindOf(int op) {
                          : ReduceKind::Sum;
 }
 
-/// The reduction of all ranks' inputs, each multiplied by `scale`.
+/// Multiplies the inputs of all ranks by `scale` and reduces them.
 std::vector<char> reduced(const Meeting &meeting, const Call &call, DType type,
                           size_t elements, double scale) {
   std::vector<std::vector<char>> scaled;
@@ -148,7 +148,6 @@ std::vector<char> reduced(const Meeting &meeting, const Call &call, DType type,
   return out;
 }
 
-/// Computes a collective for all of its ranks.
 void perform(Meeting &meeting, const Comm &comm) {
   const Call &call = meeting.calls.begin()->second;
   DType type = *typeOf(call.type);
@@ -175,7 +174,7 @@ void perform(Meeting &meeting, const Comm &comm) {
       std::memcpy(each.out, all.data(), all.size());
 }
 
-/// Runs on the stream: joins the next collective and returns when it is done.
+/// Joins a collective and blocks the stream until all ranks have joined.
 void meet(Comm &comm, const Call &call) {
   Clique &clique = *comm.clique;
   std::unique_lock lock(clique.mutex);
@@ -201,7 +200,7 @@ void meet(Comm &comm, const Call &call) {
     clique.meetings.erase(number);
 }
 
-/// Runs on the stream: all messages of a group at once.
+/// Blocks the stream until all messages of an NCCL group have moved.
 void exchange(Comm &comm, const std::vector<Call> &calls) {
   Clique &clique = *comm.clique;
   std::unique_lock lock(clique.mutex);
@@ -220,7 +219,7 @@ void exchange(Comm &comm, const std::vector<Call> &calls) {
     std::shared_ptr<Post> other = others.front();
     others.pop_front();
     if (other->isBroken)
-      continue; // its rank aborted: this end waits forever
+      continue; // the peer aborted, so this end never finishes
     if (other->call.count != call.count) {
       clique.error = ncclInvalidUsage;
       clique.lastError = "a message's ends differ in size";
@@ -241,7 +240,7 @@ void exchange(Comm &comm, const std::vector<Call> &calls) {
     post->isBroken |= !post->isDone;
 }
 
-/// The calls of this thread between ncclGroupStart and ncclGroupEnd.
+/// A call of this thread after ncclGroupStart and before ncclGroupEnd.
 struct Pending {
   std::shared_ptr<Comm> comm;
   Call call;
@@ -286,7 +285,7 @@ ncclResult_t add(ncclComm_t comm, const Call &call, cudaStream_t stream) {
   return groupDepth > 0 ? ncclSuccess : flush();
 }
 
-/// Assigns the cliques of a split once all ranks have called it.
+/// Creates the new cliques after the last rank's ncclCommSplit.
 void settleSplit(Clique &parent, Clique::Split &split) {
   if (split.wishes.size() < static_cast<size_t>(parent.size))
     return;
@@ -302,7 +301,6 @@ void settleSplit(Clique &parent, Clique::Split &split) {
   }
 }
 
-/// Whether a communicator is ready.
 bool isReady(Comm &comm) {
   if (comm.parent) {
     std::lock_guard lock(comm.parent->mutex);
@@ -344,7 +342,7 @@ using namespace dpc::rt::test;
 extern "C" {
 
 ncclResult_t ncclGetVersion(int *version) {
-  *version = NCCL_VERSION(2, 19, 3); // the headers may be newer
+  *version = NCCL_VERSION(2, 19, 3); // may be older than the headers
   return ncclSuccess;
 }
 const char *ncclGetErrorString(ncclResult_t result) {
@@ -379,7 +377,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
                                     int rank, ncclConfig_t *config) {
   if (config->blocking != 0)
-    return ncclInvalidUsage; // a blocking communicator cannot time out
+    return ncclInvalidUsage; // calls of blocking communicators have no timeout
   auto made = std::make_shared<Comm>();
   made->rank = rank;
   {
@@ -435,7 +433,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error) {
   return ncclSuccess;
 }
 
-/// Runs in a thread of NCCL: it takes several polls.
+/// NCCL finalizes in a thread, so several polls return ncclInProgress.
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   Comm &comm = *commOf(handle);
   ncclResult_t state = ncclSuccess;
@@ -448,14 +446,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   comm.busyLooks = 5;
   return ncclInProgress;
 }
-/// NCCL would wait for the end here without a limit.
+/// NCCL would wait for finalization without a timeout.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   bool isAtEnd = commOf(comm)->isFinalized && commOf(comm)->busyLooks == 0 &&
                  commOf(comm)->scales.empty();
   delete &commOf(comm);
   return isAtEnd ? ncclSuccess : misuse();
 }
-/// Ends the waits of this rank; other ranks continue to wait, as in NCCL.
+/// As in NCCL, other ranks continue to wait.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::shared_ptr<Comm> own = commOf(comm);
   own->isAborted = true;

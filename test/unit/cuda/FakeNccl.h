@@ -1,9 +1,9 @@
 //===- FakeNccl.h - NCCL between streams of the fake runtime ----*- C++ -*-===//
 //
 // FakeNccl.cpp defines the functions of NcclApi.h with their C names. Ranks are
-// threads. A collective blocks its stream until all ranks have arrived, and a
-// send blocks until its recv arrives, as in NCCL. Sums are taken in the order
-// of the ranks.
+// threads. As in NCCL, a collective blocks its stream until all ranks have
+// joined, and a send blocks its stream until the recv runs. Sums are in the
+// order of the ranks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CUDA_FAKENCCL_H
@@ -13,24 +13,22 @@
 
 namespace dpc::rt::test {
 
-/// The table of fake functions.
 NcclApi fakeNcclApi();
 
-/// From the `calls`-th call of all ranks on, communicators report
-/// ncclRemoteError, NCCL's error when the process of a peer has died. 0: never.
+/// From the `calls`-th call on, counted over all ranks, communicators report
+/// that the process of a peer has ended. 0 turns this off.
 void breakFakeNccl(int calls);
 
-/// Sets whether the ranks of a new world detect that they share a GPU.
+/// Sets whether connecting fails because two ranks share a GPU.
 void refuseFakeNcclWorlds(bool refuse);
 
-/// The number of groups with calls since the start of the program.
+/// Returns how many NCCL groups had calls since the program started.
 int fakeNcclGroups();
 
-/// The number of communicators that were used or destroyed in a way that NCCL
-/// forbids, since the start of the program.
+/// Returns how many calls since the program started were forbidden by NCCL.
 int fakeNcclMisuses();
 
-/// Sets whether finalized communicators stay in progress instead of finishing.
+/// Sets whether ncclCommFinalize never completes.
 void stallFakeNcclEnds(bool stall);
 
 } // namespace dpc::rt::test

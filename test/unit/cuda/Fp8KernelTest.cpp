@@ -1,7 +1,7 @@
 //===- Fp8KernelTest.cpp - fp8 kernels, thread by thread ------------------===//
 //
-// The source that nvcc compiles is compiled for the host: each thread of a
-// block is a thread, and blocks run one after another.
+// The CUDA source is compiled for the host: each thread of a block is a host
+// thread, and blocks run one after another.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Fp8.h"
@@ -36,7 +36,6 @@ unsigned asBits(float value) {
   return bits;
 }
 void waitForBlock() { block->arrive_and_wait(); }
-/// For a warp of 32 threads.
 unsigned largestOfWarp(unsigned value) {
   static unsigned values[1024];
   values[threadIdx.x] = value;
@@ -82,20 +81,19 @@ void launch(unsigned blocks, unsigned threads, Kernel &&kernel) {
         threadIdx.x = t;
         blockIdx.x = b;
         kernel();
-        barrier.arrive_and_drop(); // a thread that returns early no longer
-                                   // waits
+        barrier.arrive_and_drop(); // waiting threads no longer count this one
       });
     for (std::thread &thread : all)
       thread.join();
   }
 }
 
-/// A matrix inside a parameter, at element `offset`.
+/// A matrix that begins at element `offset` of an array.
 struct Case {
   int64_t rows, columns, ld, offset;
 };
 
-/// Numbers of all magnitudes, with `special` in the first row.
+/// Returns numbers of many magnitudes, with `special` in the first row.
 std::vector<uint16_t> numbers(const Case &shape, float special) {
   std::vector<uint16_t> values(shape.offset + shape.rows * shape.ld);
   for (size_t i = 0; i < values.size(); ++i) {

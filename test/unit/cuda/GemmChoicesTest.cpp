@@ -21,10 +21,10 @@ protected:
     ScratchFolder::TearDown();
   }
 
-  /// The routine of each rank's last GEMM.
+  /// Runs the plan and returns the routine of each rank's last GEMM.
   std::vector<int> run(const Plan &plan, Ranks ranks, bool measures = true,
                        const std::string &folder = "cache") {
-    setFakeRoutines({3, 4, 9, 2, 1}); // counts from here on
+    setFakeRoutines({3, 4, 9, 2, 1}); // also resets fakeGemms()
     remarks.clear();
     DeviceWishes wishes;
     wishes.measuresGemms = measures;
@@ -68,14 +68,13 @@ TEST_F(GemmChoicesOf, TheFastestRoutineIsStoredAndReadAgain) {
   EXPECT_TRUE(remarks.empty()) << remarks.front();
   EXPECT_EQ(files().size(), kept);
 
-  // It does not affect the results either.
+  // Without measurements, another routine gives the same results.
   EXPECT_EQ(run(plan, Ranks::InProcess, /*measures=*/false), std::vector{0});
   for (const auto &[name, value] : first.tensors)
     EXPECT_EQ(value.data, last.tensors[name].data) << name;
 }
 
-/// A routine for one epilogue is not used for another, or for a vector with
-/// another alignment.
+/// GEMMs share a routine only if their epilogues, with alignments, are equal.
 TEST_F(GemmChoicesOf, EpiloguesHaveSeparateKeys) {
   Plan plan = leastSquares(1, 1);
   size_t before = ownersOfGemms(plan).size();
@@ -103,7 +102,7 @@ TEST_F(GemmChoicesOf, EpiloguesHaveSeparateKeys) {
                         "sums_of_a, sums_of_b"));
 }
 
-/// cuBLASLt does not see transposes, but it sees formats.
+/// An fp8 GEMM's routine depends on its formats, but not on its transposes.
 TEST_F(GemmChoicesOf, Fp8RoutinesAreStored) {
   Plan plan = leastSquares(1, 1);
   size_t before = ownersOfGemms(plan).size();
@@ -118,7 +117,7 @@ TEST_F(GemmChoicesOf, Fp8RoutinesAreStored) {
     EXPECT_EQ(remark.find("measured again"), std::string::npos) << remark;
 }
 
-/// Each stage has its own GEMMs.
+/// The first rank of a stage reports the stage's missing epilogues.
 TEST_F(GemmChoicesOf, LaterStagesReportMissingEpilogues) {
   Plan plan = twoStages(2, 1);
   for (Instruction &instruction : plan.phases["s1.forward"])
@@ -138,9 +137,8 @@ TEST_F(GemmChoicesOf, NothingIsStoredWithoutAFolder) {
   EXPECT_TRUE(remarks.empty());
 }
 
-/// For the second handle, another routine would be the fastest, but every rank
-/// uses the routine that the owner of a GEMM (the lowest rank that computes it)
-/// has chosen. GEMMs that only an update computes have an owner too.
+/// All ranks use the first rank's choice, although other routines are faster on
+/// their handles.
 TEST_F(GemmChoicesOf, AllRanksTakeTheRoutineOfTheFirst) {
   for (Ranks ranks : {Ranks::InProcess, Ranks::Nccl})
     for (int64_t count : {2, 3}) {
@@ -169,8 +167,7 @@ TEST_F(GemmChoicesOf, GemmsOfLaterStagesHaveAnOwner) {
   EXPECT_EQ(files().size(), owners.size());
 }
 
-/// Truncated, changed, empty, and from another GEMM: measured again and
-/// repaired.
+/// Empty, truncated, changed and exchanged files are reported and rewritten.
 TEST_F(GemmChoicesOf, DamagedFilesAreReplaced) {
   Plan plan = leastSquares(1, 2);
   run(plan, Ranks::InProcess);
@@ -190,7 +187,7 @@ TEST_F(GemmChoicesOf, DamagedFilesAreReplaced) {
   }
 }
 
-/// A valid file that names a routine that the device does not support.
+/// Stored routines that the device does not support are replaced.
 TEST_F(GemmChoicesOf, RoutinesAreCheckedBeforeTheyRun) {
   Plan plan = leastSquares(1, 2);
   run(plan, Ranks::InProcess);

@@ -34,7 +34,7 @@ void onRanks(int ranks, double timeoutSeconds,
 
 namespace {
 
-/// Delayed streams change nothing: events order all dependencies.
+/// Events make the results independent of delays.
 TEST(InProcessComm, SlowStreamsChangeNothing) {
   setFakeDelay(300, 7);
   onRanks(4, 30, [](Communicator &comm) {

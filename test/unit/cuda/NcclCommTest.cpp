@@ -1,7 +1,6 @@
 //===- NcclCommTest.cpp - the conformance suite through NCCL --------------===//
 //
-// The tests cover the host half of the NCCL backend, with a fake NCCL between
-// streams of a fake CUDA runtime.
+// Runs the NCCL backend with a fake NCCL and a fake CUDA runtime.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/DeviceHostComm.h"
@@ -18,13 +17,11 @@ using testing::HasSubstr;
 
 namespace dpc::rt::test {
 
-/// The fake CUDA and NCCL.
 static const CudaApi cuda = fakeCudaApi();
 static const NcclApi nccl = fakeNcclApi();
 
 std::vector<int> worldSizes() { return {1, 2, 3, 4}; }
 
-/// Runs body(device, control) on every rank.
 static void
 onDevices(int ranks, double timeoutSeconds,
           const std::function<void(DeviceComm &, Communicator &)> &body) {
@@ -32,7 +29,7 @@ onDevices(int ranks, double timeoutSeconds,
   onThreads(controls.size(), [&](size_t rank) {
     auto made = makeNcclComm(cuda, nccl, *controls[rank], timeoutSeconds);
     ASSERT_TRUE(made.ok()) << made.status().message();
-    // A body may abort its communicator, so all ranks connect first.
+    // All ranks connect before one of them can abort.
     ASSERT_TRUE(controls[rank]->barrier(kWorldGroup).ok());
     body(**made, *controls[rank]);
   });
@@ -50,7 +47,6 @@ void onRanks(int ranks, double timeoutSeconds,
 
 namespace {
 
-/// A stream and device memory for one rank.
 struct Rank {
   Rank() {
     cuda.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
@@ -76,7 +72,6 @@ struct Rank {
     (void)cuda.copy(host, device, count * 4, cudaMemcpyDeviceToHost, stream)
         .ok();
   }
-  /// Sums `count` elements over all ranks, in place.
   Status allReduce(DeviceComm &comm, int64_t count,
                    ReduceKind kind = ReduceKind::Sum, double scale = 1) const {
     return comm.allReduce(kWorldGroup, {{device, count, DType::F32}}, kind,
@@ -93,19 +88,19 @@ TEST(NcclComm, MultipliesBeforeASum) {
     for (int i = 0; i < 5; ++i)
       own.host[i] = static_cast<float>(comm.rank() * 8 + i);
     own.toDevice(5);
-    for (int i = 0; i < 2; ++i) { // the operator is created once
+    for (int i = 0; i < 2; ++i) { // the second call reuses NCCL's operator
       ASSERT_EQ(own.allReduce(comm, 5, ReduceKind::Sum, 0.25).message(), "");
     }
     own.toHost(5);
     ASSERT_TRUE(comm.wait(own.stream).ok());
-    for (int i = 0; i < 5; ++i) // the mean of the ranks, then of equal values
+    for (int i = 0; i < 5; ++i) // the second mean is over equal values
       EXPECT_EQ(own.host[i], 12.f + static_cast<float>(i));
     EXPECT_EQ(own.allReduce(comm, 5, ReduceKind::Max, 0.25).message(),
               "NCCL scales only sums of floats");
   });
 }
 
-/// Calls return while other work delays the stream.
+/// Calls return although earlier work still blocks the stream.
 TEST(NcclComm, CallsDoNotWaitForTheStream) {
   onDevices(2, 30, [](DeviceComm &comm, Communicator &control) {
     Rank own;
@@ -129,7 +124,7 @@ TEST(NcclComm, CallsDoNotWaitForTheStream) {
   });
 }
 
-/// Both directions of a ring in one call: no rank waits for its turn.
+/// In a ring, all ranks send and receive in one call without a deadlock.
 TEST(NcclComm, MessagesOfACallAreGrouped) {
   onDevices(3, 30, [](DeviceComm &comm, Communicator &) {
     Rank own;
@@ -146,7 +141,7 @@ TEST(NcclComm, MessagesOfACallAreGrouped) {
   });
 }
 
-/// The collective of an instruction with several buffers.
+/// The all_gathers of several buffers are one NCCL group.
 TEST(NcclComm, ListsOfBuffersAreGrouped) {
   int before = fakeNcclGroups();
   onDevices(2, 30, [](DeviceComm &comm, Communicator &) {
@@ -182,7 +177,7 @@ TEST(NcclComm, MemoryIsRegisteredAndFreed) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// The other rank has ended long ago, or never will.
+/// If finalization of a communicator never completes, the destructor aborts it.
 TEST(NcclComm, FinalizationHasATimeLimit) {
   size_t before = fakeAllocations();
   stallFakeNcclEnds(true);
@@ -196,7 +191,7 @@ TEST(NcclComm, FinalizationHasATimeLimit) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// Ranks that see one GPU each use it; NCCL reports whether it is the same GPU.
+/// NCCL's error is reported if two ranks share a GPU.
 TEST(NcclComm, ErrorsOfNcclAreReported) {
   refuseFakeNcclWorlds(true);
   auto controls = makeLocalComms(2, {30});
@@ -209,7 +204,7 @@ TEST(NcclComm, ErrorsOfNcclAreReported) {
   EXPECT_EQ(fakeNcclMisuses(), 0);
 }
 
-/// The process of a peer died: NCCL reports it before the timeout.
+/// If the process of a peer ends, a wait fails before its timeout.
 TEST(NcclComm, ADeadPeerEndsTheWait) {
   breakFakeNccl(2);
   onDevices(2, 30, [](DeviceComm &comm, Communicator &control) {

@@ -8,14 +8,14 @@ using namespace dpc::test;
 
 namespace {
 
-/// A model with one Relu, for tests that do not depend on the graph.
+/// A model with one Relu, for tests in which the graph does not matter.
 ModelBuilder relu(const std::string &type = "f32[2,3]") {
   ModelBuilder m;
   m.input("x", type).node("Relu x -> y").output("y");
   return m;
 }
 
-/// Expects the import to fail with a message that contains all of `parts`.
+/// Expects a message that contains `parts` in this order.
 void expectError(const ModelBuilder &m, const std::vector<std::string> &parts,
                  const ImportOptions &options = {}) {
   Imported imported = import(m, options);
@@ -52,7 +52,7 @@ TEST(OnnxErrors, GarbageFile) {
                       {"not an ONNX model: it has no graph"}));
 }
 
-// protobuf does not validate strings, but JSON does.
+// Plans are JSON, which must be UTF-8; protobuf accepts any bytes.
 TEST(OnnxErrors, NamesThatAreNotUtf8) {
   ModelBuilder m;
   m.input("x", "f32[4]").floats("w\xff", {4}, {1.0f});
@@ -60,7 +60,7 @@ TEST(OnnxErrors, NamesThatAreNotUtf8) {
   expectError(m, {"the name of initializer 'w?' is not UTF-8"});
 }
 
-// Kernels in a plan have names, which must not depend on the model's folder.
+// Plans contain kernel names, which must not depend on the folder of the model.
 TEST(OnnxImport, AddedNamesDoNotContainTheFile) {
   Imported imported = import(relu());
   ASSERT_TRUE(imported.module) << imported.error;
@@ -170,7 +170,7 @@ TEST(OnnxErrors, ValuesOfInputs) {
   EXPECT_TRUE(imported.module) << imported.error;
   options.bind = {{"n", 1}};
   expectError(m, {"--bind=n=1", "it has 'c'"}, options);
-  // A binding of an integer input does not determine the batch.
+  // A binding of an integer input leaves the batch unset.
   ModelBuilder batched;
   batched.input("flag", "i64[1]").input("x", "f32[8,2]");
   batched.node("Relu x -> y").output("y");

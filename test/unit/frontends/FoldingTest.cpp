@@ -6,7 +6,7 @@ using namespace dpc::test;
 
 namespace {
 
-/// The printed body between the function's header and its return.
+/// Returns the printed ops of the function.
 std::string bodyOf(const ModelBuilder &m, const ImportOptions &options = {}) {
   Imported imported = import(m, options);
   EXPECT_EQ(imported.error, "");
@@ -17,7 +17,7 @@ std::string bodyOf(const ModelBuilder &m, const ImportOptions &options = {}) {
 }
 
 TEST(OnnxFolding, ShapeArithmetic) {
-  // x [batch, 6] -> [batch, 2, 3], as exporters write it.
+  // Exporters compute the shape of x [batch, 6] -> [batch, 2, 3] like this.
   ModelBuilder m;
   m.input("x", "f32[batch,6]").scalar("zero", 0).scalar("one", 1);
   m.ints("axis", {0}).ints("two", {2}).scalar("half", 2);
@@ -35,7 +35,7 @@ TEST(OnnxFolding, ShapeArithmetic) {
 }
 
 TEST(OnnxFolding, ExpandShapeOfGroupedHeads) {
-  // Where(shape == -1, ones, shape), as torch writes expand().
+  // PyTorch's exporter writes expand() with Where(shape == -1, ones, shape).
   ModelBuilder m;
   m.input("x", "f32[2,1,3]").ints("want", {2, 4, -1}).ints("minus", {-1});
   m.ints("rank", {3});
@@ -49,7 +49,6 @@ TEST(OnnxFolding, ExpandShapeOfGroupedHeads) {
 }
 
 TEST(OnnxFolding, LargeCausalMaskStaysSymbolic) {
-  // A float mask of 4096 x 4096 from Trilu of a constant.
   ModelBuilder m;
   m.input("x", "f32[1,1,4096,4096]").ints("n", {4096, 4096}).scalar("k", 1);
   m.floats("low", {}, {-1e9f});
@@ -65,7 +64,7 @@ TEST(OnnxFolding, LargeCausalMaskStaysSymbolic) {
 }
 
 TEST(OnnxFolding, StoredCausalMaskBecomesAComparison) {
-  // torch.tril of ones as a boolean buffer, sliced and negated.
+  // torch.tril(torch.ones(..)) as a boolean buffer, sliced and negated.
   ModelBuilder m;
   m.input("x", "f32[2,3,3]").floats("low", {}, {-1e9f});
   auto *mask = m.model.mutable_graph()->add_initializer();
@@ -125,7 +124,7 @@ TEST(OnnxFolding, IntegersStayExact) {
 }
 
 TEST(OnnxFolding, ConditionKnownWhileImporting) {
-  // The branch reads a value of the outer graph; otherwise it is inlined.
+  // The chosen branch is inlined and reads `x` of the outer graph.
   ModelBuilder relu, tanh;
   relu.node("Relu x -> r").output("r");
   tanh.node("Tanh x -> t").output("t");
@@ -140,7 +139,7 @@ TEST(OnnxFolding, ConditionKnownWhileImporting) {
 }
 
 TEST(OnnxFolding, FunctionsAreInlined) {
-  // f(a; k) = Softmax(a * a, axis=k), called twice.
+  // f(a; k) = Softmax(a * a, axis=k) is called twice.
   ModelBuilder m;
   auto *f = m.model.add_functions();
   f->set_name("SquareSoftmax");

@@ -1,6 +1,6 @@
 //===- ModelBuilder.h - ONNX models for tests -------------------*- C++ -*-===//
 //
-// Tests build their model beside the results that they expect:
+// Builds a model in the code of a test, for example:
 //
 //   ModelBuilder m;
 //   m.input("x", "f32[2,3]").node("Relu x -> y").output("y");
@@ -30,26 +30,25 @@ class ModelBuilder {
 public:
   explicit ModelBuilder(int64_t opset = 17);
 
-  /// `type`: "f32[batch,3]", "i64[]", "i1[2]"; sizes or symbols.
+  /// `type` is "f32[batch,3]", "i64[]", "i1[2]", ..; sizes can be symbols.
   ModelBuilder &input(const std::string &name, const std::string &type);
-  /// A float initializer as raw data; `values` repeat as needed.
+  /// Adds a float initializer with raw data; `values` are repeated to fill it.
   ModelBuilder &floats(const std::string &name, std::vector<int64_t> dims,
                        std::vector<float> values);
-  /// An i64 initializer of rank 1, or rank 0 for `scalar`.
+  /// Adds an i64 initializer of rank 1; `scalar` adds one of rank 0.
   ModelBuilder &ints(const std::string &name, std::vector<int64_t> values);
   ModelBuilder &scalar(const std::string &name, int64_t value);
-  /// An f32 initializer in `file`, which need not exist.
+  /// Adds an f32 initializer with its data in `file`, which need not exist.
   ModelBuilder &external(const std::string &name, std::vector<int64_t> dims,
                          const std::string &file, int64_t offset);
-  /// "Op a b -> y z"; "_" is an omitted input or output.
+  /// Adds a node: "Op a b -> y z", where "_" omits an input or output.
   ModelBuilder &node(const std::string &text, Attrs attrs = {},
                      const std::string &domain = "");
   ModelBuilder &output(const std::string &name);
 
-  /// A graph of the nodes so far, for a branch of an If.
+  /// Returns the nodes so far as a graph, for the branch of an If.
   ::onnx::GraphProto graph() const { return model.graph(); }
 
-  /// Writes the model to a new file and returns its path.
   std::string write() const;
 
   ::onnx::ModelProto model;
@@ -60,7 +59,6 @@ private:
                                    int32_t type);
 };
 
-/// The result of an import: a module or a message.
 struct Imported {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string error; ///< one line, or empty
@@ -77,15 +75,13 @@ Imported importFile(const std::string &path, const ImportOptions &options = {});
 testing::AssertionResult inOrder(const std::string &text,
                                  const std::vector<std::string> &parts);
 
-/// An array of the given shape and elements.
 HostArray array(std::vector<int64_t> shape, std::vector<double> data);
 
-/// Imports and runs a model without weights on `inputs`. If the import fails,
-/// the test fails and the result is empty.
+/// Imports a model without weights and runs it on `inputs`. If the import
+/// fails, the test fails and there are no results.
 std::vector<HostArray> evaluate(const ModelBuilder &builder,
                                 const std::vector<HostArray> &inputs);
 
-/// Checks the shape and the elements of an array.
 void expectNear(const HostArray &got, const HostArray &want,
                 double tolerance = 1e-6);
 

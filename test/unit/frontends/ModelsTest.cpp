@@ -21,7 +21,6 @@ std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Converts `bytes` of elements of type T to doubles.
 template <typename T> std::vector<double> decode(const char *data, size_t n) {
   std::vector<double> values(n);
   for (size_t i = 0; i < n; ++i) {
@@ -32,7 +31,7 @@ template <typename T> std::vector<double> decode(const char *data, size_t n) {
   return values;
 }
 
-/// The first batch of a .npy file with `count` elements per batch.
+/// Returns the first batch of a .npy file, which has `count` elements.
 std::vector<double> firstBatch(const std::string &path, size_t count) {
   std::string bytes = readFile(path);
   uint16_t header;
@@ -42,8 +41,7 @@ std::vector<double> firstBatch(const std::string &path, size_t count) {
                                       : decode<float>(data, count);
 }
 
-/// The values of argument `i`: a weight from its source or an input from its
-/// batch.
+/// Reads argument `i` from its weight file or from the first batch of an input.
 HostArray argument(mlir::func::FuncOp f, unsigned i, const std::string &dir) {
   auto type = mlir::cast<mlir::RankedTensorType>(f.getArgumentTypes()[i]);
   HostArray result(type.getShape().vec());
@@ -60,7 +58,6 @@ HostArray argument(mlir::func::FuncOp f, unsigned i, const std::string &dir) {
   return result;
 }
 
-/// Names of the arguments with `role`.
 std::set<std::string> namesOf(mlir::func::FuncOp f, llvm::StringRef role) {
   std::set<std::string> names;
   for (unsigned i = 0; i < f.getNumArguments(); ++i)
@@ -71,7 +68,7 @@ std::set<std::string> namesOf(mlir::func::FuncOp f, llvm::StringRef role) {
 
 class OnnxModels : public testing::TestWithParam<const char *> {};
 
-/// The imported model must have PyTorch's loss on the first batch and PyTorch's
+/// The imported model has PyTorch's loss on the first batch, and the same
 /// trained parameters.
 TEST_P(OnnxModels, FirstLossIsTheOracles) {
   std::string dir = folderOf(GetParam());

@@ -1,9 +1,9 @@
 //===- NodeConformanceTest.cpp - Node tests of the onnx wheel -------------===//
 //
-// The onnx package contains a model, inputs and outputs per operator and
-// variant. The host interpreter runs every model that imports and must
-// reproduce the outputs. Operands that must be known at compile time (shapes,
-// axes) are inputs there, so the test converts them to initializers first.
+// The onnx package contains a model with inputs and outputs for each variant of
+// each operator. The host interpreter must reproduce the outputs of every model
+// that imports. Inputs that must be known at import time, such as shapes and
+// axes, become initializers first.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
@@ -23,8 +23,8 @@ using ::onnx::TensorProto;
 
 namespace {
 
-/// How many of the 1,765 models must import and be correct; raise it with
-/// support.
+/// The least number of the 1,765 models that must import and be correct. Raise
+/// it when more operators are supported.
 constexpr int kMustPass = 1380;
 
 template <typename Message>
@@ -33,7 +33,7 @@ bool readMessage(const fs::path &path, Message &message) {
   return file && message.ParseFromIstream(&file);
 }
 
-/// Operators whose operands from some position on determine shapes.
+/// Returns the first operand of `op` that must be known at import time.
 int firstStaticOperand(llvm::StringRef op) {
   static const llvm::StringSet<> later = {"TopK",
                                           "CumSum",
@@ -73,7 +73,6 @@ bool isStatic(const ::onnx::GraphProto &graph, const std::string &name) {
   return false;
 }
 
-/// A stored tensor as doubles; nullopt if its type is not supported.
 std::optional<HostArray> decode(const frontend::ModelFile &file,
                                 const TensorProto &tensor,
                                 mlir::MLIRContext *context) {
@@ -89,13 +88,13 @@ std::optional<HostArray> decode(const frontend::ModelFile &file,
   return array;
 }
 
-/// The largest error relative to the precision of the element type; the
-/// interpreter computes in f64.
+/// Compares results with a tolerance that depends on the element type, because
+/// the interpreter computes in f64.
 bool agrees(const HostArray &got, const HostArray &want, int32_t type) {
   double tolerance = type == TensorProto::BFLOAT16  ? 3e-2
                      : type == TensorProto::FLOAT16 ? 3e-3
                                                     : 1e-3;
-  // f64 can round a half differently; tools/onnx-conformance is exact.
+  // Ties can round differently in f64; tools/onnx-conformance is exact.
   bool isQuantized = type == TensorProto::UINT8 || type == TensorProto::INT8;
   if (got.shape != want.shape)
     return false;

@@ -13,7 +13,7 @@ using namespace dpc::test;
 
 namespace {
 
-/// Runs the operator `text` (inputs x0, x1.., output y) on `inputs`.
+/// Runs one node, written with inputs x0, x1, .. and output y.
 HostArray run(const std::string &text, const std::vector<HostArray> &inputs,
               Attrs attrs = {}, int64_t opset = 17) {
   ModelBuilder m(opset);
@@ -108,12 +108,12 @@ TEST(OnnxOps, MatMulRanks) {
              vec({-3, -3, -3}));
   expectNear(run("MatMul x0 x1 -> y", {vec({1, 2}), vec({3, 4})}),
              array({}, {11}));
-  // Batches broadcast in both directions.
+  // Batch dimensions of both operands are broadcast.
   HostArray a = array({2, 1, 1, 2}, {1, 2, 3, 4});
   HostArray b = array({2, 2, 1}, {1, 1, 1, -1});
   expectNear(run("MatMul x0 x1 -> y", {a, b}),
              array({2, 2, 1, 1}, {3, -1, 7, -1}));
-  // A matrix without a batch times a batch.
+  // One matrix multiplies every matrix of a batch.
   expectNear(run("MatMul x0 x1 -> y", {array({1, 2}, {1, 2}), b}),
              array({2, 1, 1}, {3, -1}));
 }
@@ -143,15 +143,14 @@ TEST(OnnxOps, Einsum) {
   expectNear(einsum("ij,ij", {a, a}), array({}, {91}));
   expectNear(einsum("bi,bj,j->bi", {a, a, vec({1, 0, 0})}),
              array({2, 3}, {1, 2, 3, 16, 20, 24}));
-  // Batched, with permuted result dimensions.
+  // Contracts with a batch dimension and permutes the result.
   expectNear(einsum("bij,bj->ib", {array({2, 1, 2}, {1, 2, 3, 4}),
                                    array({2, 2}, {1, 1, 1, -1})}),
              array({1, 2}, {3, -1}));
 }
 
-// Multiplies tokens with the weights of every expert and back, weighted by
-// gates: the cheapest contraction comes first, and stacks of weights stay in
-// place.
+// A mixture of experts multiplies tokens by the weights of each expert, then by
+// other weights and by gates. The cheapest contraction comes first.
 TEST(OnnxOps, EinsumOverExperts) {
   HostArray x = array({2, 2}, {1, 2, 3, 4});
   HostArray w = array({2, 2, 1}, {1, 0, 0, 1}), gate = vec({1, 10, 2, 0});
@@ -243,7 +242,7 @@ TEST(OnnxOps, SoftmaxAxes) {
       run("LogSoftmax x0 -> y", {x}),
       array({2, 2}, {std::log(.5), std::log(.5), std::log(.75), std::log(.25)}),
       1e-6);
-  // Before operator set 13, axis 0 merges the whole tensor into one row.
+  // Before operator set 13, axis 0 makes the whole tensor one row.
   expectNear(run("Softmax x0 -> y", {x}, {{"axis", int64_t(0)}}, 11),
              array({2, 2}, {1 / 6., 1 / 6., .5, 1 / 6.}), 1e-6);
 }
@@ -270,7 +269,7 @@ TEST(OnnxOps, Convolutions) {
   expectNear(run("Conv x0 x1 -> y", {x, w},
                  {{"strides", Ints{2}}, {"pads", Ints{1, 1}}}),
              array({1, 2, 3}, {1, 5, 4, -5, -1, 8}));
-  // Same length: one additional zero after the end, or before the start.
+  // SAME keeps the length: one zero is added after the end or before the start.
   expectNear(
       run("Conv x0 x1 -> y", {x, w}, {{"auto_pad", std::string("SAME_UPPER")}}),
       array({1, 2, 4}, {3, 5, 7, 4, -1, -1, -1, 8}));
@@ -296,8 +295,8 @@ TEST(OnnxOps, Pools) {
   expectNear(run("MaxPool x0 -> y", {x}, ceil), array({1, 1, 1, 3}, {9, 7, 5}));
   expectNear(run("AveragePool x0 -> y", {x}, window),
              array({1, 1, 1, 2}, {5, 5}));
-  // The positions that rounding up adds do not count; padding counts on
-  // request.
+  // An average does not count positions that ceil_mode adds. It counts padding
+  // only if count_include_pad is set.
   expectNear(run("AveragePool x0 -> y", {x}, ceil, 19),
              array({1, 1, 1, 3}, {5, 5, 5}));
   Attrs padded = {{"kernel_shape", Ints{1, 2}},
@@ -320,8 +319,8 @@ TEST(OnnxOps, BatchNormByRunningStatistics) {
              array({1, 2, 2}, {0, .5, 1, 5}));
 }
 
-// The batch has mean 2 and variance 1. Running statistics are buffers that the
-// function returns, tied to their arguments.
+// The batch has mean 2 and variance 1. The function also returns the new
+// running statistics, which are tied to the buffers.
 TEST(OnnxOps, BatchNormMovesItsRunningStatistics) {
   ModelBuilder m(15);
   m.input("x", "f32[2,1]");
@@ -401,8 +400,8 @@ TEST(OnnxOps, OneHot) {
   m.node("OneHot ids depth v -> y", {{"axis", int64_t(0)}}).output("y");
   Imported imported = import(m);
   ASSERT_EQ(imported.error, "");
-  // The values are an initializer and hence a parameter, which is the first
-  // input.
+  // The values of OneHot are an initializer, hence a parameter, which is the
+  // first argument.
   expectNear(runGlobal(imported.function(), {vec({0, 5}), vec({1, -1, 0})})[0],
              array({3, 3}, {0, 0, 5, 5, 0, 0, 0, 5, 0}));
 }
@@ -430,7 +429,7 @@ TEST(OnnxOps, SplitUneven) {
 }
 
 TEST(OnnxOps, Sequences) {
-  // x.split(2)[-1], as torch writes it; the last part is shorter.
+  // PyTorch's exporter writes x.split(2)[-1] like this.
   ModelBuilder m;
   m.input("x", "f32[5]").scalar("two", 2).scalar("last", -1);
   m.node("SplitToSequence x two -> s").node("SequenceAt s last -> a");
@@ -468,7 +467,7 @@ TEST(OnnxOps, TriluOfData) {
 // Losses and attention
 //===----------------------------------------------------------------------===//
 
-/// The cross entropy of a row of two scores whose label is the first class.
+/// The cross entropy of scores (a, b) with the label 0.
 double rowLoss(double a, double b) { return std::log1p(std::exp(b - a)); }
 
 std::vector<HostArray> loss(const std::string &reduction, bool ignore,
@@ -481,7 +480,7 @@ std::vector<HostArray> loss(const std::string &reduction, bool ignore,
   m.node(std::string("SoftmaxCrossEntropyLoss s l ") + (weights ? "w" : "_") +
              " -> y",
          attrs);
-  // Scores [N, C, d]: rows (0, 2), (1, 3), (4, 6), (5, 9).
+  // The rows of the scores [N, C, d] are (0, 2), (1, 3), (4, 6), (5, 9).
   return evaluate(m.output("y"),
                   {array({2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 9}),
                    array({2, 2}, {0, 1, ignore ? -1. : 1., 0}), vec({1, 3})});
@@ -509,8 +508,8 @@ TEST(OnnxOps, NegativeLogLikelihood) {
 }
 
 TEST(OnnxOps, CausalAttentionWithMoreKeys) {
-  // All scores are 0, so each query averages its visible keys; ONNX counts both
-  // from 0.
+  // All scores are 0, so each query averages the keys that it sees. ONNX aligns
+  // the first query with the first key.
   ModelBuilder m(23);
   m.input("q", "f32[1,1,2,1]").input("k", "f32[1,1,3,1]");
   m.input("v", "f32[1,1,3,1]");

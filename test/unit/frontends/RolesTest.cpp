@@ -10,7 +10,7 @@ using namespace dpc::test;
 
 namespace {
 
-/// "parameter", "buffer", "input", or "" if `name` is not an argument.
+/// Returns "parameter", "buffer" or "input"; "" if `name` is not an argument.
 std::string roleOf(Imported &imported, llvm::StringRef name) {
   mlir::func::FuncOp f = imported.function();
   for (unsigned i = 0; i < f.getNumArguments(); ++i)
@@ -50,7 +50,7 @@ TEST(OnnxRoles, Defaults) {
   EXPECT_EQ(roleOf(imported, "eps"), "");
   EXPECT_EQ(roleOf(imported, "unused"), "");
   EXPECT_EQ(roleOf(imported, "x"), "input");
-  // Parameters come before buffers, buffers before inputs.
+  // Arguments are ordered: parameters, buffers, inputs.
   EXPECT_TRUE(inOrder(imported.text, {"\"w\"", "\"bias\"", "\"freqs\"",
                                       "dpc.batch_dim = 0", "\"x\"", "\"t\""}));
 }
@@ -78,7 +78,7 @@ TEST(OnnxRoles, UserDecides) {
   EXPECT_EQ(roleOf(imported, "temperature"), "parameter");
 }
 
-// A learned gate is trained and literals are not; a remark lists the latter.
+// A gate with a module path is trained; literals are constants.
 TEST(OnnxRoles, Scalars) {
   ModelBuilder m;
   m.input("x", "f32[4]").floats("blocks.0.gate", {}, {1.0f});
@@ -98,7 +98,7 @@ TEST(OnnxRoles, Scalars) {
   EXPECT_TRUE(inOrder(imported.text,
                       {"dpc.constants = [\"val_3\", \"scale\", \"const_0.5\", "
                        "\"onnx::Mul_7\", \"m.lifted_tensor_0\"]"}));
-  // This name can be a member of the outermost module.
+  // Only the name `scale` could be a member of the outermost module.
   ASSERT_EQ(imported.remarks.size(), 1u);
   EXPECT_NE(imported.remarks[0].find("--trainable=scale"), std::string::npos)
       << imported.remarks[0];
@@ -124,8 +124,7 @@ TEST(OnnxRoles, IntegersAreNotTrained) {
 TEST(OnnxRoles, SourcePointsAtTheBytes) {
   ModelBuilder m;
   m.input("x", "f32[3]").floats("first", {3}, {1.0f, 2.0f, 3.0f});
-  // The second initializer stores its numbers in float_data instead of
-  // raw_data.
+  // The data of the second initializer is in float_data, not in raw_data.
   auto *second = m.model.mutable_graph()->add_initializer();
   second->set_name("second");
   second->set_data_type(::onnx::TensorProto::FLOAT);

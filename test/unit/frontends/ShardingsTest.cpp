@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace {
 
-/// y = x w with features x [8, 4] of tokens, for four devices.
+/// y = x w for tokens x [8, 4], with a configuration of four devices.
 ModelBuilder model() {
   ModelBuilder m;
   m.input("x", "f32[batch,4]").floats("w", {4, 6}, {1, 2});
@@ -22,9 +22,9 @@ ModelBuilder model() {
 
 using Dims = std::vector<std::pair<int64_t, int64_t>>; ///< (axis, shards)
 
-/// Adds a spec for `tensor` to the only node: its sharded dimensions and the
-/// devices of its shards. -1 represents devices 0 and 1, -2 devices 2 and 3, -3
-/// devices 0 and 2, and -4 devices 1 and 3.
+/// Adds a spec for `tensor` to the node: its sharded dimensions and the device
+/// of each shard. Negative numbers are device groups: -1 is {0, 1}, -2 is {2,
+/// 3}, -3 is {0, 2}, -4 is {1, 3}.
 ::onnx::ShardingSpecProto &annotate(ModelBuilder &m, const std::string &tensor,
                                     const Dims &dims,
                                     const std::vector<int64_t> &devices) {
@@ -172,7 +172,7 @@ TEST(OnnxShardings, ThatDisagreeAreRefused) {
   configuration->set_num_devices(4);
   annotate(m, "w", {{1, 3}}, {0, 1, 2});
   annotate(m, "b", {{1, 2}}, {-3, -4});
-  expectRefused(m, {"split in", "accepted: one number, or divisors"});
+  expectRefused(m, {"has 2 shards", "accepted: the same number, or a divisor"});
 }
 
 } // namespace

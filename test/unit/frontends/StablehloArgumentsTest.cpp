@@ -33,7 +33,7 @@ namespace {
 
 using List = std::vector<int32_t>;
 
-/// The tile that each device holds, for each dimension.
+/// Returns the tile of each device, for each dimension.
 std::vector<List> listsOf(const std::optional<hlo::HloSharding> &sharding) {
   auto lists = sharding ? sharding->tileOf() : std::nullopt;
   EXPECT_TRUE(lists);
@@ -52,7 +52,7 @@ TEST(Shardings, OfHloAreRead) {
   ASSERT_TRUE(tiles);
   EXPECT_EQ(listsOf(tiles)[0], (List{0, 0, 1, 1, 2, 2, 3, 3}));
   EXPECT_EQ(listsOf(tiles)[1], (List{0, 1, 0, 1, 0, 1, 0, 1}));
-  // Columns of a 2 x 2 mesh, replicated over its rows, in both spellings.
+  // Two spellings of a tensor that one axis of a 2 x 2 mesh shards.
   for (StringRef text :
        {"{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
         "{devices=[2,1,2]0,2,1,3 last_tile_dims={replicated}}"}) {
@@ -82,7 +82,7 @@ TEST(Shardings, OfHloAreRead) {
 
 namespace {
 
-/// A loss of w [8, 16], v [16, 4] and x [12, 8] with these mhlo.shardings.
+/// A model whose arguments %w, %v and %x have these mhlo.shardings.
 std::string sharded(const std::string &w, const std::string &v,
                     const std::string &x) {
   auto of = [](const std::string &text) {
@@ -130,7 +130,7 @@ TEST(Shardings, OfHloAreConstraints) {
                 {"'arg0' is not understood", "{devices=[2]<=[2]}"}, options);
 }
 
-/// A short text can describe a million devices.
+/// Short texts can describe a million devices in many ways.
 TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
   auto argument = [](size_t number, const std::string &sharding) {
     return (number ? ", %a" : "%a") + std::to_string(number) +
@@ -140,7 +140,7 @@ TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
     return program(arguments, "tensor<8x8x8xf32>",
                    "  func.return %a0 : tensor<8x8x8xf32>");
   };
-  // Every argument is sharded by other bits of the device number.
+  // Each argument is sharded by a different bit of the device number.
   std::string grids, alike;
   for (size_t bit = 0; bit < 200; ++bit) {
     std::string low = std::to_string(1 << bit % 20),
@@ -159,7 +159,7 @@ TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
 }
 
 TEST(StablehloArguments, DonatedArgumentsFindTheirResultsByPath) {
-  // b and the new a share memory, but the paths take precedence.
+  // Attributes tie the arguments in order, but the paths take precedence.
   std::string text = R"("builtin.module"() ({
   "func.func"() <{arg_attrs = [{tf.aliasing_output = 0 : i32}, {tf.aliasing_output = 1 : i32}], function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), res_attrs = [{jax.result_info = "result[0]['b']"}, {jax.result_info = "result[0]['a']"}], sym_name = "main"}> ({
   ^bb0(%a: tensor<4xf32> loc("p['a']"), %b: tensor<4xf32> loc("p['b']")):
@@ -179,7 +179,7 @@ TEST(StablehloArguments, DonatedArgumentsFindTheirResultsByPath) {
 
 namespace {
 
-/// Whether the next value of the first argument is its negative.
+/// Whether the first argument's next value is its negative.
 bool isNegatedNext(Outcome &outcome) {
   auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
   for (unsigned i = 0; i < step.getNumResults(); ++i)
@@ -190,8 +190,8 @@ bool isNegatedNext(Outcome &outcome) {
 
 } // namespace
 
-/// Both arguments have the path 'w', so the attributes decide. They do not
-/// imply an order if they name other results.
+/// Both arguments have the path 'w', so attributes decide if they name the
+/// results with this path. Otherwise the order decides.
 TEST(StablehloArguments, AttributesDecideAmongEqualPaths) {
   auto step = [](const std::string &ofFirst, const std::string &ofSecond) {
     return R"("builtin.module"() ({
@@ -211,7 +211,7 @@ TEST(StablehloArguments, AttributesDecideAmongEqualPaths) {
   Outcome outcome = import(step(alias("1 : i32"), alias("0 : i32")));
   ASSERT_EQ(outcome.error, "");
   EXPECT_TRUE(isNegatedNext(outcome));
-  EXPECT_EQ(outcome.remarks.size(), 1u); // on the result that is not a state
+  EXPECT_EQ(outcome.remarks.size(), 1u); // output `result.2.other` is dropped
   for (const auto &[first, second] :
        {std::pair(alias("0 : i32"), alias("1 : i32")),
         std::pair(alias("1 : i32"), alias("2 : i32"))}) {
@@ -228,8 +228,8 @@ TEST(StablehloArguments, AttributesDecideAmongEqualPaths) {
 
 namespace {
 
-/// A step whose donated arguments have 4 elements each and no names. Its
-/// results are (b, -a), called `first` and `second`.
+/// A step with two donated arguments a and b of 4 elements, without names. Its
+/// results are (b, -a), named `first` and `second`.
 std::string nameless(const std::string &ofA, const std::string &ofB,
                      const std::string &first, const std::string &second) {
   auto info = [](const std::string &text) {
@@ -246,8 +246,8 @@ std::string nameless(const std::string &ofA, const std::string &ofB,
 } // namespace
 
 TEST(StablehloArguments, DonatedArgumentsWithoutNames) {
-  // The attribute decides, and paths of results distinguish parameters from
-  // states.
+  // Attributes choose the results. The paths of the results distinguish
+  // parameters from states.
   Outcome outcome = import(nameless("tf.aliasing_output = 1 : i32",
                                     "tf.aliasing_output = 0 : i32",
                                     "result[1].mu['w']", "result[0]['w']"));
@@ -257,7 +257,7 @@ TEST(StablehloArguments, DonatedArgumentsWithoutNames) {
   EXPECT_EQ(
       argumentsOf(outcome.module->lookupSymbol<func::FuncOp>("train_step")),
       (std::vector<std::string>{"arg0 parameter", "arg1 state arg0"}));
-  // Only the order is left to decide, and a remark says so.
+  // Without attributes and names, the order decides, and a remark says so.
   std::string donor = "jax.buffer_donor = true";
   outcome = import(nameless(donor, donor, "", ""));
   ASSERT_EQ(outcome.error, "");
@@ -268,7 +268,7 @@ TEST(StablehloArguments, DonatedArgumentsWithoutNames) {
                               "first, are tied"),
       std::string::npos)
       << outcome.remarks[0];
-  // Both results are possible.
+  // With more results than donated arguments, the choice is ambiguous.
   expectRefused(
       nameless(donor, "", "", ""),
       {"'arg0' is donated", "2 results of type [4] f32", "tf.aliasing_output"});

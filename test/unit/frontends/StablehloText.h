@@ -51,8 +51,8 @@ inline Outcome import(const std::string &text,
   return outcome;
 }
 
-/// A module with @main of `arguments` ("%a: tensor<4xf32>"). Its body is in
-/// generic form and includes its return.
+/// A module with a function @main. `arguments` is, for example, "%a:
+/// tensor<4xf32>", and `body` is in generic form and ends with the return.
 inline std::string program(const std::string &arguments,
                            const std::string &results,
                            const std::string &body) {
@@ -60,7 +60,7 @@ inline std::string program(const std::string &arguments,
          ") {\n" + body + "\n }\n}\n";
 }
 
-/// One op with the result `%r` on `%a`, an argument of type tensor<4x6xf32>.
+/// A program with one op, which defines `%r` and can use `%a: tensor<4x6xf32>`.
 inline std::string one(const std::string &op, const std::string &result) {
   return program("%a: tensor<4x6xf32>", result,
                  "  %r = " + op + "\n  func.return %r : " + result);
@@ -75,7 +75,7 @@ inline void expectRefused(const std::string &text,
         << "'" << part << "' is not in: " << error;
 }
 
-/// `{name} role of` for every argument, in order.
+/// Returns "NAME ROLE" for each argument, or "NAME ROLE OF" for a state.
 inline std::vector<std::string> argumentsOf(mlir::func::FuncOp function) {
   std::vector<std::string> found;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {

@@ -29,7 +29,7 @@ std::string contents(const std::string &path) {
   return text.str();
 }
 
-/// Applies `change` to one record of `path`; `method` is the compression.
+/// Applies `change` to one record and compresses the record by `method`.
 std::string altered(const std::string &path, const std::string &suffix,
                     llvm::function_ref<std::string(std::string)> change,
                     int method = ZIP_CM_STORE) {
@@ -60,7 +60,7 @@ std::string altered(const std::string &path, const std::string &suffix,
   return bytes;
 }
 
-/// Replaces `from` once in a record.
+/// Replaces the first `from` in a record of kMlp by `to`.
 std::string replaced(const std::string &suffix, const std::string &from,
                      const std::string &to) {
   return altered(kMlp, suffix, [&](std::string text) {
@@ -97,7 +97,6 @@ Outcome import(const std::string &bytes, const ImportOptions &options = {}) {
   return outcome;
 }
 
-/// Expects the import to fail with a message that contains all of `parts`.
 void expectRefused(const std::string &bytes,
                    const std::vector<std::string> &parts) {
   std::string error = import(bytes).error;
@@ -123,7 +122,7 @@ TEST(TorchFile, WeightsStayWhereTheyAre) {
   ASSERT_TRUE(source);
   auto offset = source.getAs<IntegerAttr>("offset").getInt();
   EXPECT_EQ(source.getAs<IntegerAttr>("bytes").getInt(), 48 * 64 * 4);
-  // The first weight of model.onnx, whose position protobuf does not expose.
+  // The ONNX export contains the same bytes.
   float first = 0;
   std::memcpy(&first, bytes.data() + offset, sizeof first);
   EXPECT_NE(contents(DPC_FIXTURES "/models/mlp/model.onnx")
@@ -150,8 +149,8 @@ TEST(TorchFile, TiedWeightsAreOneParameterByItsFirstName) {
   EXPECT_EQ(tables, 1);
 }
 
-/// Under FakeTensorMode torch writes one empty record for all tensors, which
-/// does not imply that they are tied.
+/// Under FakeTensorMode, torch writes one empty record for all tensors. They
+/// are not tied.
 TEST(TorchFile, OneEmptyRecordTiesNothing) {
   Outcome outcome =
       import(altered(DPC_FIXTURES "/models/llama-tiny/model.pt2", kTable,
@@ -259,19 +258,19 @@ TEST(TorchErrors, Nodes) {
                 {"node 0 'linear'", "aten.matmul.default"});
 }
 
-/// Writes to a reshape that is possibly a copy, and returns its base.
 TEST(TorchErrors, AllUnknownOperatorsAreNamedAtOnce) {
   const std::regex linear("aten\\.linear\\."), relu("aten\\.relu\\.");
   std::string bytes = altered(kMlp, kModel, [&](const std::string &text) {
     return std::regex_replace(std::regex_replace(text, linear, "aten.bend."),
                               relu, "aten.twist.");
   });
-  // Each operator once, although the model has it two or three times.
+  // Each operator is named once, although several nodes use it.
   expectRefused(bytes,
                 {"aten.bend.default: is not supported; also not supported: "
                  "aten.twist.default; "});
 }
 
+/// The program writes to a reshape, which may be a copy, and returns its base.
 TEST(TorchErrors, WriteToAPossibleCopy) {
   ImportOptions options;
   options.globalBatch = 3;
@@ -282,8 +281,8 @@ TEST(TorchErrors, WriteToAPossibleCopy) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
 }
 
-/// The gradient of a detached tensor stops while that of its base continues,
-/// except that an input has no gradient.
+/// A write to a detached tensor is refused if gradients flow to its base.
+/// Inputs have no gradient, so it is accepted for them.
 TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
   ImportOptions options;
   options.globalBatch = 3;
@@ -298,8 +297,7 @@ TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
       << error;
 }
 
-/// PyTorch keeps the gradient of the value before the write, so the import must
-/// reject the write.
+/// PyTorch would keep the gradient of the value before the write.
 TEST(TorchErrors, WriteWithoutGradientsToATensorWithOne) {
   ImportOptions options;
   options.globalBatch = 3;
@@ -312,8 +310,7 @@ TEST(TorchErrors, WriteWithoutGradientsToATensorWithOne) {
   }
 }
 
-/// In a graph within one without gradients, values computed before have no
-/// gradient.
+/// Gradients cannot be enabled again inside a graph without gradients.
 TEST(TorchErrors, GradientsOnInsideNoGrad) {
   ImportOptions options;
   options.globalBatch = 3;
@@ -339,7 +336,7 @@ TEST(TorchErrors, UnboundSymbol) {
             std::string::npos);
 }
 
-/// For arbitrary bytes, the import ends with a module or one message.
+/// Damaged bytes lead to a module or one message, not to a crash.
 TEST(TorchErrors, AnyByteMayBeWrong) {
   std::string good = contents(DPC_FIXTURES "/torch/labels.pt2");
   unsigned state = 1;
@@ -351,7 +348,7 @@ TEST(TorchErrors, AnyByteMayBeWrong) {
     }
     import(bad);
   }
-  // Damages the program itself, which otherwise only breaks a checksum.
+  // Damage the program alone; a damaged archive mostly fails a checksum.
   for (int n = 0; n < 300; ++n)
     import(altered(DPC_FIXTURES "/torch/labels.pt2", kModel,
                    [&](std::string text) {

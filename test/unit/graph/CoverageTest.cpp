@@ -7,8 +7,8 @@ using namespace dpc::test;
 
 namespace {
 
-/// The reasons why ops have no gradient. All other ops of the graph altitude
-/// must have one.
+/// All ops of the graph altitude must have a gradient, except these ops, for
+/// the reason in the second string.
 const std::map<std::string, std::string> kWithout = {
     {"dpc.constant", "no operands"},
     {"dpc.iota", "no operands"},

@@ -7,7 +7,7 @@ using namespace dpc::test;
 
 namespace {
 
-/// A function of primitive ops, and the op that it must become.
+/// A function of primitive ops, and the fused op that is expected.
 struct Idiom {
   std::string name;
   std::string fused;
@@ -16,14 +16,14 @@ struct Idiom {
 
 void PrintTo(const Idiom &idiom, std::ostream *os) { *os << idiom.name; }
 
-/// Writes a function op by op. Each method returns the name of the new value.
+/// Writes a function op by op. Each method returns the name of its result.
 class Writer {
 public:
   Writer(const std::string &arguments, const std::string &result)
       : text("func.func @f(" + arguments + ") -> " + result + " {\n"),
         result(result) {}
 
-  /// An op without its dialect and types, and its types.
+  /// Appends `op` (without dialect and types) with the types `from` and `to`.
   std::string op(const std::string &op, const std::vector<std::string> &from,
                  const std::string &to) {
     std::string types = llvm::join(from, ", ");
@@ -58,7 +58,6 @@ private:
 const std::string kX = "tensor<2x3x8xf64>", kRow = "tensor<2x3x1xf64>",
                   kReduced = "tensor<2x3xf64>", kVector = "tensor<8xf64>";
 
-/// A reduction that keeps the reduced dimension, as exporters write it.
 std::string reduceRow(Writer &w, const std::string &kind,
                       const std::string &x) {
   std::string sum =
@@ -168,7 +167,6 @@ const std::string kQ = "tensor<2x4x5x8xf64>", kK = "tensor<2x2x5x8xf64>",
                   kScores = "tensor<2x4x5x5xf64>",
                   kInfinity = "0xFFF0000000000000"; // negative
 
-/// q k^T, with an explicit transpose of k.
 std::string scoresOf(Writer &w, const std::string &k) {
   const std::string transposed = "tensor<2x4x8x5xf64>";
   std::string t =
@@ -176,7 +174,6 @@ std::string scoresOf(Writer &w, const std::string &k) {
   return w.op("matmul %q, " + t, {kQ, transposed}, kScores);
 }
 
-/// The function that returns softmax(scores) v.
 std::string attend(Writer &w, const std::string &scores, const std::string &v) {
   std::string p = w.op("softmax " + scores, {kScores}, kScores);
   return w.finish(w.op("matmul " + p + ", " + v, {kScores, kQ}, kQ));
@@ -204,7 +201,8 @@ std::string attentionSelect() {
   return attend(w, scores, "%v");
 }
 
-/// Llama expands grouped heads and compares iotas to make an additive mask.
+/// Llama repeats grouped key heads, and builds an additive mask by comparing
+/// iotas.
 std::string attentionGrouped() {
   const std::string five = "tensor<2x2x1x5x8xf64>",
                     wide = "tensor<2x2x2x5x8xf64>", square = "tensor<5x5xf64>",
@@ -257,9 +255,9 @@ TEST_P(Fusion, ComputesTheSameAsItsParts) {
   auto inputs = randomInputs(f, 11, -2, 2);
   auto expected = runGlobal(f, inputs);
   auto actual = runGlobal(fused->lookupSymbol<func::FuncOp>("f"), inputs);
-  // The constants of exporters have about 7 digits.
+  // 1e-6, because exported constants have about 7 digits.
   EXPECT_LT(distance(actual[0], expected[0]), 1e-6);
-  // All primitive ops are fused except reshapes and small masks.
+  // Only reshapes and small masks remain as primitive ops.
   EXPECT_EQ(countOps(*fused, "dpc.unary") + countOps(*fused, "dpc.softmax") +
                 countOps(*fused, "dpc.matmul"),
             GetParam().fused == "dpc.unary" || GetParam().fused == "dpc.softmax"

@@ -17,21 +17,21 @@ namespace {
 constexpr double kStep = 1e-5;
 constexpr double kTolerance = 2e-8;
 
-/// A function of `arguments`, which are types. All float arguments are
-/// differentiated.
+/// A function whose arguments have the types `arguments`. All float arguments
+/// are differentiated.
 struct Case {
   std::string name;
   std::vector<std::string> arguments;
   std::string result;
-  std::string body;              // defines %y
-  double low = -1.0, high = 1.0; // range of the arguments
+  std::string body; // defines %y
+  double low = -1.0, high = 1.0;
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 void PrintTo(const Case &c, std::ostream *os) { *os << c.name; }
 
-/// Builds func @f(args.., w) -> sum(y * w). With `withGradients`, the gradients
-/// of the arguments `wanted` are further results.
+/// Builds func @f(args.., w) -> sum(y * w). With `withGradients`, @f also
+/// returns the gradients of the arguments `wanted`.
 OwningOpRef<ModuleOp> build(const Case &c, std::vector<unsigned> &wanted,
                             bool withGradients) {
   std::string text = "func.func @f(";
@@ -108,7 +108,7 @@ TEST_P(Gradient, AgreesWithFiniteDifferences) {
   }
 }
 
-/// A case of one op whose results are `result` and `others`.
+/// Returns a case with one op. `others` are results after the first.
 Case one(const std::string &name, const std::string &op,
          const std::vector<std::string> &arguments, const std::string &result,
          const std::vector<std::string> &others = {}, double low = -1.0,
@@ -190,7 +190,6 @@ std::vector<Case> movementCases() {
   };
 }
 
-/// All combinations of ta and tb of a matmul [2x3] [3x4], batched and not.
 std::vector<Case> matmulCases() {
   std::vector<Case> cases;
   auto add = [&](const std::string &name, const std::string &batchA,
@@ -223,7 +222,8 @@ std::vector<Case> attentionCases() {
     return one(name, "dpc.attention %a0, %a1, %a2" + options, arguments,
                "tensor<2x4x3x6xf64>", {"tensor<2x4x3xf64>"});
   };
-  // The second query sees no key, so no value has a gradient through it.
+  // The mask hides all keys from the second query, so the query gives no
+  // gradients.
   std::string type = "tensor<1x1x3x4xf64>", row = "[0.0, 0.0, 0.0, 0.0]";
   std::string none = "[0xFFF0000000000000, 0xFFF0000000000000, "
                      "0xFFF0000000000000, 0xFFF0000000000000]";
@@ -273,8 +273,6 @@ std::vector<Case> rowCases() {
   };
 }
 
-/// A strided, padded and dilated conv with groups, the ops of its gradient, and
-/// other spatial ops.
 std::vector<Case> spatialCases() {
   std::string x = "tensor<2x4x5x4xf64>", w = "tensor<6x2x3x2xf64>",
               y = "tensor<2x6x3x4xf64>", channels = "tensor<2xf64>";
@@ -338,7 +336,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, Gradient, testing::ValuesIn(rowCases()), nameOf);
 INSTANTIATE_TEST_SUITE_P(Spatial, Gradient, testing::ValuesIn(spatialCases()),
                          nameOf);
 
-/// The gradients of sum(y) for arguments that are all `value`.
+/// Returns the gradients of sum(y) where all elements of all arguments are
+/// `value`.
 std::vector<HostArray> gradientsAt(const Case &c, double value) {
   std::vector<unsigned> wanted;
   auto module = build(c, wanted, true);

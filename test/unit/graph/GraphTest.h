@@ -14,26 +14,26 @@
 
 namespace dpc::test {
 
-/// A context with the dpc dialect and gradients, which all tests share.
+/// Returns the context that all tests share, with the dpc dialect and
+/// gradients.
 mlir::MLIRContext &context();
 
-/// Parses and verifies a module; a null module fails the test.
+/// Parses and verifies a module. If this fails, the test fails and the result
+/// is null.
 mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text);
 
-/// Runs a textual pass pipeline such as "func.func(dpc-fuse)". Returns true on
-/// success.
+/// Returns true on success.
 bool runPasses(mlir::ModuleOp module, const std::string &pipeline);
 
-/// Random values for all arguments of `func`: floats in [low, high] and
-/// integers in [0, integers). They depend only on the seed.
+/// Returns random values for all arguments of `func`: floats in [low, high] and
+/// integers in [0, integers). They depend only on `seed`.
 std::vector<HostArray> randomInputs(mlir::func::FuncOp func, unsigned seed = 1,
                                     double low = -1.0, double high = 1.0,
                                     int64_t integers = 4);
 
-/// The number of ops called `name` in `module`.
 int64_t countOps(mlir::ModuleOp module, llvm::StringRef name);
 
-/// The largest |a - b| / (1 + |b|); infinite if shapes differ.
+/// Returns the largest |a - b| / (1 + |b|), or infinity if the shapes differ.
 double distance(const HostArray &a, const HostArray &b);
 
 } // namespace dpc::test

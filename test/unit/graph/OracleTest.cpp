@@ -30,7 +30,7 @@ std::vector<char> readBytes(const std::string &file, int64_t offset,
   return bytes;
 }
 
-/// An array of `type` whose elements are of T in `file`.
+/// Reads an array of `type` from `file`, where elements are of type T.
 template <typename T>
 HostArray readArray(const std::string &file, int64_t offset,
                     RankedTensorType type) {
@@ -44,14 +44,13 @@ HostArray readArray(const std::string &file, int64_t offset,
   return array;
 }
 
-/// The f32 weights that `dpc.source` of an argument names.
 HostArray readWeights(RankedTensorType type, DictionaryAttr source) {
   return readArray<float>(cast<StringAttr>(source.get("file")).str(),
                           cast<IntegerAttr>(source.get("offset")).getInt(),
                           type);
 }
 
-/// The batch of `step` in an .npy file (little endian, version 1) of i64
+/// Reads batch `step` of an .npy file (little endian, version 1) with i64
 /// batches [steps, ...].
 HostArray readBatch(const std::string &file, RankedTensorType type, int step) {
   auto header = readBytes(file, 0, 10);
@@ -67,7 +66,6 @@ protected:
     return std::string("test/fixtures/models/") + GetParam();
   }
 
-  /// The training step of the model with the recorded optimizer.
   OwningOpRef<ModuleOp> trainStep(const nlohmann::json &optimizer) {
     ImportOptions options;
     options.globalBatch = 8;
@@ -90,7 +88,6 @@ protected:
   }
 };
 
-/// The value of argument `i` in the first step, or zeros for inputs.
 HostArray initialValue(func::FuncOp func, unsigned i) {
   auto type = cast<RankedTensorType>(func.getArgument(i).getType());
   if (auto source = func.getArgAttrOfType<DictionaryAttr>(i, attr::kSource))
@@ -102,7 +99,8 @@ TEST_P(Oracle, FirstStepsFollowPyTorch) {
   auto oracle = nlohmann::json::parse(std::ifstream(folder() + "/oracle.json"));
   auto module = trainStep(oracle["optimizer"]);
   ASSERT_TRUE(module);
-  // Attention is fused. Two layers of experts have a softmax as their gate.
+  // Attention is fused, so only the gates of the two expert layers are softmax
+  // ops.
   int gates = StringRef(GetParam()).starts_with("moe") ? 2 : 0;
   EXPECT_EQ(countOps(*module, "dpc.softmax"), gates);
   auto func = module->lookupSymbol<func::FuncOp>("train_step");

@@ -62,7 +62,7 @@ func::FuncOp trainStep(ModuleOp module, const std::string &options) {
   return module.lookupSymbol<func::FuncOp>("train_step");
 }
 
-/// The results of one step of SGD without momentum: (w, loss, grad_norm).
+/// Returns (w, loss, grad_norm) after one step of SGD without momentum.
 std::vector<HostArray> sgdStep(const std::string &options) {
   auto module = parse(kModel);
   auto step = trainStep(*module, "optimizer=sgd " + options);
@@ -119,8 +119,8 @@ TEST(TrainStep, ClippingScalesTheUpdateAndNotTheReportedNorm) {
   EXPECT_NEAR(results[2][0], size, 1e-7);
 }
 
-/// The loss scale does not change an update. A gradient that overflows changes
-/// only the scale and the counters.
+/// The loss scale does not affect updates. If a gradient overflows, only the
+/// scale and the counters change.
 TEST(TrainStep, OverflowSkipsTheStepAndHalvesTheScale) {
   auto module = parse(kModel);
   auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=0.25 "
@@ -180,7 +180,8 @@ TEST(TrainStep, SgdMomentumAndWeightDecay) {
   EXPECT_LT(distance(results[1], vec(b)), 1e-7);
 }
 
-/// A model of one layer with a tied table.
+/// A model with one layer. The embedding table is also the weight of the
+/// logits.
 const char *kLanguageModel = R"(
 func.func @forward(%w: tensor<5x4xf64> {dpc.name = "w", dpc.role = "parameter"},
                    %ids: tensor<2x3xi64> {dpc.name = "ids", dpc.role = "input"})

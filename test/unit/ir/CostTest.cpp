@@ -15,7 +15,6 @@ class CostTest : public ::testing::Test {
 protected:
   CostTest() { context.loadDialect<DpcDialect, func::FuncDialect>(); }
 
-  /// The first op of a function with these arguments and ops.
   CostOpInterface first(StringRef arguments, StringRef ops) {
     std::string text =
         ("func.func @f(" + arguments + ") {\n" + ops + "\nreturn\n}").str();
@@ -127,8 +126,8 @@ TEST_F(CostTest, TruthValuesTakeAByte) {
   EXPECT_EQ(sizeInBytes(RankedTensorType::get({}, builder.getF32Type())), 4);
 }
 
-/// All ops of the dialect have `Interface` except `without`, which are
-/// separated by spaces.
+/// Expects that all ops of the dialect have `Interface`, except the ops in
+/// `without`, which are separated by spaces.
 template <typename Interface>
 void expectInterface(MLIRContext &context, StringRef without) {
   SmallVector<StringRef> exceptions;

@@ -17,8 +17,8 @@ struct Life {
   int64_t bytes, first, last;
 };
 
-/// %g is the gradient of %p; its all_reduce reads a reshape of it. %out is an
-/// output whose all_reduce must not overwrite it.
+/// %r reduces a reshape of %g, the gradient of %p. %sum reduces %out, but must
+/// not overwrite it, because @step returns it.
 const char *const kStep = R"(
 !t = tensor<4x2xf32>
 !f = tensor<8xf32>

@@ -9,7 +9,8 @@ namespace {
 constexpr const char *kExpand = ",dpc-expand-attention";
 
 /// A Megatron-LM attention block: a fused qkv weight split by heads, and a
-/// row-parallel projection. $H heads with head_dim 2, $W = 2 * $H, $F = 3 * $W.
+/// row-parallel projection. $H is the number of heads with head_dim 2, $W = 2 *
+/// $H, $F = 3 * $W.
 const char *kFused = R"mlir(
 #x = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, {}, {}]>
 #xp = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, {}, {}], partial = {tp : sum}>
@@ -46,7 +47,8 @@ func.func @forward(%x: !x {dpc.role = "input"}, %w: tensor<6x$Fxf32, #wqkv>, %wo
 }
 )mlir";
 
-/// Splits by heads in canonical form: an even split is a plain one.
+/// Returns the bindings for a split by heads. If `tp` divides `heads`, the
+/// canonical form of the split has no factor for head_dim.
 std::map<std::string, std::string> fused(int64_t heads, int64_t tp) {
   std::string h = std::to_string(heads), f = std::to_string(6 * heads);
   bool even = heads % tp == 0;
@@ -80,8 +82,8 @@ INSTANTIATE_TEST_SUITE_P(HeadsAndRanks, FusedQkv,
                                            std::pair(4, 4), std::pair(3, 2),
                                            std::pair(2, 4)));
 
-/// Grouped-query attention and its gradient. $KH splits the key heads, $QH the
-/// query heads, and $DK gives the partial sums of dk and dv.
+/// Grouped-query attention and its gradient. $KH is the split of the key heads,
+/// $QH the split of the query heads, and $DK the partial sums of dk and dv.
 const char *kGrouped = R"mlir(
 #q = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, $QH, {}, {}]>
 #l = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, $QH, {}]>

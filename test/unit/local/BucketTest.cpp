@@ -8,8 +8,8 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// A local function over dp = 2 with the given body. $A stands for the
-/// attributes and types of an all_reduce, $F for those of other ops.
+/// A local function over dp = 2 with `body`. $A is replaced by the attributes
+/// and types of an all_reduce, $F by those of other ops.
 OwningOpRef<ModuleOp> step(const std::string &body) {
   std::string text = R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}]>
@@ -24,8 +24,7 @@ func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.
                           "!t"}}));
 }
 
-/// Runs the pass and compares results before and after. Returns the number of
-/// all_reduces.
+/// Checks that the pass keeps all results. Returns the number of all_reduces.
 int bucket(ModuleOp module, const std::string &options = "") {
   auto func = module.lookupSymbol<func::FuncOp>("step");
   std::vector<HostArray> inputs = makeInputs(func, false);
@@ -61,7 +60,7 @@ TEST(Buckets, DependentCollectivesStayApart) {
   EXPECT_EQ(bucket(*module), 2);
 }
 
-/// Buckets for sum and max that need each other must not both merge.
+/// Two buckets that depend on each other are not both merged.
 TEST(Buckets, NoCycleAcrossBuckets) {
   auto module = step(R"mlir(
   %s0 = dpc.all_reduce sum %a $A
@@ -75,7 +74,7 @@ TEST(Buckets, NoCycleAcrossBuckets) {
   EXPECT_EQ(bucket(*module), 3);
 }
 
-/// A collective that a contraction needs does not wait for others.
+/// A collective that a matmul needs is not merged with a later collective.
 TEST(Buckets, ContractionCloses) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
@@ -105,7 +104,7 @@ TEST(Buckets, Size) {
   EXPECT_EQ(bucket(*module, "{bucket-bytes=32}"), 2);
 }
 
-/// Shards are sent in one call each way, and results do not change.
+/// All reduce_scatters are merged into one, and all all_gathers into one.
 TEST(Buckets, ScattersAndGathers) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
@@ -129,7 +128,7 @@ func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.
   EXPECT_EQ(countOps(*module, "dpc.all_gather"), 1);
 }
 
-/// Parameters are gathered before the computation that precedes their reader.
+/// A parameter is gathered before the computation that precedes its reader.
 TEST(Buckets, GathersAhead) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>

@@ -6,9 +6,8 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// The channels of one layer are column-parallel, and those of the next
-/// row-parallel. Between them are a pool and a depthwise convolution. All
-/// values are integers.
+/// A column-parallel layer, a pool, a depthwise convolution and a row-parallel
+/// layer. All values are integers.
 const char *kLayers = R"mlir(
 #im = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {}, {}, {}]>
 #imp = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {}, {}, {}], partial = {tp : sum}>
@@ -74,7 +73,7 @@ TEST_P(Convolutions, EqualOneDevice) {
        {"H", std::to_string(c.channels)}}));
   ASSERT_TRUE(module);
   EXPECT_EQ(compareWithOneDevice(*module, 0), "");
-  // The partial output and three gradients; activations are not sent.
+  // The output is summed over tp and three gradients over dp.
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"),
             (c.tp > 1 ? 1 : 0) + (c.dp > 1 ? 3 : 0));
   EXPECT_EQ(countOps(*module, "dpc.all_gather"), 0);

@@ -1,9 +1,4 @@
 //===- FuseEpiloguesTest.cpp - dpc-fuse-epilogues -------------------------===//
-//
-// The interpreter computes the same before and after the pass, and kernels with
-// a matmul name their epilogue.
-//
-//===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
 #include "test/unit/local/LocalTest.h"
 
@@ -19,12 +14,10 @@ namespace {
 using Epilogues = std::vector<std::string>;
 
 struct Fused {
-  Epilogues
-      epilogues;   ///< Of all matmuls; "+" accumulates; "-" is a matmul alone.
-  int kernels = 0; ///< Kernels without a matmul.
+  Epilogues epilogues; ///< One per matmul; "-": none, "+": accumulates.
+  int kernels = 0;     ///< Kernels without a matmul.
 };
 
-/// Small integers for the global arguments.
 std::vector<HostArray> inputsOf(func::FuncOp step) {
   std::vector<HostArray> inputs;
   int64_t next = 0;
@@ -39,7 +32,7 @@ std::vector<HostArray> inputsOf(func::FuncOp step) {
   return inputs;
 }
 
-/// Runs the pass and compares results before and after.
+/// Checks that the pass keeps all results and is idempotent.
 Fused fuse(const std::string &text) {
   auto module = parse(text);
   auto step = module->lookupSymbol<func::FuncOp>("step");
@@ -72,7 +65,8 @@ Fused fuse(const std::string &text) {
   return fused;
 }
 
-/// A step over 3 micro-batches; "@forward" becomes the attribute of this phase.
+/// A step over 3 micro-batches. "@forward" in `body` is replaced by the
+/// attribute of this phase.
 std::string step(const std::string &arguments, const std::string &results,
                  const std::string &body) {
   std::string text = "func.func @step(" + arguments + ") -> (" + results +
@@ -92,8 +86,8 @@ std::string global(const std::string &type, const std::string &dims) {
          dims + ">>}";
 }
 
-/// A weight gradient, and the accumulated sums of the rows of %dy, which
-/// `between` may read first.
+/// A weight gradient, and accumulated sums over the rows of %dy. `between` may
+/// read these sums before the matmul.
 std::string weightGradient(const std::string &between,
                            const std::string &sums) {
   return step("%dy: tensor<2x8xf32>" + global("6x8xf32", "[{mb}, {}]") +
@@ -118,7 +112,7 @@ TEST(FuseEpilogues, GradientsOverMicroBatches) {
   Fused all = fuse(weightGradient("", "%r"));
   EXPECT_EQ(all.epilogues, Epilogues({"sums_of_a+"}));
   EXPECT_EQ(all.kernels, 0);
-  // Views wait for the GEMM, computation does not.
+  // Views of the sums move after the GEMM, but computation does not.
   Fused viewed = fuse(weightGradient(
       "  %v = dpc.reshape %r @backward : tensor<8xf32> -> tensor<4x2xf32>\n"
       "  %u = dpc.reshape %v @backward : tensor<4x2xf32> -> tensor<8xf32>\n",
@@ -136,8 +130,8 @@ TEST(FuseEpilogues, GradientsOverMicroBatches) {
   EXPECT_EQ(read.kernels, 2);
 }
 
-/// y = relu(x w + v). `vector` is repeated along dimension `dim`, and `rest`
-/// may read the GEMM.
+/// y = relu(x w + v). v has type `vector` and is broadcast along dimension
+/// `dim`. If `rest` is not empty, it must define the result %z.
 std::string biased(int64_t dim, const std::string &vector,
                    const std::string &rest = "", bool isShared = true) {
   std::string w = isShared ? "4x8xf32" : "2x4x8xf32";
@@ -165,7 +159,7 @@ std::string biased(int64_t dim, const std::string &vector,
 
 TEST(FuseEpilogues, OnlyWhatOneCallComputes) {
   EXPECT_EQ(fuse(biased(2, "8xf32")).epilogues, Epilogues({"relu_bias"}));
-  // A vector along the rows; one matrix per sample; other readers of the GEMM.
+  // Not fused: a bias per row, one matrix per sample, a GEMM with two readers.
   EXPECT_EQ(fuse(biased(1, "2xf32")).epilogues, Epilogues({"-"}));
   EXPECT_EQ(fuse(biased(2, "8xf32", "", false)).epilogues, Epilogues({"-"}));
   Fused read = fuse(biased(2, "8xf32", R"mlir(
@@ -179,8 +173,8 @@ TEST(FuseEpilogues, OnlyWhatOneCallComputes) {
   EXPECT_EQ(read.kernels, 2);
 }
 
-// The sums of a gradient belong to the GEMM that produces it, not to the next
-// one. A factor that is used twice is two operands.
+// The sums over the rows of a gradient belong to the GEMM that produces the
+// gradient, not to the GEMM that reads it.
 TEST(FuseEpilogues, SumsBelongToTheMatmulOfTheRows) {
   Fused fused =
       fuse(step("%dy: tensor<2x4xf32>" + global("6x4xf32", "[{mb}, {}]") +

@@ -52,8 +52,8 @@ std::vector<HostArray> makeInputs(func::FuncOp func, bool fractions) {
         input[i] = fractions ? static_cast<double>(draw % 2001 - 1000) / 1000
                              : static_cast<double>(draw % 7 - 3);
     }
-    // Second moments are not negative. Scalars are step counts and learning
-    // rates.
+    // Second moments must not be negative. Scalars are 1, because they are step
+    // numbers or learning rates.
     auto role =
         func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
     if (role && role.getValue() == role::kState)
@@ -124,7 +124,7 @@ int countOps(ModuleOp module, llvm::StringRef name) {
 
 std::string fillIn(std::string text,
                    const std::map<std::string, std::string> &bindings) {
-  // Longest names first, so that $ab is not read as $a.
+  // In reverse order, so that $ab is not read as $a.
   for (const auto &[name, value] : llvm::reverse(bindings))
     for (size_t at; (at = text.find("$" + name)) != std::string::npos;)
       text.replace(at, name.size() + 1, value);

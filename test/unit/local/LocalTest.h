@@ -9,32 +9,30 @@
 
 namespace dpc::test {
 
-/// A context with the dialects that the passes use.
 mlir::MLIRContext &testContext();
 
-/// Parses `source`; the test fails when it does not parse.
+/// Parses `source`. The test fails if `source` does not parse.
 mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &source);
 
-/// Runs a pipeline such as "dpc-partition,dpc-verify-local".
+/// Runs a pipeline, for example "dpc-partition,dpc-verify-local".
 bool runPasses(mlir::ModuleOp module, const std::string &pipeline);
 
-/// One input per argument of `func`. Integers are small (ids, labels); floats
-/// are small integers unless `fractions`.
+/// Returns one input per argument of `func`. All values are small integers, but
+/// with `fractions`, floats are between -1 and 1.
 std::vector<HostArray> makeInputs(mlir::func::FuncOp func, bool fractions);
 
 /// Partitions the sharded function of the module, runs all ranks and compares
 /// with the sharded function on one device. `tolerance` is relative to 1 + |x|;
-/// 0 compares exactly. `passes` (",name,..") run after dpc-partition, and
-/// `mutate` after those. Returns the first difference; empty if there is none.
+/// 0 compares exactly. First `passes` (",name,..") and then `mutate` run after
+/// dpc-partition. Returns the first difference; empty if there is none.
 std::string
 compareWithOneDevice(mlir::ModuleOp module, double tolerance,
                      const std::string &passes = "",
                      llvm::function_ref<void(mlir::ModuleOp)> mutate = nullptr);
 
-/// Replaces every dpc.mask by its operand; returns how many there were.
+/// Replaces every dpc.mask by its operand and returns the number of masks.
 int dropMasks(mlir::ModuleOp module);
 
-/// Number of ops of the given name in @step.
 int countOps(mlir::ModuleOp module, llvm::StringRef name);
 
 /// Replaces every $NAME in `text` by bindings[NAME].

@@ -6,8 +6,8 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// Aliases of all programs below. $BATCH splits the batch, and $GRAD gives the
-/// partial sums of gradients.
+/// Aliases for all programs below. $BATCH is the split of the batch, and $GRAD
+/// the partial sums of gradients.
 const char *kAliases = R"mlir(
 #s = #dpc.sharding<#dpc.mesh<$MESH>, []>
 #sg = #dpc.sharding<#dpc.mesh<$MESH>, [], partial = {$GRAD}>
@@ -65,7 +65,6 @@ func.func @train_step(
 }
 )mlir";
 
-/// Sizes and mesh of one run.
 struct Case {
   int64_t dp, tp, mb;
   int64_t rows, width;
@@ -91,7 +90,7 @@ class Programs : public ::testing::TestWithParam<Case> {};
 TEST_P(Programs, Mlp) {
   auto module = parse(program(kMlp, GetParam()));
   EXPECT_EQ(compareWithOneDevice(*module, 0), "");
-  // The row-parallel output, two gradients and the loss.
+  // One sum over tp (the output), and three over dp (two gradients, the loss).
   const Case &c = GetParam();
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"),
             (c.tp > 1 ? 1 : 0) + (c.dp > 1 ? 3 : 0));
@@ -102,8 +101,7 @@ TEST_P(Programs, Mlp) {
 TEST_P(Programs, MlpInBuckets) {
   auto module = parse(program(kMlp, GetParam()));
   EXPECT_EQ(compareWithOneDevice(*module, 0, ",dpc-bucket-collectives"), "");
-  // With micro-batches, the loss and gradients are all summed in the update
-  // phase.
+  // With micro-batches, the loss and the gradients share one all_reduce.
   const Case &c = GetParam();
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"),
             (c.tp > 1 ? 1 : 0) + (c.dp == 1  ? 0
@@ -122,7 +120,7 @@ TEST_P(Programs, MasksAreNeeded) {
   EXPECT_EQ(difference.empty(), even) << difference;
 }
 
-/// Embedding and logits share a table that is split by vocabulary.
+/// The embedding and the logits share a table that is split by vocabulary.
 const char *kLanguageModel = R"mlir(
 !ids = tensor<$Nxi64, #r>
 !row = tensor<$Nxf32, #r>
@@ -173,13 +171,12 @@ func.func @train_step(
 TEST_P(Programs, LanguageModel) {
   auto module = parse(program(kLanguageModel, GetParam()));
   EXPECT_EQ(compareWithOneDevice(*module, 1e-11), "");
-  // Logits are never gathered.
   EXPECT_EQ(countOps(*module, "dpc.all_gather"), 0);
   EXPECT_EQ(countOps(*module, "dpc.all_to_all"), 0);
 }
 
-/// Both axes split the rows (sequence parallelism); scale and bias are
-/// replicated.
+/// A norm with sequence parallelism: dp and tp split the rows. Scale and bias
+/// are replicated.
 const char *kNorm = R"mlir(
 #seq = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {tp}, {}]>
 #stat = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {tp}]>
@@ -247,8 +244,8 @@ func.func @forward(%a: tensor<7x5xf32, #a>, %b: tensor<5xf32, #b>, %c: tensor<3x
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"), 1);
 }
 
-/// Maxima and minima of nonzero integers, 8 rows over 3 ranks. The other axis
-/// has a rank with nothing but padding.
+/// Maxima and minima of nonzero integers with 8 rows over 3 ranks. Along the
+/// columns, one rank has only padding.
 TEST(Padding, IntegerReductions) {
   for (std::string type : {"i32", "i64"})
     for (std::string kind : {"max", "min"}) {

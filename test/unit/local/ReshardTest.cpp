@@ -19,8 +19,8 @@ MeshAttr makeMesh(std::vector<std::pair<std::string, int64_t>> axes) {
   return MeshAttr::get(context, names, sizes);
 }
 
-/// All shardings of `base`, which has factors without axes: each of the first
-/// `axes` axes is free, partial, or splits one factor, in either order.
+/// Returns all shardings of `base`, whose factors have no axes. Each of the
+/// first `axes` axes is unused, partial, or splits one factor in any position.
 std::vector<ShardingSpec> allStates(const ShardingSpec &base, int64_t axes) {
   std::vector<ShardingSpec> states{base};
   for (int64_t axis = 0; axis < axes; ++axis) {
@@ -73,8 +73,8 @@ std::string print(const ShardingSpec &spec) {
   return text;
 }
 
-/// Checks the reshards from every `fromStep`-th state to every `toStep`-th one,
-/// counted from `toBegin`. Returns their number.
+/// Checks the reshards from every `fromStep`-th state to every `toStep`-th
+/// state, starting at state `toBegin`. Returns how many it checked.
 int checkPairs(const std::vector<ShardingSpec> &states, size_t fromStep = 1,
                size_t toBegin = 0, size_t toStep = 1) {
   int pairs = 0;
@@ -113,13 +113,13 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllPairs,
                                            std::vector<int64_t>{3, 5},
                                            std::vector<int64_t>{1, 5}));
 
-/// A dimension of 60 = 3 x 4 x 5 with heads over three ranks.
+/// A dimension of 60 = 3 x 4 x 5 with factors split over dp and tp.
 TEST(Reshard, Factored) {
   MeshAttr mesh = makeMesh({{"dp", 2}, {"tp", 3}});
   ShardingSpec factored = ShardingSpec::replicated(mesh, {6, 60});
   factored.dims[1] = {{3, {}}, {4, {}}, {5, {}}};
   std::vector<ShardingSpec> states = allStates(factored, 2);
-  // Plain splits of the same dimension do not nest with splits of factors.
+  // Splits of the whole dimension do not nest with splits of its factors.
   for (const ShardingSpec &plain :
        allStates(ShardingSpec::replicated(mesh, {6, 60}), 2))
     states.push_back(plain);
@@ -133,7 +133,7 @@ TEST(Reshard, ThreeAxesInOneDimension) {
   EXPECT_GT(checkPairs(states, 11, 5, 17), 0);
 }
 
-/// The sharding of a [64, 32] tensor over `mesh`, written as in types.
+/// Parses the sharding `text` of a [64, 32] tensor over `mesh`.
 ShardingSpec spec(const std::string &mesh, const std::string &text) {
   std::string source = "func.func private @f(tensor<64x32xf32, #dpc.sharding<"
                        "#dpc.mesh<" +
@@ -183,7 +183,7 @@ TEST(ReshardPlan, Chains) {
   EXPECT_EQ(planText(mesh, "[{dp, tp}, {}]", "[{dp}, {}]"), "all_gather:tp");
 }
 
-/// A slice by tp first halves the bytes of the all_reduce over dp.
+/// A slice over tp before the all_reduce over dp halves its bytes.
 TEST(ReshardPlan, SlicesBeforeItReduces) {
   EXPECT_EQ(
       planText("dp=4, tp=2", "[{}, {}], partial = {dp : sum}", "[{}, {tp}]"),

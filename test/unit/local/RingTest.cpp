@@ -6,9 +6,9 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// Grouped-query attention and its gradient on $T positions of type $E, split
-/// as $POS. $CAUSAL is "causal" or empty, and $MASK a mask with $M rows.
-/// Returns $VALUES.
+/// Grouped-query attention and its gradient on $T positions of type $E with the
+/// split $POS. $CAUSAL is "causal" or empty, $M is the number of rows of the
+/// mask, and $VALUES are the results.
 const char *kRing = R"mlir(
 #mesh = #dpc.mesh<dp=2, cp=$CP, tp=2>
 #q = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {tp}, $POS, {}]>
@@ -31,13 +31,13 @@ struct Ring {
   int64_t ranks, length;
   std::string positions;
   bool isCausal;
-  /// Rows of the mask: 0 = none.
+  /// Rows of the mask; 0 = no mask.
   int64_t maskRows;
-  /// The stripes that `positions` give.
+  /// The number of stripes that `positions` has.
   int64_t stripes = 1;
 };
 
-/// Scores per head and sample that a rank computes in the forward pass.
+/// Counts the scores that a rank computes forward, per head and sample.
 int64_t countScores(ModuleOp module) {
   int64_t count = 0;
   module.walk([&](AttentionProbsOp op) {
@@ -47,8 +47,8 @@ int64_t countScores(ModuleOp module) {
   return count;
 }
 
-/// The sharded program of `ring`, which returns the output, and with
-/// `hasGradients` the gradients.
+/// Returns the sharded program of `ring`. Its results are the output and, with
+/// `hasGradients`, the gradients.
 OwningOpRef<ModuleOp> programOf(const Ring &ring, const std::string &element,
                                 const std::string &scale,
                                 bool hasGradients = true) {
@@ -75,18 +75,17 @@ TEST_P(RingAttention, EqualsOneDevice) {
   auto module = programOf(ring, "f32", "0.5");
   ASSERT_TRUE(module);
   EXPECT_EQ(compareWithOneDevice(*module, 1e-11, ",dpc-expand-attention"), "");
-  // Forward k and v, backward both again, and their gradients back to the
-  // owner.
+  // The forward pass sends k and v, the backward pass k, v, dk and dv.
   EXPECT_EQ(countOps(*module, "dpc.ring_shift"),
             2 * (ring.ranks - 1) + 2 * (ring.ranks - 1) + 2 * ring.ranks);
-  // All ranks do the same work: everything, or (m + 1) / 2m of it with m
-  // stripes.
+  // Each rank computes (m + 1) / 2m of all scores with m stripes, and all
+  // scores with one stripe.
   auto step = module->lookupSymbol<func::FuncOp>("step");
   int64_t local =
       cast<RankedTensorType>(step.getArgumentTypes()[0]).getDimSize(2);
   EXPECT_EQ(countScores(*module), ring.ranks * local * local *
                                       (ring.stripes + 1) / (2 * ring.stripes));
-  // Tables of hidden keys have an element per rank and key, not per query.
+  // Tables of hidden keys have one element per rank and key, not per query.
   module->walk([&](RankSliceOp slice) {
     if (auto table = slice.getOperand().getDefiningOp<ConstantOp>())
       EXPECT_LE(table.getType().getNumElements(), ring.ranks * local);
@@ -97,25 +96,24 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, RingAttention,
     ::testing::Values(Ring{2, 8, "{cp}", true, 0}, Ring{4, 8, "{cp}", true, 0},
                       Ring{2, 8, "{cp}", false, 0},
-                      // Padding: the ranks hold 3, 3, 1 and 2, 2, 1, 0
-                      // positions.
+                      // With padding: 3, 3, 1 or 2, 2, 1, 0 positions per rank.
                       Ring{3, 7, "{cp}", true, 0}, Ring{3, 7, "{cp}", false, 0},
                       Ring{4, 5, "{cp}", true, 0}, Ring{4, 5, "{cp}", false, 0},
                       Ring{2, 6, "{cp}", true, 1}, Ring{3, 7, "{cp}", false, 7},
-                      // Stripes of blocks; the last two are not causal.
+                      // Several stripes; the last two cases are not causal.
                       Ring{4, 8, "{2, 4:cp}", true, 0, 2},
                       Ring{2, 8, "{2, 4:cp}", true, 0, 2},
                       Ring{3, 27, "{3, 9:cp}", true, 0, 3},
                       Ring{2, 8, "{2, 4:cp}", false, 0},
                       Ring{2, 6, "{2, 3:cp}", false, 1},
-                      // Stripes with a mask, and with padding in every stripe.
+                      // Stripes with a mask, or with padding in each stripe.
                       Ring{4, 8, "{2, 4:cp}", true, 1, 2},
                       Ring{2, 6, "{2, 3:cp}", true, 6, 2},
                       Ring{4, 18, "{3, 6:cp}", true, 0, 3}));
 
 class RingOfBf16 : public ::testing::TestWithParam<Ring> {};
 
-// With logits of up to 40, scores with eight digits would be off by 16 %.
+// Scores are in f32: in bf16, logits of up to 40 would be off by 16 %.
 TEST_P(RingOfBf16, EqualsOneDevice) {
   const Ring &ring = GetParam();
   auto outputs = programOf(ring, "bf16", "20.0", /*hasGradients=*/false);
@@ -123,9 +121,9 @@ TEST_P(RingOfBf16, EqualsOneDevice) {
   EXPECT_EQ(compareWithOneDevice(*outputs, 1e-2, ",dpc-expand-attention"), "");
   auto module = programOf(ring, "bf16", "20.0");
   ASSERT_TRUE(module);
-  // Rounding the output alone changes gradients by scale * 2^-9.
+  // Rounding the output to bf16 changes the gradients by 20 * 2^-9 = 0.04.
   EXPECT_EQ(compareWithOneDevice(*module, 1e-1, ",dpc-expand-attention"), "");
-  // Sums travel in f32, keys and values in bf16.
+  // dk and dv are sent in f32, keys and values in bf16.
   int64_t wide = 0, narrow = 0;
   module->walk([&](RingShiftOp shift) {
     bool isWide = shift.getResult().getType().getElementType().isF32();

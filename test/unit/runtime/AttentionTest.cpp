@@ -9,10 +9,10 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-/// An operand: its location in memory, in elements, and its values.
+/// An operand and its place in memory, in elements.
 struct Operand {
   AttentionTensor tensor;
-  std::vector<int64_t> extents; ///< of the four dimensions
+  std::vector<int64_t> extents; ///< batch, heads, time and head_dim
   std::vector<char> memory;
   DType type = DType::F32;
 
@@ -25,8 +25,8 @@ struct Operand {
   }
 };
 
-/// A random operand. With `isSplit` it is stored as [B, T, H, D], as in models,
-/// with NaN in gaps; otherwise as [B, H, T, D] without gaps.
+/// Returns a random operand. With `isSplit`, the memory is [B, T, H, D], as in
+/// models, and gaps are NaN. Otherwise it is [B, H, T, D] without gaps.
 Operand operand(std::vector<int64_t> extents, DType type, bool isSplit,
                 unsigned seed) {
   Operand made;
@@ -52,7 +52,6 @@ Operand operand(std::vector<int64_t> extents, DType type, bool isSplit,
   return made;
 }
 
-/// All operands of one attention and its gradient, with the expected results.
 struct Case {
   AttentionShape shape;
   Operand q, k, v, out, dout, dq, dk, dv;
@@ -96,7 +95,7 @@ struct Case {
   }
 };
 
-/// The probabilities of one query and their gradients.
+/// The probabilities for one query, and their gradients.
 struct Row {
   Doubles p, dp;
   double lse = 0;
@@ -130,7 +129,7 @@ void expectNear(double actual, double expected, double tolerance,
       << what << ": " << actual << " is not " << expected;
 }
 
-/// Compares all results with sums in double.
+/// Compares all results with a reference in double.
 void expectRight(const Case &c, double tolerance) {
   const AttentionShape &s = c.shape;
   int64_t repeats = s.heads / s.groups;
@@ -188,7 +187,7 @@ TEST(Attention, MatchesSumsInDouble) {
       }
 }
 
-/// The tolerance is that of one rounding.
+/// The error is at most that of one rounding.
 TEST(Attention, RoundsResults) {
   for (auto [type, tolerance] :
        {std::pair(DType::BF16, 1.0 / 128), {DType::F16, 1.0 / 1024}}) {
@@ -216,7 +215,7 @@ TEST(Attention, QueriesWithoutKeysGiveZero) {
   EXPECT_TRUE(std::isfinite(c.lse[2]));
 }
 
-/// exp(200) exceeds every float.
+/// exp(200) overflows in f32.
 TEST(Attention, LargeScoresDoNotOverflow) {
   AttentionShape shape = shapeOf(2, 2, 6, 6, true, DType::F32);
   shape.scale = 60;

@@ -81,7 +81,7 @@ TEST_F(Checkpoint, DamagedManifestsAreRefused) {
   }
 }
 
-/// The text of a manifest with `from` replaced and a correct checksum.
+/// Returns a manifest with `from` replaced by `to` and a correct checksum.
 std::string forged(const std::string &from, const std::string &to) {
   std::string text = manifestText(sample());
   size_t begin = text.find("\"manifest\": ") + 12;
@@ -194,8 +194,8 @@ TEST_F(Checkpoint, OnlyCompleteFoldersAreCheckpoints) {
     fs::create_directories(folder.path() + "/" + name);
   for (const char *name : {"step-07", "step-5x"})
     writeFile(folder.path() + "/" + name + "/manifest.json", "{}");
-  writeFile(folder.path() + "/.probe-123", ""); // left by a process that was
-                                                // killed in prepare()
+  // from a process that died in prepare()
+  writeFile(folder.path() + "/.probe-123", "");
   EXPECT_EQ(folder.steps(), (std::vector<int64_t>{3, 20, 100}));
   ASSERT_TRUE(folder.removeUnfinished().ok());
   EXPECT_FALSE(fs::exists(folder.path() + "/.probe-123"));

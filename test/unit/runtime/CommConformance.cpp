@@ -21,7 +21,7 @@ const DType kReducible[] = {DType::F32, DType::F64, DType::BF16,
 const ReduceKind kKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min,
                              ReduceKind::Prod};
 
-/// Small integers, whose sums and products are exact in all types.
+/// Small integers: sums and products are exact in all types.
 double valueOf(int rank, int64_t i, ReduceKind kind) {
   if (kind == ReduceKind::Prod)
     return (rank + i) % 3 == 0 ? 2 : ((rank + i) % 3 == 1 ? 1 : -1);
@@ -75,8 +75,8 @@ TEST_P(CommTest, AllReducesEveryTypeAndKindExactly) {
   });
 }
 
-/// All communicators and members get the same bits, because the order of sums
-/// is that of the members for all sizes.
+/// All communicators give bitwise equal sums on all members, because terms are
+/// in the order of the members.
 TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
   auto valueAt = [](int rank, int64_t i) {
     return 1.f / static_cast<float>(1 + (i * 31 + rank * 17) % 1009);
@@ -88,7 +88,7 @@ TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
         sum += valueAt(rank, i);
       return sum;
     };
-    // Communicators split the last size.
+    // The last array is so large that communicators split it.
     for (int64_t count : {3, 5001, 2500007}) {
       std::vector<float> data(count);
       for (int64_t i = 0; i < count; ++i)
@@ -110,7 +110,7 @@ TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
   });
 }
 
-/// Slices of a call may have different sizes and types.
+/// The slices of a call may have different sizes and types.
 TEST_P(CommTest, AllReducesSlicesTogether) {
   onRanks(GetParam(), kTimeout, [](Communicator &comm) {
     std::vector<std::vector<char>> data;
@@ -180,7 +180,8 @@ TEST_P(CommTest, SendsAroundARingBeforeReceiving) {
     int size = comm.size(), rank = comm.rank();
     if (size == 1)
       return;
-    constexpr int64_t count = 100000; // larger than any eager limit
+    // larger than messages that MPI sends eagerly
+    constexpr int64_t count = 100000;
     for (int message = 0; message < 3; ++message) {
       std::vector<int32_t> data(count, rank * 10 + message);
       ASSERT_EQ(test::message(comm.send(kWorldGroup, data.data(), count * 4,
@@ -199,7 +200,7 @@ TEST_P(CommTest, SendsAroundARingBeforeReceiving) {
   });
 }
 
-/// A recv ignores earlier messages with other tags.
+/// recv() skips earlier messages with different tags.
 TEST_P(CommTest, MessagesWithOtherTagsMayBeReceivedFirst) {
   onRanks(GetParam(), kTimeout, [](Communicator &comm) {
     int size = comm.size(), rank = comm.rank();
@@ -216,7 +217,7 @@ TEST_P(CommTest, MessagesWithOtherTagsMayBeReceivedFirst) {
                                     (rank + 1) % size, tag)),
                   "");
       }
-    // The messages of the last rank are received late.
+    // Rank 0 calls recv() late, so that its messages arrive before the call.
     if (rank == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     for (int64_t tag = tags - 1; tag >= 0; --tag)
@@ -234,7 +235,6 @@ TEST_P(CommTest, MessagesWithOtherTagsMayBeReceivedFirst) {
   });
 }
 
-/// Equal tags in different groups belong to different messages.
 TEST_P(CommTest, GroupsHaveSeparateMessages) {
   if (GetParam() != 4)
     return;
@@ -263,7 +263,7 @@ TEST_P(CommTest, GroupsHaveSeparateMessages) {
   });
 }
 
-/// A recv without a send names the missing rank.
+/// If a message is missing, the error names its sender.
 TEST_P(CommTest, AMissingSenderIsNamed) {
   if (GetParam() == 1)
     return;
@@ -278,8 +278,7 @@ TEST_P(CommTest, AMissingSenderIsNamed) {
   });
 }
 
-/// Alternates between the rows and columns of a mesh (one row if the size is
-/// odd).
+/// Calls alternate between the rows, the columns and all ranks of a mesh.
 TEST_P(CommTest, GroupsAreIndependent) {
   int rows = GetParam() % 2 == 0 ? 2 : 1, columns = GetParam() / rows;
   Mesh mesh{{{"dp", rows}, {"tp", columns}}, 1};
@@ -313,17 +312,16 @@ TEST_P(CommTest, NaNIsNotLost) {
   });
 }
 
-/// The last rank comes late, and the other ranks name it.
 TEST_P(CommTest, ALateRankIsNamed) {
   if (GetParam() == 1)
-    return; // there is no other rank to wait for
+    return;
   onRanks(GetParam(), 0.4, [](Communicator &comm) {
     int late = comm.size() - 1;
     if (comm.rank() == late) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
       return;
     }
-    // Never freed: an unfinished operation may write to it until the end.
+    // Never freed, because the unfinished operation may still write to it.
     static auto *kept = new std::array<std::array<float, 5000>, 8>();
     Status status = comm.allReduce(kWorldGroup, (*kept)[comm.rank()].data(),
                                    5000, DType::F32, ReduceKind::Sum);

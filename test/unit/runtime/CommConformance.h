@@ -9,11 +9,10 @@
 
 namespace dpc::rt::test {
 
-/// Runs body(comm) on every rank of a new world of `ranks` at once. Each test
-/// executable defines it: with threads, or in the process that mpirun started.
+/// Runs body(comm) on every rank of a new world. Each test program defines this
+/// function: ranks are threads, or the processes that mpirun started.
 void onRanks(int ranks, double timeoutSeconds,
              const std::function<void(Communicator &)> &body);
-/// The world sizes of the tests.
 std::vector<int> worldSizes();
 
 } // namespace dpc::rt::test

@@ -15,8 +15,7 @@ namespace {
 
 class Datasets : public test::ScratchFolder {
 protected:
-  /// Writes `count` samples of input x, whose elements are the number of the
-  /// sample.
+  /// Writes `count` samples of input x. All elements of sample i are i.
   void writeNumbered(int64_t count) const {
     HostTensor x = HostTensor::zeros(DType::F32, {count, 2});
     for (int64_t i = 0; i < count; ++i)
@@ -39,7 +38,6 @@ protected:
     EXPECT_TRUE(source.ok()) << source.status().message();
     return std::move(*source);
   }
-  /// The samples of a step.
   static std::vector<int64_t> take(InputSource &source, int64_t step,
                                    int64_t batch) {
     auto arrays = source.load(step);
@@ -87,7 +85,7 @@ TEST(SampleOrder, AllOrdersAreEquallyProbable) {
             order.at(epoch, 3)}];
   EXPECT_EQ(seen.size(), 24u);
   for (const auto &[drawn, count] : seen)
-    EXPECT_NEAR(count, 1000, 150); // about five standard deviations
+    EXPECT_NEAR(count, 1000, 150); // 5 standard deviations
 }
 
 TEST_F(Datasets, BatchesWrapIntoTheNextEpoch) {
@@ -206,7 +204,7 @@ TEST_F(Datasets, AnotherOrderIsRefused) {
   EXPECT_HAS(plain->resumeAt(2, position).message(), "shuffled by seed 5");
   auto longer = numbered(11, 4, {.shuffle = 5});
   EXPECT_HAS(longer->resumeAt(2, position).message(), "now there are 11");
-  EXPECT_TRUE(plain->resumeAt(2, {}).ok()); // the previous run had no position
+  EXPECT_TRUE(plain->resumeAt(2, {}).ok()); // the checkpoint has no position
   EXPECT_EQ(take(*plain, 2, 4), (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
@@ -297,7 +295,7 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   write("t.bin", bytes);
   auto dataset = openDataset(tokenPlan(), at("t.bin"));
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
-  EXPECT_EQ((*dataset)->samples(), 4); // the last two tokens are only labels
+  EXPECT_EQ((*dataset)->samples(), 4); // the last tokens are only labels
   int64_t tokens[3], labels[3];
   std::vector<std::byte *> to = {reinterpret_cast<std::byte *>(tokens),
                                  reinterpret_cast<std::byte *>(labels)};
@@ -364,13 +362,13 @@ TEST_F(Datasets, HeadersCountTheTokens) {
     EXPECT_EQ(error(llmC(20240520, 1, count, narrow)),
               "its header counts " + std::to_string(count) +
                   " tokens, of uint16; the file has 1044 bytes, expected 1024 "
-                  "and those of the tokens");
+                  "and the bytes of the tokens");
   EXPECT_EQ(error(llmC(20240801, 7, 10, wide + "\1")),
             "its header counts 10 tokens, of uint32; the file has 1065 bytes, "
-            "expected 1024 and those of the tokens");
+            "expected 1024 and the bytes of the tokens");
   EXPECT_EQ(error(llmC(20240520, 1, 1 << 30, "").substr(0, 600)),
             "its header counts 1073741824 tokens, of uint16; the file has 600 "
-            "bytes, expected 1024 and those of the tokens");
+            "bytes, expected 1024 and the bytes of the tokens");
   EXPECT_EQ(error(llmC(20240520, 9, 10, narrow)),
             "its header has magic 20240520 and version 9, expected version 1");
   EXPECT_EQ(error(llmC(20240801, 1, 10, wide)),
@@ -380,7 +378,7 @@ TEST_F(Datasets, HeadersCountTheTokens) {
             "has 21 bytes, which is not a multiple of uint16: it is truncated");
 }
 
-/// Reading the end of a truncated mapping would end the process.
+/// With a mapping, reading after the end would end the process.
 TEST_F(Datasets, ATruncatedFileIsNamed) {
   Plan plan = numberedPlan(2);
   writeNumbered(20);

@@ -75,7 +75,7 @@ protected:
             read("err.txt")};
   }
 
-  /// The lines of stderr that dpc-run printed; mpirun adds others.
+  /// Returns the lines of stderr that dpc-run printed, without those of mpirun.
   static std::vector<std::string> errors(const Ran &ran) {
     std::vector<std::string> lines;
     std::istringstream in(ran.err);
@@ -92,7 +92,7 @@ protected:
     EXPECT_HAS(lines[0], part);
   }
 
-  /// Metrics and saved parameters equal those of one device.
+  /// Expects metrics and saved parameters that equal those of one device.
   void expectTrained(const Ran &ran) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
     EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4) << ran.out;
@@ -187,7 +187,7 @@ TEST_F(DpcRun, ANanLossEndsTheRun) {
               "sample 7; --check-numbers names",
               3);
   std::filesystem::remove_all(at("c"));
-  ran = run(words + " --max-restarts=5"); // the same steps end there again
+  ran = run(words + " --max-restarts=5"); // a restart would fail again
   expectError(ran, "step 2: the loss is nan", 3);
   EXPECT_TRUE(std::filesystem::exists(at("c/step-1")));
   EXPECT_FALSE(std::filesystem::exists(at("c/step-2")));
@@ -207,7 +207,6 @@ TEST_F(DpcRun, ANanLossEndsTheRun) {
               3);
 }
 
-// Runs with impossible outputs fail before training.
 TEST_F(DpcRun, OutputsAreCheckedBeforeTheFirstStep) {
   for (const char *option :
        {"--metrics=", "--save-params=", "--trace=", "--outputs="}) {

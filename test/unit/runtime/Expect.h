@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-/// Expects that TEXT contains PART.
 #define EXPECT_HAS(TEXT, PART)                                                 \
   EXPECT_PRED_FORMAT2(testing::IsSubstring, std::string(PART),                 \
                       std::string(TEXT))

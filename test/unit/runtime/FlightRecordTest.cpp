@@ -25,7 +25,7 @@ protected:
                   static_cast<long long>(time), text.c_str());
     return bytes;
   }
-  /// Writes a record with a pulse at `pulse` seconds and an instruction.
+  /// Writes the record of a rank whose last pulse was at `pulse` seconds.
   void leave(int rank, double pulse, const char *kind, const char *text) {
     auto time = static_cast<int64_t>(pulse * 1e6);
     write("rank-" + std::to_string(rank),
@@ -36,7 +36,7 @@ protected:
     std::ifstream file(at(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// The first instruction of `plan` with (or without) communication.
+  /// Returns the first instruction that is, or is not, a collective.
   static const Instruction &find(const Plan &plan, bool meets) {
     for (const auto &[phase, instructions] : plan.phases)
       for (const Instruction &instruction : instructions)
@@ -84,19 +84,20 @@ TEST_F(FlightRecords, AFailureIsMarked) {
 TEST_F(FlightRecords, ARankThatWasStoppedStaysLost) {
   auto record = FlightRecord::open(dir, plan, 1);
   ASSERT_TRUE(record.ok());
-  // After a stop, the pulse is old and no thread renews it.
+  // Writes an old time of the last pulse, as after a stop. Tries again if the
+  // pulse thread has overwritten the time.
   for (int i = 0; i < 100; ++i) {
     std::fstream file(at("rank-1"), std::ios::in | std::ios::out);
     file.write("pulse 1000 ", 11);
     file.close();
     (*record)->fail();
     if (textOf("rank-1").rfind("pulse 1000 ", 0) == 0)
-      break; // the pulse thread did not interfere
+      break;
   }
   EXPECT_EQ(lastInstructions(dir).size(), 1u);
 }
 
-/// The time of a record's pulse in microseconds.
+/// in microseconds
 static int64_t pulseOf(const std::string &path) {
   std::ifstream file(path);
   std::string kind;
@@ -105,9 +106,9 @@ static int64_t pulseOf(const std::string &path) {
   return time;
 }
 
-/// Stops and continues a child process. Returns whether its pulse resumes
-/// within two seconds. With `starved`, it ignores SIGCONT, as if it had waited
-/// for a processor.
+/// Stops and continues a child process, and returns whether its pulse resumes
+/// within two seconds. With `starved`, the child ignores SIGCONT, as if it had
+/// waited for a processor instead.
 static bool pulsesAfterStop(const Plan &plan, const std::string &folder,
                             bool starved) {
   pid_t child = fork();
@@ -154,7 +155,7 @@ TEST_F(FlightRecords, ALaterRecordIsANewFile) {
   auto second = FlightRecord::open(at("same"), plan, 0);
   ASSERT_TRUE(first.ok() && second.ok());
   (*second)->beginStep(5);
-  first->reset(); // does not remove the record of the other
+  first->reset(); // keeps the record of `second`
   EXPECT_EQ(lastInstructions(at("same")), Lines{"rank 0 was last in step 5"});
 }
 
@@ -192,10 +193,10 @@ TEST_F(FlightRecords, DescribeTheCurrentInstruction) {
   (*record)->beginStep(7);
   const Instruction &reduce = find(plan, true);
   (*record)->begin(reduce, 7, "");
-  leave(0, 1, "ended", ""); // a rank that was lost long before
+  leave(0, 1, "ended", ""); // a rank that was lost long ago
   std::filesystem::copy(at("new/rank-1"), at("rank-1"));
   std::filesystem::remove(at("rank-0"));
-  leave(9, 9e9, "ended", ""); // the only rank that is alive
+  leave(9, 9e9, "ended", ""); // the only live rank
   EXPECT_EQ(lastInstructions(dir),
             Lines{"rank 1 was last in step 7, " + reduce.name +
                   " (group dp ranks=0,1)"});
@@ -237,7 +238,7 @@ TEST_F(FlightRecords, AnImpossibleFolderIsReported) {
   auto record = FlightRecord::open(at("file"), plan, 0);
   EXPECT_EQ(record.status().message(),
             "--flight-record: " + at("file") + "/rank-0: Not a directory");
-  // A run without records still runs.
+  // A session also works without records.
   SessionOptions options;
   options.flightRecord = at("file");
   KernelLibrary none;

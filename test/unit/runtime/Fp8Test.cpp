@@ -14,8 +14,8 @@ namespace {
 constexpr DType kFormats[] = {DType::F8E4M3FN, DType::F8E5M2};
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// The finite non-negative numbers of a format and their codes, by the
-/// definition of OCP 8-bit floating point.
+/// Returns the finite non-negative numbers of a format and their codes, as
+/// defined in OCP 8-bit floating point.
 std::map<double, uint8_t> numbersOf(DType format) {
   bool isE4 = format == DType::F8E4M3FN;
   int mantissa = isE4 ? 3 : 2, bias = isE4 ? 7 : 15, count = isE4 ? 0x7f : 0x7c;
@@ -30,7 +30,7 @@ std::map<double, uint8_t> numbersOf(DType format) {
   return numbers;
 }
 
-/// The code of the nearest number; the even code on ties.
+/// Returns the code of the nearest number; on ties, the even code.
 uint8_t nearest(const std::map<double, uint8_t> &numbers, double value) {
   auto above = numbers.lower_bound(std::abs(value));
   uint8_t code = 0;
@@ -72,8 +72,8 @@ TEST(Fp8, ValuesOfCodesMatchTheFormats) {
     }
 }
 
-/// The casts of ml_dtypes 0.6 from float32. They do not saturate, so the table
-/// has no larger numbers.
+/// The table is from casts by ml_dtypes 0.6. These casts do not saturate, so
+/// the table has no numbers above the largest fp8 number.
 TEST(Fp8, CodesMatchMlDtypes) {
   struct {
     float value;
@@ -141,7 +141,7 @@ TEST(Fp8, AmaxAndCodesIgnoreOtherColumns) {
   EXPECT_GT(amaxBits(matrix), bitsOf(kInf));
 }
 
-/// A or B as the GEMM reads it.
+/// An operand as the GEMM reads it.
 struct Seen {
   const HostTensor &tensor;
   int64_t offset, ld;

@@ -55,7 +55,7 @@ TEST(SlowRanks, AreTimedWithoutWaits) {
   Expected<std::vector<double>> seconds = ownSeconds(plan, **session);
   ASSERT_TRUE(seconds.ok());
   EXPECT_GE((*seconds)[1], 0.3);
-  // Waiting for the slow rank is not included in the time of other ranks.
+  // The time of other ranks excludes waits for rank 1.
   EXPECT_LT((*seconds)[0], 0.3);
   EXPECT_LT((*seconds)[2], 0.3);
   EXPECT_EQ(*ownSeconds(plan, **session), (std::vector<double>{0, 0, 0}));
@@ -68,7 +68,7 @@ TEST(SlowRanks, AreComparedWithTheMedianOfTheirStage) {
                                      "the median of the ranks of its stage"});
   EXPECT_TRUE(slowRanks(plan, {0.1, 0.1, 0.19, 0.1}, 10, 2).empty());
   EXPECT_TRUE(slowRanks(plan, {0, 0, 0, 0}, 10, 2).empty());
-  // Stages with different work are compared separately.
+  // Ranks are only compared with ranks of the same stage.
   Plan stages = test::twoStages(2, 1);
   EXPECT_TRUE(slowRanks(stages, {0.1, 0.1, 0.9, 0.9}, 1, 2).empty());
   EXPECT_EQ(slowRanks(stages, {0.1, 0.3, 0.9, 0.9}, 1, 2).size(), 1u);
@@ -87,7 +87,7 @@ protected:
     for (size_t i = 0; i < session->ranksHere().size(); ++i)
       fill(i, 0.5f);
   }
-  /// Fills rank i's copy of w (buffer 0).
+  /// Fills w (buffer 0) on rank i.
   void fill(size_t i, float value) {
     ASSERT_TRUE(session->ranksHere()[i]
                     ->fillBuffer(0,
@@ -240,7 +240,7 @@ TEST(NumberGuard, SpikesAreAboveTheMedian) {
             "");
   for (int step = 0; step < 50; ++step)
     (void)alarm.look("the loss", 10);
-  EXPECT_EQ(alarm.look("the loss", 19), ""); // the window has moved on
+  EXPECT_EQ(alarm.look("the loss", 19), ""); // the median is now 10
   SpikeAlarm off(0);
   for (int step = 0; step < 20; ++step)
     EXPECT_EQ(off.look("the loss", step * step), "");

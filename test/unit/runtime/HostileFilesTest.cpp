@@ -19,7 +19,7 @@ namespace {
 
 class HostileFiles : public test::ScratchFolder {
 protected:
-  /// A list that would exhaust the stack of a program that writes or copies it.
+  /// A nested list. Writing or copying it recursively would exhaust the stack.
   static std::string deep() {
     constexpr size_t levels = 500000;
     return std::string(levels, '[') + std::string(levels, ']');
@@ -56,7 +56,7 @@ TEST_F(HostileFiles, DeepListsAreRefusedBeforeTheyAreParsed) {
   expectDeep(WeightFiles::open(dir).status());
 }
 
-/// dlsym also finds these symbols, in the C library.
+/// dlsym would find these symbols in the C library.
 TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
   std::filesystem::create_directories(dir / "kernels");
   std::filesystem::copy_file(DPC_TEST_KERNELS, dir / "kernels/kernels.so");
@@ -71,7 +71,7 @@ TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
   }
 }
 
-/// These pipes have no writer: opening one would block forever.
+/// A program that opened these pipes would block, because they have no writer.
 TEST_F(HostileFiles, PipesAndDevicesAreRefused) {
   Plan plan;
   plan.inputs = {{"x", 0, DType::I64, {2, 3}, {}, 10}};

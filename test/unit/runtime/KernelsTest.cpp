@@ -14,7 +14,7 @@
 namespace dpc::rt {
 namespace {
 
-/// The definition of MatmulOp, in double.
+/// Computes MatmulOp by its definition, in double.
 HostTensor expected(const MatmulOp &op, const HostTensor &a,
                     const HostTensor &b, HostTensor c) {
   for (int64_t i = 0; i < op.batch; ++i)
@@ -34,7 +34,6 @@ HostTensor expected(const MatmulOp &op, const HostTensor &a,
   return c;
 }
 
-/// Integers from -4 to 4, which are exact in bf16.
 HostTensor numbers(int64_t count, DType type) {
   HostTensor tensor = HostTensor::zeros(type, {count});
   for (int64_t i = 0; i < count; ++i)
@@ -87,7 +86,8 @@ TEST(Matmul, AllTransposesTypesAndOffsets) {
 }
 
 TEST(Matmul, TwoBatchLevelsReadHeadsInPlace) {
-  // q, k of [batch 2, time 4, heads 3, 5]: scores [2, 3, 4, 4].
+  // q and k are [batch 2, time 4, heads 3, head_dim 5]; the scores are [2, 3,
+  // 4, 4].
   MatmulOp op;
   op.m = op.n = 4;
   op.k = 5;
@@ -146,7 +146,7 @@ TEST(Matmul, PanelsOfManyRowsAreAdded) {
 }
 
 TEST(Matmul, TransposedRowsAPageApartUsePanels) {
-  // Rows of 1024 floats; 700 columns are one full panel and a remainder.
+  // A row of 1024 floats is a page. 700 columns are a panel and a remainder.
   MatmulOp op;
   op.m = 700;
   op.n = op.k = 64;
@@ -180,7 +180,7 @@ double geluOf(double x) {
          (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/// The definitions in PlanEpilogue.h, for integers.
+/// Computes an epilogue by its definition in PlanEpilogue.h.
 struct EpilogueCase {
   MatmulOp op = small(false, false);
   HostTensor a, b, c, bias, aux;
@@ -325,7 +325,8 @@ TEST(KernelLibrary, FeatureNamesOfLlvmAreFoundInLinuxFlags) {
 }
 
 TEST(Conv, SmallExample) {
-  // Two samples with one channel; a difference and a sum over three elements.
+  // Two samples with one channel. The filters are a difference and a sum of
+  // three elements.
   ConvOp op;
   op.xShape = {2, 1, 3};
   op.wShape = {2, 1, 3};
@@ -347,7 +348,7 @@ TEST(Conv, SmallExample) {
   EXPECT_EQ(w, (std::vector<double>{0, 1, 2, 2, 11, 10}));
 }
 
-/// oneDNN (f32) and plain loops (f64) give equal results for integers.
+/// Expects equal results of oneDNN (f32) and plain loops (f64) for integers.
 void expectConv(ConvOp op) {
   op.yShape = {op.xShape[0], op.wShape[0]};
   size_t spatial = op.strides.size();
@@ -384,7 +385,7 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   op.dilations = {1};
   op.pads = {1, 1};
   expectConv(op);
-  op.xShape = {2, 6, 8, 7}; // three groups, with uneven extents
+  op.xShape = {2, 6, 8, 7}; // three groups, different extents
   op.wShape = {9, 2, 3, 2};
   op.strides = {2, 1};
   op.dilations = {1, 3};
@@ -396,7 +397,7 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   op.dilations = {1, 1};
   op.pads = {0, 0, 0, 0};
   expectConv(op);
-  op.xShape = {2, 32, 6, 5}; // wide enough for oneDNN's blocked layouts
+  op.xShape = {2, 32, 6, 5}; // oneDNN uses blocked layouts
   op.wShape = {48, 16, 3, 3};
   op.strides = {2, 1};
   op.pads = {1, 1, 1, 1};
@@ -412,14 +413,14 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   op.dilations = {1, 1, 1};
   op.pads = {0, 0, 0, 0, 1, 0};
   expectConv(op);
-  op.xShape = {1, 2, 2, 3, 2, 3}; // more dimensions than oneDNN supports
+  op.xShape = {1, 2, 2, 3, 2, 3}; // too many dimensions for oneDNN
   op.wShape = {2, 2, 1, 2, 1, 2};
   op.strides = op.dilations = {1, 1, 1, 1};
   op.pads.assign(8, 0);
   expectConv(op);
 }
 
-/// Fractions that fit into 8 bits of mantissa. Sums of their products do not.
+/// Numbers with 8 bits of mantissa. Sums of products need more bits.
 HostTensor fractions(int64_t count, DType type, int seed) {
   HostTensor tensor = HostTensor::zeros(type, {count});
   for (int64_t i = 0; i < count; ++i)
@@ -427,8 +428,8 @@ HostTensor fractions(int64_t count, DType type, int seed) {
   return tensor;
 }
 
-/// Compares a 16-bit convolution with plain loops in f64. All sums are exact,
-/// so one rounding is the only difference.
+/// Expects that a 16-bit convolution equals plain loops in f64 after one
+/// rounding, because all sums are exact.
 void expectHalfConv(ConvOp op, DType half) {
   const std::vector<int64_t> *const shapes[] = {&op.xShape, &op.wShape,
                                                 &op.yShape};
@@ -463,13 +464,13 @@ void expectHalfConv(ConvOp op, DType half) {
 
 TEST(Conv, HalvesAreRoundedOnce) {
   ConvOp op;
-  op.xShape = {2, 32, 6, 5}; // blocked layouts of oneDNN
+  op.xShape = {2, 32, 6, 5}; // oneDNN uses blocked layouts
   op.wShape = {48, 16, 3, 3};
   op.yShape = {2, 48, 3, 5};
   op.strides = {2, 1};
   op.dilations = {1, 1};
   op.pads = {1, 1, 1, 1};
-  ConvOp small = op; // the layouts of the arrays
+  ConvOp small = op; // oneDNN uses plain layouts
   small.xShape = {2, 4, 6, 5};
   small.wShape = {6, 2, 3, 3};
   small.yShape = {2, 6, 3, 5};
@@ -492,7 +493,7 @@ TEST(Conv, EmptyArrays) {
   op.kind = ConvKind::GradFilter;
   std::vector<float> w(12, 7);
   ASSERT_TRUE(runConv(op, nullptr, w.data(), nullptr).ok());
-  EXPECT_EQ(w, std::vector<float>(12, 0)); // a sum over no samples
+  EXPECT_EQ(w, std::vector<float>(12, 0)); // the sum over 0 samples
 }
 
 } // namespace

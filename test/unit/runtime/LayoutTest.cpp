@@ -9,8 +9,8 @@
 namespace dpc::rt {
 namespace {
 
-/// Packs all shards of 0, 1, 2, ... and unpacks them into a new array, which
-/// must be equal.
+/// Packs the shards of an array 0, 1, 2, ... and unpacks them into a new array,
+/// which must be equal.
 void expectRoundTrip(const Layout &layout, const std::vector<int64_t> &shape,
                      const Mesh &mesh) {
   ASSERT_TRUE(checkLayout(layout, shape, mesh).ok());
@@ -46,7 +46,7 @@ TEST(Layout, ShardsFollowTheFormula) {
 }
 
 TEST(Layout, NestedAxesSplitShards) {
-  // 10 over dp=2 is 5, 5; each over tp=3 is 2, 2, 1.
+  // dp=2 splits 10 into 5 and 5; tp=3 splits 5 into 2, 2 and 1.
   Mesh mesh{{{"dp", 2}, {"tp", 3}}, 1};
   std::vector<std::pair<int64_t, int64_t>> shards;
   for (int rank = 0; rank < 6; ++rank) {
@@ -58,7 +58,7 @@ TEST(Layout, NestedAxesSplitShards) {
 }
 
 TEST(Layout, UnevenSharesSplitTheBatchEvenly) {
-  // 8 rows in 2 x 2 cells; the first rank works on three of them.
+  // dp and mb split 8 rows into 4 parts; the first dp rank takes three.
   Mesh mesh{{{"dp", 2}, {"tp", 2}}, 2, {3, 1}};
   std::vector<int64_t> offsets;
   for (int64_t rank : {0, 1, 2, 3})
@@ -95,7 +95,7 @@ TEST(Layout, RoundTripsUneven) {
 }
 
 TEST(Layout, RoundTripsInnerFactor) {
-  // Heads of a fused projection: 192 = 3 * 4 heads * 16, 4 heads over 3.
+  // A fused projection: 192 = 3 * 4 heads * head_dim 16; tp=3 splits 4 heads.
   Mesh mesh{{{"tp", 3}}, 1};
   Layout layout{{{{2, {}}}, {{3, {}}, {4, {"tp"}}, {16, {}}}}};
   EXPECT_EQ(localShape(layout, mesh), (std::vector<int64_t>{2, 3 * 2 * 16}));
@@ -129,8 +129,8 @@ TEST(Layout, RefusesInvalidLayouts) {
 
 TEST(DType, HalfPrecisionRoundsToNearestEven) {
   EXPECT_EQ(floatToBf16(1.0f), 0x3f80);
-  EXPECT_EQ(floatToBf16(1.00390625f), 0x3f80); // half way: even stays
-  EXPECT_EQ(floatToBf16(1.01171875f), 0x3f82); // half way: odd is rounded up
+  EXPECT_EQ(floatToBf16(1.00390625f), 0x3f80); // tie: even is kept
+  EXPECT_EQ(floatToBf16(1.01171875f), 0x3f82); // tie: odd is rounded up
   EXPECT_TRUE(std::isnan(bf16ToFloat(floatToBf16(NAN))));
   for (uint32_t bits = 0; bits < 0x7c00; ++bits)
     ASSERT_EQ(floatToF16(f16ToFloat(static_cast<uint16_t>(bits))), bits);

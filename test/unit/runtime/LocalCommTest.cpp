@@ -28,7 +28,7 @@ void onRanks(int ranks, double timeoutSeconds,
 namespace {
 
 TEST(LocalComm, SumsInTheOrderOfTheRanks) {
-  // In f32, 1e8 + 1 - 1e8 depends on the order.
+  // In f32, the sum of 1e8, 1 and -1e8 depends on the order.
   const float values[] = {1e8f, 1.f, -1e8f};
   for (int64_t count : {1, 100000}) {
     onRanks(3, 30, [&](Communicator &comm) {
@@ -66,7 +66,7 @@ TEST(LocalComm, DifferentCallsAreNoticed) {
   });
 }
 
-/// Small messages go through slots.
+/// Small arrays go through slots, which have a separate check.
 TEST(LocalComm, DifferentSmallCallsAreNoticed) {
   for (bool sameSize : {false, true})
     onRanks(2, 30, [&](Communicator &comm) {
@@ -102,8 +102,8 @@ TEST(LocalComm, PeersAcrossHosts) {
   using Groups = std::vector<std::vector<int>>;
   EXPECT_EQ(peersAcrossHosts({"a", "a", "b", "b"}), (Groups{{0, 2}, {1, 3}}));
   EXPECT_EQ(peersAcrossHosts({"a", "b", "b", "a"}), (Groups{{0, 1}, {2, 3}}));
-  // All ranks on one host, one rank per host, and hosts of different sizes give
-  // the world.
+  // The result is empty for one host, for one rank per host, and for hosts of
+  // different sizes.
   EXPECT_EQ(peersAcrossHosts({"a", "a"}), Groups{});
   EXPECT_EQ(peersAcrossHosts({"a", "b"}), Groups{});
   EXPECT_EQ(peersAcrossHosts({"a", "a", "b"}), Groups{});
@@ -120,7 +120,7 @@ TEST(LocalComm, GroupsAreMeasuredAtOnce) {
     std::string text = formatAllReduce({{4000, 1e-6}}, hosts, groups);
     EXPECT_HAS(text, "#  Rank   2 Group  0 on b ");
     EXPECT_HAS(text, "#  Rank   3 Group  1 on b ");
-    // 4 GB/s; two ranks send as much as their buffers hold
+    // algbw and busbw are equal for two ranks
     EXPECT_HAS(text, "  4.000   4.000 ");
   });
 }

@@ -1,4 +1,3 @@
-// Values outside the device memory: validation and runs of plans.
 #include "runtime/exec/RankMemory.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"

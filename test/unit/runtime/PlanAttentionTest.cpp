@@ -42,7 +42,6 @@ TEST(PlanAttention, ReadsAndWritesItsOperands) {
   EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
 }
 
-/// The stride of a dimension with one element does not matter.
 TEST(PlanAttention, StridesOfOneElementDoNotMatter) {
   Plan plan = valid();
   AttentionOp &op = forward(plan);

@@ -43,7 +43,7 @@ TEST(PlanConv, AllComputeTypesAreAccepted) {
   }
 }
 
-// The offset of y in its frame equals the offset of w in the arena.
+// y in its frame and w in the arena have equal offsets but do not overlap.
 TEST(PlanConv, OffsetsInFramesDifferFromOffsetsInTheArena) {
   Plan plan = leastSquares(2, 2);
   const ConvOp op = conv(plan);
@@ -57,7 +57,7 @@ TEST(PlanConv, OffsetsInFramesDifferFromOffsetsInTheArena) {
       if (entry.phase == "forward" || entry.phase == "backward")
         entry.slots = {{0, entry.microBatch}};
   EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
-  // The frame does not overlap w either.
+  // A frame that overlaps w is refused.
   plan.frames[0].offset = 0;
   EXPECT_HAS(validatePlan(plan, "plan.json").message(), "overlaps");
 }

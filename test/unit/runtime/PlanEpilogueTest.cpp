@@ -8,7 +8,6 @@ namespace {
 
 using test::Mutation;
 
-/// The GEMM with this epilogue.
 MatmulOp &product(Plan &plan, Epilogue epilogue) {
   for (Instruction &instruction : plan.phases["update"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op))

@@ -8,7 +8,7 @@ namespace {
 
 using test::Mutation;
 
-/// The first fp8 GEMM, of 32 x 16 by 16 x 48.
+/// Returns the first fp8 GEMM, 32 x 16 by 16 x 48.
 MatmulOp &product(Plan &plan) {
   for (Instruction &instruction : plan.phases["update"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op); op && op->fp8)
@@ -23,7 +23,7 @@ Plan valid() {
   return plan;
 }
 
-/// Swaps the first fp8 GEMM with one that has a bias and an aux.
+/// Moves a GEMM with a bias and an aux before all other fp8 GEMMs.
 MatmulOp &withEpilogue(Plan &plan) {
   std::vector<Instruction> &update = plan.phases["update"];
   for (Instruction &instruction : update)
@@ -33,7 +33,7 @@ MatmulOp &withEpilogue(Plan &plan) {
   return product(plan);
 }
 
-/// Adds a view of the end of a buffer.
+/// Adds a view of buffer `of` without its first `bytes` bytes.
 int addView(Plan &plan, int of, int64_t bytes) {
   Buffer view = plan.buffers[of];
   view.id = static_cast<int>(plan.buffers.size());
@@ -45,7 +45,7 @@ int addView(Plan &plan, int of, int64_t bytes) {
   return view.id;
 }
 
-/// Moves the workspace to the place of a buffer.
+/// Makes the workspace overlap buffer `other`.
 void workspaceOver(Plan &plan, int other) {
   int id = product(plan).fp8->workspace;
   plan.buffers[id].offset = plan.buffers[other].offset;

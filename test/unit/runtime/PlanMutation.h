@@ -11,19 +11,18 @@
 
 namespace dpc::rt::test {
 
-/// A change that makes a plan invalid.
 struct Mutation {
   const char *name;
   std::function<void(Plan &)> change;
-  const char *message; ///< a part of the expected message
+  const char *message;
 };
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 inline void PrintTo(const Mutation &mutation, std::ostream *out) {
   *out << mutation.name;
 }
 
-/// Expects that `plan` is valid, and refused after the mutation. The message
-/// also contains `place`.
+/// Expects that `plan` is valid, and that after the mutation the error has the
+/// message and `place`.
 inline void expectRefused(Plan plan, const Mutation &mutation,
                           const char *place) {
   ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
@@ -34,14 +33,14 @@ inline void expectRefused(Plan plan, const Mutation &mutation,
   EXPECT_HAS(message, mutation.message);
 }
 
-/// Tests all MUTATIONS of the plan VALID with expectRefused().
+/// Calls expectRefused() for VALID and each of the MUTATIONS.
 #define DPC_TEST_MUTATIONS(SUITE, VALID, PLACE, MUTATIONS)                     \
   class SUITE : public testing::TestWithParam<test::Mutation> {};              \
   TEST_P(SUITE, IsRefused) { test::expectRefused(VALID, GetParam(), PLACE); }  \
   INSTANTIATE_TEST_SUITE_P(All, SUITE, testing::ValuesIn(MUTATIONS),           \
                            [](const auto &info) { return info.param.name; })
 
-/// Expects that a valid plan is read as it was written.
+/// Expects that a plan is equal after it is written and read.
 inline void expectRoundTrip(const Plan &plan) {
   ASSERT_EQ(validatePlan(plan, "p").message(), "");
   std::string text = planToJson(plan);

@@ -52,7 +52,7 @@ TEST(Ledger, NumbersTheCommunicationOfARank) {
       "reduction=sum bytes=4 buffers=12 \"reduce loss\"\n");
 }
 
-/// Lines do not list many ranks.
+/// A line lists at most a few ranks.
 TEST(Ledger, ShortensLongLists) {
   Plan plan = test::leastSquares(16, 1, 32);
   std::string text = ledgerText(plan, 3);
@@ -67,7 +67,6 @@ TEST(Ledger, ShortensLongLists) {
   EXPECT_HAS(text, "ranks=above count=16 reduction=sum");
 }
 
-/// Messages without a peer are not listed.
 TEST(Ledger, SkipsMessagesWithoutAPeer) {
   Plan plan = twoStages(1, 1);
   plan.phases["s1.update"].push_back(
@@ -75,7 +74,7 @@ TEST(Ledger, SkipsMessagesWithoutAPeer) {
   EXPECT_EQ(ledgerText(plan, 1).find("tag=4"), std::string::npos);
 }
 
-/// Replaces stage 1's GEMM y b by a convolution.
+/// Replaces the GEMM of y and b on stage 1 by a convolution.
 void conv(Plan &p) {
   MatmulOp product = op<MatmulOp>(p, "s1.forward", 1);
   ConvOp conv;
@@ -90,7 +89,7 @@ void conv(Plan &p) {
   at(p, "s1.forward", 1).op = conv;
 }
 
-/// Buffers at equal offsets of a frame and of the arena do not overlap.
+/// Buffers with equal offsets in a frame and in the arena do not overlap.
 TEST(PlanStages, ConvolutionInAFrame) {
   Plan plan = twoStages(2, 2);
   conv(plan);
@@ -99,7 +98,7 @@ TEST(PlanStages, ConvolutionInAFrame) {
   EXPECT_EQ(validatePlan(plan, "p").message(), "");
 }
 
-/// A value of another micro-batch is detected in a view of a buffer.
+/// Reading a value of a different micro-batch is an error even in a view.
 TEST(PlanStages, PartOfABufferOfAnotherMicroBatch) {
   Plan plan = twoStages(1, 2);
   int part[2];
@@ -244,7 +243,7 @@ const Mutation kStageMutations[] = {
      "sends 12"},
     {"deadlock",
      [](Plan &p) {
-       // Stage 0 waits for the gradient before it sends the activation.
+       // Stage 0 receives the gradient before it sends the activation.
        auto &forward = p.phases["s0.forward"], &back = p.phases["s0.backward"];
        Frame &frame = p.frames[0];
        p.buffers[5].frame = 0;

@@ -53,7 +53,7 @@ TEST(Plan, ScalarsFollowTheLayoutFormula) {
   EXPECT_EQ(evaluate({ScalarKind::Const, 7, 0, {}}, mesh, 5, 1), 7);
 }
 
-/// A plan that uses every instruction and optional field.
+/// A plan with every instruction and every optional field.
 Plan everything() {
   Plan plan = leastSquares(2, 2);
   plan.kernelFile = "kernels.so";
@@ -96,16 +96,16 @@ Plan everything() {
        "k",
        12.5,
        KernelOp{"k0", {5, 5}, {1}, {{ScalarKind::Valid, 0, 8, {"dp"}}}}});
-  plan.phases["backward"][0].signals = -1; // the kernel is the last one now
+  // Only the kernel signals event 1.
+  plan.phases["backward"][0].signals = -1;
   plan.phases["update"].push_back(
       {Queue::Compute, {}, -1, "s", 0, StoreOutputOp{0}});
-  // The loss is reduced in the comm queue.
+  // The step stores the loss after the all_reduce in the comm queue.
   plan.phases["update"][1].signals = 3;
   plan.phases["update"].back().waits = {3};
   return plan;
 }
 
-/// The same plan for a GPU.
 Plan everythingOnGpus() {
   Plan plan = everything();
   plan.targetGpu = "sm_90";
@@ -132,7 +132,7 @@ TEST(PlanJson, RoundTripsEverything) {
     test::expectRoundTrip(plan);
 }
 
-// After a change of the format, DPC_WRITE_FIXTURES=1 rewrites the file.
+// If the format has changed, run with DPC_WRITE_FIXTURES=1 to rewrite the file.
 TEST(PlanJson, TheFixtureIsUpToDate) {
   const std::string dir = DPC_FIXTURES "/plans/least-squares";
   if (std::getenv("DPC_WRITE_FIXTURES"))
@@ -177,8 +177,7 @@ TEST(PlanJson, RefusesBrokenText) {
 }
 
 //===----------------------------------------------------------------------===//
-// Each mutation makes a valid plan invalid. The message names the changed
-// field.
+// Each mutation makes a valid plan invalid. The error names the field.
 //===----------------------------------------------------------------------===//
 
 const Mutation kHeaderMutations[] = {
@@ -220,7 +219,7 @@ const Mutation kHeaderMutations[] = {
     {"bufferShape", [](Plan &p) { p.buffers[3].shape[0] = -1; }, "shape"},
     {"bufferShapeHuge",
      [](Plan &p) { p.buffers[3].shape = {int64_t(1) << 40, 1 << 30}; },
-     "is not a size"},
+     "too many elements"},
     {"bufferDType", [](Plan &p) { p.buffers[3].dtype = DType::F64; },
      "buffers[3]"},
     {"bufferOffset", [](Plan &p) { p.buffers[3].offset += 4; },

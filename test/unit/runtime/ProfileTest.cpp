@@ -9,7 +9,7 @@ using namespace dpc::rt;
 
 namespace {
 
-/// A trace of events whose durations are whole microseconds.
+/// Builds a trace. Durations are whole microseconds.
 class TraceText {
 public:
   TraceText() {
@@ -42,7 +42,7 @@ private:
 
 } // namespace
 
-/// Two layers of a GEMM and a sum, on ranks from 0 on.
+/// Returns a trace of two layers, with a GEMM each, and an all_reduce.
 static TraceText steps(int first, int last, int ranks, int productMicros) {
   TraceText trace;
   for (int step = first; step <= last; ++step)
@@ -58,10 +58,10 @@ static TraceText steps(int first, int last, int ranks, int productMicros) {
 }
 
 TEST(Profile, ComparesSumsOverLayersStepsAndRanks) {
-  auto profile = compareTraces(steps(0, 0, 1, 8).text(), // only rank 0
+  auto profile = compareTraces(steps(0, 0, 1, 8).text(), // rank 0 only
                                steps(1, 3, 2, 10).text());
   ASSERT_TRUE(profile) << profile.status().message();
-  EXPECT_EQ(profile->steps, 2); // without the first
+  EXPECT_EQ(profile->steps, 2); // the first step is omitted
   EXPECT_EQ(profile->ranks, 1);
   ASSERT_EQ(profile->rows.size(), 2U);
   const ProfileRow &product = profile->rows[0], &sum = profile->rows[1];

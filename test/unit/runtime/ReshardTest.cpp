@@ -11,7 +11,7 @@
 namespace dpc::rt {
 namespace {
 
-/// Assembles all shards of `to` from the shards of `from` and compares them
+/// Assembles the shards of `to` from the shards of `from` and compares them
 /// with shards of the whole array. Padding must stay unchanged.
 void expectSame(const Layout &from, const Mesh &fromMesh, const Layout &to,
                 const Mesh &toMesh, const std::vector<int64_t> &shape) {
@@ -77,7 +77,7 @@ TEST(Reshard, Scalars) {
   expectSame({}, four, {}, one, {});
 }
 
-/// A random layout of `shape`: up to three factors per dimension, any axes.
+/// Returns a random layout of `shape`, with up to three factors per dimension.
 Layout randomLayout(std::mt19937 &engine, const std::vector<int64_t> &shape,
                     const Mesh &mesh) {
   auto below = [&](int64_t n) { return static_cast<int64_t>(engine() % n); };
@@ -94,7 +94,7 @@ Layout randomLayout(std::mt19937 &engine, const std::vector<int64_t> &shape,
   }
   for (const MeshAxis &axis : mesh.axes) {
     if (layout.dims.empty() || below(4) == 0)
-      continue; // replicated over this axis
+      continue; // the layout is replicated over the axis
     auto &dim = layout.dims[below(layout.dims.size())];
     dim[below(dim.size())].axes.push_back(axis.name);
   }

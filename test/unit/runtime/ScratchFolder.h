@@ -11,7 +11,6 @@
 
 namespace dpc::rt::test {
 
-/// A fixture with its own folder, which is removed after the test.
 class ScratchFolder : public testing::Test {
 protected:
   void SetUp() override {

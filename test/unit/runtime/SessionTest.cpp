@@ -25,7 +25,6 @@ HostTensor identity(int64_t size) {
   return eye;
 }
 
-/// Expects that a tensor of the result is `expected`.
 void expectTensor(const RunResult &result, const std::string &name,
                   const HostTensor &expected) {
   for (int64_t i = 0; i < expected.elements(); ++i)
@@ -44,8 +43,8 @@ RunRequest leastSquaresRequest(int64_t rows) {
 class LeastSquares : public testing::TestWithParam<std::tuple<int, int, int>> {
 };
 
-/// The result does not depend on the number of ranks and micro-batches, which
-/// need not divide the rows.
+/// Results are equal for any number of ranks and micro-batches, even if they do
+/// not divide the rows.
 TEST_P(LeastSquares, MatchesOneDevice) {
   auto [ranks, microBatches, rows] = GetParam();
   Plan plan = leastSquares(ranks, microBatches, rows);
@@ -69,7 +68,6 @@ INSTANTIATE_TEST_SUITE_P(
                     std::tuple{3, 2, 7}, std::tuple{4, 1, 5},
                     std::tuple{4, 3, 16}));
 
-/// The result does not depend on the batch shares.
 TEST(Session, UnevenSharesMatchOneDevice) {
   using Shares = std::vector<int64_t>;
   for (const Shares &shares : {Shares{3, 1}, Shares{1, 3}, Shares{1, 2, 3}})
@@ -97,7 +95,7 @@ TEST(Session, UnevenSharesMatchOneDevice) {
 
 class TwoStages : public testing::TestWithParam<std::tuple<int, int, int>> {};
 
-/// The activations of all micro-batches are alive at once, in slots of frames.
+/// Frames keep the activations of all micro-batches at once.
 TEST_P(TwoStages, MatchesOneDevice) {
   auto [dp, microBatches, rows] = GetParam();
   RunRequest request;
@@ -150,13 +148,13 @@ TEST(Session, AStageThatSendsLateIsNamed) {
 }
 
 TEST(Session, PoisonRevealsReadsOfPadding) {
-  // This plan also sums the padding of 5 rows on 4 ranks, which poison reveals.
+  // On 4 ranks, 5 rows have padding. The plan also sums the padding.
   RunRequest request = leastSquaresRequest(5);
   request.poison = true;
   Expected<RunResult> result = runPlan(leastSquares(4, 1, 5), ".", request);
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(std::isnan(result->outputs[0]["loss"].at(0)));
-  // Without padding, no unwritten byte is read.
+  // 8 rows have no padding.
   request = leastSquaresRequest(8);
   request.poison = true;
   result = runPlan(leastSquares(4, 2, 8), ".", request);
@@ -165,7 +163,8 @@ TEST(Session, PoisonRevealsReadsOfPadding) {
 }
 
 TEST(Session, KernelsGetPointersAndScalarsOfRankAndMicroBatch) {
-  // The kernel writes the first row of the shard to all its elements.
+  // The kernel writes the index of the first row of a shard to all elements of
+  // the shard.
   Plan plan;
   plan.mesh = {{{"dp", 3}}, 2};
   plan.groups = {};
@@ -191,7 +190,7 @@ TEST(Session, KernelsGetPointersAndScalarsOfRankAndMicroBatch) {
         }}});
   Expected<RunResult> result = runPlan(plan, ".", kernels, {});
   ASSERT_TRUE(result.ok()) << result.status().message();
-  // 7 over dp=3 is 3, 3, 1; over mb=2 each shard is 2 + 1.
+  // dp=3 splits 7 into 3, 3 and 1; mb=2 splits 3 into 2 and 1.
   const double want[] = {0, 0, 2, 3, 3, 5, 6};
   for (int i = 0; i < 7; ++i)
     EXPECT_EQ(result->outputs[0]["rows"].at(i), want[i]) << i;
@@ -242,7 +241,7 @@ TEST(Session, TheLearningRateIgnoresSkippedSteps) {
   Expected<RunResult> result = runPlan(plan, ".", request);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->tensors["skipped"].at(0), 2);
-  // Steps 3, 4 and 5 are the updates 1, 2 and 3.
+  // The first two steps are skipped; steps 3, 4 and 5 are updates 1, 2 and 3.
   EXPECT_FLOAT_EQ(result->outputs[2]["lr"].at(0), 0);
   EXPECT_FLOAT_EQ(result->outputs[3]["lr"].at(0), 0.5);
   EXPECT_FLOAT_EQ(result->outputs[4]["lr"].at(0), 1);
@@ -291,7 +290,7 @@ TEST(Session, TracesEveryInstruction) {
   for (size_t at = 0;
        (at = events.find("\"ph\":\"X\"", at)) != std::string::npos; ++at)
     ++count;
-  // 2 ranks: 2 setup, (3 + 1) x 2 micro-batches, 3 update.
+  // Events per rank: 2 in setup, 4 for each of 2 micro-batches, 3 in update.
   EXPECT_EQ(count, 2u * (2 + 8 + 3));
   EXPECT_HAS(events, "reduce gradient");
 }

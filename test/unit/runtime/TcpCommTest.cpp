@@ -17,15 +17,15 @@ namespace dpc::rt::test {
 
 std::vector<int> worldSizes() { return {1, 2, 3, 4}; }
 
-/// Ranks are threads here, connected by sockets.
+/// Ranks are threads that communicate through sockets.
 void onRanks(int ranks, double timeoutSeconds,
              const std::function<void(Communicator &)> &body) {
-  // Finds a free port for rank 0.
+  // Finds a free port by a server that is closed at once.
   auto started = TcpStoreServer::start({"127.0.0.1", 0}, 1);
   ASSERT_TRUE(started.ok()) << started.status().message();
   int port = (*started)->port();
   (*started)->leaveSeconds = 0;
-  *started = nullptr; // a port that was free a moment ago
+  *started = nullptr;
   std::vector<std::thread> threads;
   threads.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank)
@@ -44,7 +44,6 @@ void onRanks(int ranks, double timeoutSeconds,
 
 namespace {
 
-/// A server on a free port for `ranks` ranks, and its address.
 struct Server {
   std::unique_ptr<TcpStoreServer> store;
   StoreAddress address{"127.0.0.1", 0};
@@ -58,7 +57,6 @@ struct Server {
   }
 };
 
-/// Expects that `to` receives a message from `from`.
 void expectMessage(TcpStoreClient &from, TcpStoreClient &to) {
   ASSERT_TRUE(from.put("key", "abc", 3).ok());
   Expected<std::string> value = to.take("key", 10);
@@ -88,7 +86,6 @@ TEST(TcpComm, DifferentCallsAreNoticed) {
   });
 }
 
-/// A connection that belongs to no rank.
 int strangersSocket(int port) {
   int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in place = {};
@@ -100,7 +97,6 @@ int strangersSocket(int port) {
   return socket;
 }
 
-/// Whether the other side closes the connection within `milliseconds`.
 bool isClosed(int socket, int milliseconds) {
   pollfd polled = {socket, POLLIN, 0};
   char answer = 0;
@@ -108,7 +104,7 @@ bool isClosed(int socket, int milliseconds) {
          recv(socket, &answer, 1, 0) <= 0;
 }
 
-/// Whether the server closes a connection that sends this.
+/// Whether the server closes a connection that sends `bytes`.
 bool closesAfter(int port, const std::string &bytes) {
   int socket = strangersSocket(port);
   bool isSent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
@@ -125,14 +121,13 @@ TEST(TcpStore, AMissingServerIsReported) {
             "rank 3 found no rank 0 at 127.0.0.1:1: Connection refused");
 }
 
-/// If a connection closes without a goodbye, the other ranks learn which rank
-/// it was.
+/// If a connection closes without a goodbye, other ranks learn the rank.
 TEST(TcpStore, ADeadRankIsNamed) {
   Server server(2);
   auto client = TcpStoreClient::connect(server.address, 0, 2, 10);
   ASSERT_TRUE(client.ok());
   pid_t child = fork();
-  if (child == 0) { // dies with an open connection
+  if (child == 0) { // exits without a goodbye
     auto own = TcpStoreClient::connect(server.address, 1, 2, 10);
     _exit(own.ok() ? 0 : 1);
   }
@@ -141,7 +136,7 @@ TEST(TcpStore, ADeadRankIsNamed) {
   EXPECT_EQ(value.status().message(), "rank 1 ended too early");
 }
 
-/// A client of another job is refused and does not disturb the ranks.
+/// A client of a different job is refused and does not disturb the ranks.
 TEST(TcpStore, OtherJobsAreRefused) {
   Server server(1);
   auto other = TcpStoreClient::connect(server.address, 0, 7, 0.2);
@@ -152,9 +147,8 @@ TEST(TcpStore, OtherJobsAreRefused) {
   expectMessage(**client, **client);
 }
 
-/// A client without the job's token, or with the rank of another client, cannot
-/// join. It cannot make the server keep its bytes, and its end does not end the
-/// run.
+/// A client with a wrong token or a wrong rank is refused. Data of a stranger
+/// is not kept, and the run continues when the stranger disconnects.
 TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
   Server server(2, "sesame");
   auto first = TcpStoreClient::connect(server.address, 0, 2, 10);
@@ -165,10 +159,10 @@ TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
     ASSERT_FALSE(other.ok()) << token;
     EXPECT_HAS(other.status().message(), "another DPC_JOB_TOKEN");
   }
-  for (int rank : {0, 2, -1}) // connected already, and not one of two
+  for (int rank : {0, 2, -1}) // 0 is connected, 2 and -1 do not exist
     EXPECT_FALSE(TcpStoreClient::connect(server.address, rank, 2, 0.2).ok())
         << rank;
-  // The header of a hello with a key of 11 bytes and a value of 16 GB.
+  // A hello that announces a key of 11 bytes and a value of 16 GB.
   char hello[40] = {'h', 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 4};
   EXPECT_TRUE(
       closesAfter(server.address.port, std::string(hello, sizeof hello)));
@@ -179,8 +173,7 @@ TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
   expectMessage(**second, **first);
 }
 
-/// With many silent connections, the oldest ones are closed, and ranks can
-/// still connect.
+/// If many strangers are connected, the oldest must leave, and ranks can join.
 TEST(TcpStore, StrangersDoNotKeepRanksOut) {
   StrangerLimits limits;
   limits.helloSeconds = 1000;
@@ -193,7 +186,7 @@ TEST(TcpStore, StrangersDoNotKeepRanksOut) {
     socket = strangersSocket(server.address.port);
   auto second = TcpStoreClient::connect(server.address, 1, 2, 10);
   ASSERT_TRUE(second.ok()) << second.status().message();
-  // There was an extra place for rank 1, which is connected now.
+  // All ranks are connected, so no place is reserved for a rank.
   size_t kept = limits.connections;
   for (size_t i = 0; i < strangers.size() - kept; ++i)
     EXPECT_TRUE(isClosed(strangers[i], 8000)) << i;
@@ -204,13 +197,13 @@ TEST(TcpStore, StrangersDoNotKeepRanksOut) {
     close(socket);
 }
 
-/// Bytes that arrive slowly do not extend the time limit.
+/// A stranger that sends slowly is disconnected at the time limit.
 TEST(TcpStore, SlowStrangersAreClosed) {
   StrangerLimits limits;
   limits.helloSeconds = 0.2;
   Server server(1, "", limits);
   int socket = strangersSocket(server.address.port);
-  // The header of a hello with a key of 11 bytes and a value of 4 KiB.
+  // A hello that announces a key of 11 bytes and a value of 4 KiB.
   const std::string start = {'h', 0, 0, 0, 11, 0, 0, 0, 0, 16};
   bool closes = false;
   for (size_t i = 0; i < 4000 && !closes; ++i) {

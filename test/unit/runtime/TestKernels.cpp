@@ -1,7 +1,7 @@
-// A kernel library in the form that codegen writes.
+// A kernel library as codegen writes it.
 #include <cstdint>
 
-// buffers: in, out. scalars: elements, addend.
+// buffers: in, out; scalars: number of elements, addend
 extern "C" void testAdd(void *const *buffers, const int64_t *scalars) {
   const float *in = (const float *)buffers[0];
   float *out = (float *)buffers[1];

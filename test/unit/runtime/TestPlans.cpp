@@ -56,7 +56,6 @@ Tensor parameter(const std::string &name, int buffer,
   return tensor;
 }
 
-/// Adds a tensor with random values; returns its buffer.
 int addRandom(Plan &plan, const std::string &name, std::vector<int64_t> shape,
               DType type) {
   int id = addBuffer(plan, name, BufferKind::Parameter, shape, type);
@@ -319,7 +318,7 @@ Plan leastSquaresOffloaded(Space space, int64_t dp, int64_t microBatches,
   Plan plan = leastSquares(dp, microBatches, rows);
   Buffer &w = plan.buffers[0];
   w.space = space;
-  w.offset = 64; // the bytes before it are unused
+  w.offset = 64; // leaves the first bytes unused
   (space == Space::Host ? plan.hostBytes : plan.diskBytes) = {128};
   int here = addBuffer(plan, "w here", BufferKind::Communication, {4, 2});
   auto transfer = [](int in, int out, std::vector<int> waits, int signals) {
@@ -376,7 +375,7 @@ MatmulOp update(int eye, int grad, int value, int64_t m, int64_t n) {
   return op;
 }
 
-/// grad += scale * y' z, with z [rows, n] and y [rows, m].
+/// Computes grad += scale * y^T z for z [rows, n] and y [rows, m].
 MatmulOp weightGradient(int y, int z, int grad, int64_t m, int64_t n,
                         int64_t rows, double scale) {
   MatmulOp op = product(y, z, grad, m, n, rows);

@@ -6,8 +6,8 @@
 using namespace dpc;
 using namespace dpc::rt;
 
-/// A plan for one rank, whose step runs a phase of two instructions `entries`
-/// times.
+/// Returns a plan for one rank. A step runs a phase of two instructions
+/// `entries` times.
 static Plan planOf(size_t entries) {
   Plan plan;
   Instruction product;

@@ -13,8 +13,7 @@ namespace fs = std::filesystem;
 
 class WeightFilesTest : public test::ScratchFolder {
 protected:
-  /// Writes tensors t0, t1, ... of the given sizes. All elements of t0 are 0,
-  /// and so on.
+  /// Writes tensors t0, t1, ... of the given sizes. All elements of ti are i.
   void writeOut(const std::vector<int64_t> &sizes, int64_t fileBytes) {
     std::vector<SafetensorsWriter::Entry> entries;
     entries.reserve(sizes.size());
@@ -72,7 +71,7 @@ TEST_F(WeightFilesTest, OneFileNeedsNoIndex) {
   EXPECT_EQ(file->metadata["format"], "pt");
 }
 
-/// A tensor that is larger than the limit of a file has its own file.
+/// A tensor larger than the limit of a file has a separate file.
 TEST_F(WeightFilesTest, SeveralFilesHaveAnIndex) {
   std::vector<int64_t> sizes = {2, 2, 9, 1, 3};
   writeOut(sizes, 16);
@@ -89,7 +88,7 @@ TEST_F(WeightFilesTest, SeveralFilesHaveAnIndex) {
   EXPECT_EQ(index["weight_map"]["t2"], "model-00002-of-00003.safetensors");
 }
 
-/// Readers prefer model.safetensors to an index.
+/// Readers would prefer the old model.safetensors to the new index.
 TEST_F(WeightFilesTest, AnEarlierModelIsNotReadInstead) {
   writeOut({3, 4}, 1 << 20);
   writeOut({5, 6}, 8);
@@ -110,7 +109,7 @@ TEST_F(WeightFilesTest, AnIndexMayOnlyNameFilesInItsFolder) {
         R"("passwd")", R"("sub\\beside.safetensors")", "7", "null",
         R"("a\u0000.safetensors")"})
     expectRefused(map + file + "}}",
-                  "is not a .safetensors file beside the index");
+                  "is not a .safetensors file in the folder of the index");
   expectRefused(map + R"("gone.safetensors"}})", "gone.safetensors");
   expectRefused(R"({"weight_map": {"t9": "beside.safetensors"}})",
                 "tensor 't9' is not in beside.safetensors");

@@ -10,7 +10,6 @@ using namespace dpc;
 
 namespace {
 
-/// Totals of a program that is the text of a function.
 cost::ModelTotals totalsOfText(const std::string &text) {
   MLIRContext context;
   context.loadDialect<DpcDialect, func::FuncDialect>();
@@ -23,7 +22,6 @@ cost::ModelTotals totalsOfText(const std::string &text) {
   return ProgramEvaluator(*module, *cluster).totals();
 }
 
-/// Totals of @train_step with the given inputs.
 cost::ModelTotals totalsOf(const std::string &inputs) {
   return totalsOfText("func.func @train_step(%w: tensor<4xf32> {dpc.name = "
                       "\"w\", dpc.role = \"parameter\"}, " +
@@ -48,7 +46,8 @@ TEST(Evaluator, TheLargestIntegerInputHasTheTokens) {
   EXPECT_EQ(totalsOf(image).tokensPerSample, 1);
 }
 
-/// The layers of a program with the body `ops`, which reads %x and weight %w.
+/// Returns the number of layers of a program with the body `ops`, which reads
+/// the input %x and the weight %w.
 int64_t layersOf(const std::string &ops) {
   return totalsOfText(
              "func.func @forward(%x: tensor<8x16xf32> {dpc.batch_dim = 0 : "
@@ -59,7 +58,7 @@ int64_t layersOf(const std::string &ops) {
       .layers;
 }
 
-/// %to = %from times the weight.
+/// Returns the text of `to` = `from` times %w.
 std::string matmul(const std::string &to, const std::string &from) {
   return to + " = dpc.matmul " + from +
          ", %w {batch_dims = 0 : i64} : (tensor<8x16xf32>, tensor<16x16xf32>) "
@@ -84,7 +83,8 @@ TEST(Evaluator, LayersOfAChainAreItsGemms) {
 }
 
 TEST(Evaluator, LayersOfAResidualNetworkAreItsBlocks) {
-  // Each block has two GEMMs and a residual.
+  // Two blocks have two GEMMs and a residual, and the first and the last GEMM
+  // are a block each.
   EXPECT_EQ(layersOf(matmul("%a", "%x") + matmul("%b", "%a") +
                      relu("%c", "%b") + matmul("%d", "%c") +
                      sum("%e", "%a", "%d") + matmul("%f", "%e") +

@@ -1,22 +1,23 @@
 //===- ExactnessTest.cpp - The search against exhaustive evaluation -------===//
 //
-// Random small programs on random small clusters. The winner of the search is
-// the best of all strategies of its space, evaluated one by one, so no bound
-// removes it. Nor is a plan worse with more memory, faster links, one more
-// device or one more node, because devices may stay idle. The argument about
-// links (LinkSpeeds.h) is tested step by step: with faster links the same
-// programs are lowered, and none of them is slower.
+// Random small programs are compiled for random small clusters. The winner of
+// the search must be the best of all strategies of its space, evaluated one by
+// one. So no bound removes the best strategy. Plans must not become slower with
+// more memory, faster links, one more device or one more node, because devices
+// may stay idle. The argument about links (LinkSpeeds.h) is tested step by
+// step: with faster links, the same programs are lowered, and none is slower.
 //
-// Deep programs are folded and composed, so that their winner may be slower
-// than the best whole evaluation by the error of these (kOffOfDeep). The cases
-// are fixed, because composed evaluations are less exact for other programs,
-// whose layers take less time than their launches and fill the memory to the
-// last kilobyte. Of 83 cases of seeds 1 to 18, 67 found the best, 73 were
-// within 10 %, the worst was 66 % slower, and one found nothing that fits.
+// Deep programs are folded and composed. Both have an error, by which the
+// winner may be slower than the best whole evaluation (kOffOfDeep). The cases
+// of deep programs are fixed, because composed evaluations are less exact for
+// programs whose layers take less time than their launches and fill the memory
+// almost completely. Of 83 cases with seeds 1 to 18, 67 found the best
+// strategy, 73 a strategy within 10 % of it, and one found no strategy that
+// fits. The slowest winner was 66 % slower than the best strategy.
 //
-// DPC_TEST_LONG runs 300 new random cases, else the cases are always the same.
-// DPC_TEST_CASES sets the number of cases, DPC_TEST_SEED the seed, which
-// failures print, and DPC_TEST_CASE selects one case of a seed.
+// By default, the cases are always the same. DPC_TEST_LONG runs 300 new random
+// cases. DPC_TEST_CASES sets the number of cases, and DPC_TEST_SEED sets the
+// seed, which failures print. DPC_TEST_CASE selects one case of a seed.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/search/IdleDevices.h"
@@ -56,13 +57,13 @@ std::string tensor(std::initializer_list<int64_t> shape) {
   return text + "f32>";
 }
 
-/// A perceptron with residuals, whose values are [batch, width]. The loss is
-/// the sum of squares.
+/// A perceptron with residuals. Its values have shape [batch, width], and its
+/// loss is the sum of squares.
 class Perceptron {
 public:
   explicit Perceptron(std::mt19937 &random)
       : Perceptron(random, 1 + random() % 3, false) {}
-  /// All layers have residuals if they are `alike`.
+  /// If `alike`, all layers have a residual; otherwise about half of them do.
   Perceptron(std::mt19937 &random, int64_t layers, bool alike)
       : batch(pick(random, {3, 4, 8, 12})),
         width(pick(random, {6, 8, 16, 24})) {
@@ -112,8 +113,9 @@ private:
   std::string body;
 };
 
-/// One or two nodes of one to four devices. They are so slow that bytes and
-/// FLOPs matter beside latencies, and so small that not every plan fits.
+/// Returns a cluster of one or two nodes with one to four devices each. Devices
+/// are slow, so that bytes and FLOPs matter in comparison with latencies, and
+/// small, so that not every plan fits.
 cost::Cluster randomCluster(std::mt19937 &random) {
   cost::Device device;
   device.name = "toy";
@@ -140,7 +142,6 @@ cost::Cluster randomCluster(std::mt19937 &random) {
   return cluster;
 }
 
-/// All links `factor` times as fast.
 cost::Cluster withFasterLinks(const cost::Cluster &cluster, double factor) {
   cost::Cluster faster = cluster;
   for (cost::Level &level : faster.levels)
@@ -148,7 +149,6 @@ cost::Cluster withFasterLinks(const cost::Cluster &cluster, double factor) {
   return faster;
 }
 
-/// All parts of a cluster, and the whole.
 std::vector<cost::Cluster> allParts(const cost::Cluster &cluster) {
   std::vector<cost::Cluster> parts;
   for (int64_t nodes = 1; nodes <= cluster.groups[0].nodes; ++nodes)
@@ -157,7 +157,7 @@ std::vector<cost::Cluster> allParts(const cost::Cluster &cluster) {
   return parts;
 }
 
-/// The smallest value of all strategies that fit; infinity if none does.
+/// Returns the smallest objective of the strategies that fit, or infinity.
 double bestOfAll(ProgramEvaluator &evaluator, const cost::Cluster &cluster,
                  const cost::SearchOptions &options) {
   double best = std::numeric_limits<double>::infinity();
@@ -198,7 +198,6 @@ protected:
     RecordProperty("seed", std::to_string(seed));
   }
 
-  /// The description of case `i` in failures.
   std::string titleOf(int i, const Perceptron &model,
                       const cost::Cluster &cluster) const {
     const cost::NodeGroup &group = cluster.groups.front();
@@ -223,8 +222,8 @@ protected:
     return module;
   }
 
-  /// Calls `check` for every selected case. The cases before `only` are drawn
-  /// too, so that a case does not depend on `only`.
+  /// Calls `check` for every selected case. Cases before `only` are also drawn,
+  /// so that a case does not depend on `only`.
   void forEachCase(llvm::function_ref<void(int i, ModuleOp module,
                                            const cost::Cluster &cluster)>
                        check) {
@@ -248,7 +247,7 @@ protected:
     cost::SearchOptions options;
     options.space = cost::spaceFor(evaluator.totals(), cluster);
     options.space.offload = false; // tried only if nothing fits
-    options.space.maxPp = 2;       // few enough to enumerate
+    options.space.maxPp = 2;       // keeps the space small
     options.top = 1;
     return options;
   }
@@ -270,7 +269,7 @@ protected:
     return *cost::searchParts(cluster, {}, problem);
   }
 
-  /// The options of dpc-opt for deep models (PlanSearch.cpp).
+  /// Returns the options of dpc-opt for deep models (PlanSearch.cpp).
   static cost::SearchOptions deepOptions(cost::Evaluator &evaluator,
                                          const cost::Cluster &cluster,
                                          bool isDeep) {
@@ -283,12 +282,13 @@ protected:
     options.confirmsWinner = true;
     return options;
   }
-  /// Seconds and strategy; infinity if none fits.
+  /// Returns the seconds and text of the best strategy; infinity if none fits.
   static std::pair<double, std::string>
   bestOfDeep(ProgramFamily &family, const cost::Cluster &cluster);
 
   static constexpr double kOffOfDeep = 0.10;
-  static constexpr int kDeepShare = 3; ///< Fewer, because they take longer.
+  /// Deep cases are slow, so fewer of them run.
+  static constexpr int kDeepShare = 3;
   static constexpr int64_t kMostDevices = 4;
   MLIRContext context;
   unsigned long seed = 1;
@@ -320,13 +320,13 @@ TEST_F(Exactness, TheSearchFindsTheBestStrategy) {
           << cost::stringifyStrategy(result.candidates[0].strategy);
     }
   });
-  // One model in five fits on no part of its cluster.
+  // About one model in five fits on no part of its cluster.
   constexpr int kMany = 20;
   if (!only && count >= kMany)
     EXPECT_GT(winners, count) << "DPC_TEST_SEED=" << seed;
 }
 
-/// The best whole evaluation that fits on any part of the cluster.
+/// Returns the fastest whole evaluation that fits on any part of the cluster.
 std::pair<double, std::string>
 Exactness::bestOfDeep(ProgramFamily &family, const cost::Cluster &cluster) {
   std::pair<double, std::string> best(std::numeric_limits<double>::infinity(),
@@ -356,8 +356,8 @@ TEST_F(Exactness, DeepModelsAreNearTheBestStrategy) {
     seed = 1;
   std::mt19937 random(seed);
   for (int i = 0; i < (only ? count : std::max(4, count / kDeepShare)); ++i) {
-    // Folding and segments begin at 8 layers beside the last, or 12 in
-    // pipelines.
+    // Models with more than 8 layers are folded and composed. In pipelines,
+    // they need more than 12 layers.
     int64_t layers = pick(random, {3, 5, 7, 8, 9, 9, 9, 10, 10, 11, 13, 13});
     Perceptron model(random, layers, /*alike=*/true);
     cost::Cluster cluster = randomCluster(random);
@@ -426,7 +426,8 @@ TEST_F(Exactness, MoreHardwareIsNeverWorse) {
 }
 
 TEST_F(Exactness, FasterLinksLowerTheSameProgramsAndNoneIsSlower) {
-  constexpr double kFactor = 1.3; // no power of two, so that ratios are rounded
+  // not a power of two, so that ratios are rounded
+  constexpr double kFactor = 1.3;
   constexpr size_t kEvery = 5;
   int64_t programs = 0;
   forEachCase([&](int i, ModuleOp module, const cost::Cluster &cluster) {

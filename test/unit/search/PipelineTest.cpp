@@ -11,7 +11,8 @@ using namespace dpc;
 
 namespace {
 
-/// Two devices on which every op takes nearly 1 s and every message 0.5 s.
+/// Two devices on which an op takes 1 s and a message takes 0.5 s, apart from
+/// small fractions of a second.
 cost::Cluster secondsPerOp() {
   cost::Cluster cluster;
   cost::Device device;
@@ -27,7 +28,8 @@ cost::Cluster secondsPerOp() {
   return cluster;
 }
 
-/// A step function. `$` is replaced by the type of a tensor of 4096 bytes.
+/// Returns the text of a step function. In it, `$` is replaced by the type of a
+/// tensor with 4096 bytes.
 std::string step(int64_t stage, const std::string &arguments,
                  const std::string &body,
                  const std::vector<cost::ScheduleStep> &table) {
@@ -76,8 +78,8 @@ class TwoStages : public ::testing::Test {
 protected:
   TwoStages() { context.loadDialect<DpcDialect, func::FuncDialect>(); }
 
-  /// Builds stages with a forward of 1 s, a backward of 2 s and an update of 1
-  /// s. Stage 1 sends its message after op `sendAfter` of the backward.
+  /// Builds two stages on which forward takes 1 s, backward 2 s and update 1 s.
+  /// Stage 1 sends its message after op `sendAfter` of backward.
   void build(int64_t sendAfter, cost::ScheduleKind kind) {
     auto tables = cost::makeSchedule(kind, 2, 1, 3);
     ASSERT_TRUE(tables);
@@ -111,10 +113,11 @@ protected:
 TEST_F(TwoStages, TimeByHand) {
   build(1, cost::ScheduleKind::OneFOneB);
   StepTime time = *estimateTime(steps, secondsPerOp());
-  // The table of ScheduleTest's OneFOneBByHand, which ends at 14, and update.
+  // The schedule ends at 14 s, as in OneFOneBByHand of ScheduleTest. The update
+  // takes 1 s.
   EXPECT_NEAR(time.seconds, 15, 1e-6);
   EXPECT_NEAR(time.computeSeconds, 10, 1e-6);
-  // Both stages work 9 s of 14.
+  // Each stage computes 9 s of the 14 s that the schedule takes.
   EXPECT_NEAR(time.bubbleFraction, 5.0 / 15, 1e-6);
   EXPECT_NEAR(time.exposedCommunicationSeconds, 0, 1e-6);
   ASSERT_EQ(time.stages.size(), 2u);
@@ -124,14 +127,14 @@ TEST_F(TwoStages, TimeByHand) {
     EXPECT_EQ(stage.weightSeconds, 0);
     EXPECT_NEAR(stage.idleSeconds, 5, 1e-6);
   }
-  // One message per micro-batch and direction.
+  // One message of 4096 bytes per micro-batch and direction.
   ASSERT_EQ(time.bytesPerLevel.size(), 1u);
   EXPECT_EQ(time.bytesPerLevel[0], 3 * 4096);
 }
 
 TEST_F(TwoStages, MessagesLeaveAfterTheirProducer) {
-  // Stage 1 sends in the middle of each backward, 1 s before its end: the
-  // gradients arrive at 4, 7 and 11 instead of 5, 8 and 12.
+  // Stage 1 sends after the first of the two ops of a backward. Its gradients
+  // arrive at 4, 7 and 11 s instead of 5, 8 and 12 s.
   build(0, cost::ScheduleKind::OneFOneB);
   EXPECT_NEAR(estimateTime(steps, secondsPerOp())->seconds, 13, 1e-6);
 }
@@ -140,13 +143,13 @@ TEST_F(TwoStages, FramesOfLiveMicroBatches) {
   auto tensors = [&](int64_t stage) {
     return estimateMemory(steps[stage]).categories.total() / 4096;
   };
-  // Stage 0 keeps y for the backward. When t is computed, w, dy, t and y of the
-  // two live micro-batches of 1F1B exist.
+  // Stage 0 keeps y for backward, and with 1F1B two micro-batches are live. The
+  // peak is at the op that computes t: w, t, dy and two copies of y.
   build(1, cost::ScheduleKind::OneFOneB);
   EXPECT_EQ(tensors(0), 5);
-  // Stage 1 has one micro-batch at a time: w, y, and two of z, dz, dw.
+  // Stage 1 has one live micro-batch. Its peak is w, y and two of z, dz, dw.
   EXPECT_EQ(tensors(1), 4);
-  // All three micro-batches are live. Stage 1 has y and z of each, and dw
+  // All three micro-batches are live. Stage 1 keeps y and z of each, and dw
   // reuses the buffer of z.
   build(1, cost::ScheduleKind::GPipe);
   EXPECT_EQ(tensors(0), 6);
@@ -193,7 +196,7 @@ TEST_F(TwoStages, TheRecordEndsWithTheStep) {
     for (size_t i = 0; i < 2; ++i)
       EXPECT_NEAR(busySeconds(record.stages[i]) + time.stages[i].idleSeconds,
                   time.seconds - record.hostSeconds, 1e-6);
-    // Three micro-batches forward and backward, and the update.
+    // Three micro-batches with forward and backward, and one update.
     EXPECT_EQ(record.stages[0].entries.size(), 7u);
     double free = 0;
     for (const RecordedEntry &entry : record.stages[1].entries) {

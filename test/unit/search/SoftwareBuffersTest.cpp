@@ -36,8 +36,8 @@ protected:
   cost::Software software;
 };
 
-/// Master weights of 8 x 8 on two ranks, their copy, and a GEMM with an f32
-/// result.
+/// 8 x 8 master weights on two ranks, a 16-bit copy of them, and two GEMMs, one
+/// of which has an f32 result.
 const std::string kProduct = R"(
 !y = tensor<2x4x8xf32>
 !m = tensor<4x8xf32>
@@ -57,12 +57,11 @@ func.func @step(%x: tensor<2x4x8xf16> {dpc.name = "x", dpc.role = "input"},
 
 TEST_F(SoftwareMemory, StatesAndActivationsOfAGemm) {
   cost::MemoryBreakdown memory = memoryOf(kProduct);
-  // All 64 elements, not the shard of 32: ZeRO-1 shards the update over two
-  // ranks.
+  // ZeRO-1 shards the update, but not the 64 parameters and gradients.
   EXPECT_EQ(memory[MemoryCategory::Parameters], 64 * 2);
   EXPECT_EQ(memory[MemoryCategory::Gradients], 64 * 2);
   EXPECT_EQ(memory[MemoryCategory::Optimizer], 64 * 16 / 2);
-  // 64 logits of 8 bytes and 64 activations of 16 bits.
+  // 64 logits of 8 bytes each, and 64 activations of 2 bytes each.
   EXPECT_EQ(memory[MemoryCategory::Activations] +
                 memory[MemoryCategory::Workspace],
             64 * 8 + 64 * 2);

@@ -11,7 +11,6 @@ using namespace dpc;
 
 namespace {
 
-/// Two devices. A GEMM takes `gemmSeconds`, a collective `wireSeconds`.
 cost::Cluster clusterOf(double gemmSeconds, double wireSeconds,
                         double tensorChunks) {
   cost::Cluster cluster;
@@ -31,8 +30,8 @@ cost::Cluster clusterOf(double gemmSeconds, double wireSeconds,
   return cluster;
 }
 
-/// The predicted seconds of a step on tp=2, marked with tp_overlap=`overlap`
-/// unless that is empty.
+/// Returns the predicted seconds of a step with tp=2. If `overlap` is not
+/// empty, the step has the key tp_overlap.
 double secondsOf(const std::string &ops, const std::string &overlap,
                  const cost::Cluster &cluster) {
   MLIRContext context;
@@ -70,7 +69,7 @@ const std::string kGatherThenGemm =
     "(tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>\n";
 
 TEST(TensorOverlap, AGemmAndItsCollectiveRunInChunks) {
-  // max(g, t) + min(g, t) / 4.
+  // With 4 chunks, g and t seconds take max(g, t) + min(g, t) / 4.
   EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", clusterOf(1, 0.5, 4)),
               1 + 0.5 / 4, 1e-9);
   EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", clusterOf(1, 3, 4)),

@@ -21,11 +21,11 @@ TEST(Factors, BoundariesReachTheWeight) {
   Value weight = program.func.getArgument(1);
   EXPECT_EQ(factors.factors(weight, 0).vec(), Sizes({64}));
   EXPECT_EQ(factors.factors(weight, 1).vec(), Sizes({3, 4, 16}));
-  // Heads have one class from the weight to the reshaped keys.
+  // The heads of the weight and of the reshaped keys have the same class.
   Value keys = program.op("reshape")->getResult(0);
   EXPECT_EQ(factors.classOf(weight, 2), factors.classOf(keys, 1));
   EXPECT_NE(factors.classOf(weight, 2), factors.classOf(keys, 2));
-  // The slice takes one of three parts, so that factor stays whole.
+  // The slice takes one of the parts q, k, v, so this factor cannot be split.
   for (IterFactor factor : factors.splittable(program.op("slice")))
     EXPECT_NE(factors.classOf(program.op("slice"), factor),
               factors.classOf(weight, 1));
@@ -72,7 +72,7 @@ TEST(Factors, PositionsCountFactorsOfAllDimensions) {
   ASSERT_TRUE(program.module);
   FactorAnalysis factors(program.func);
   Operation *transpose = program.op("transpose");
-  // Iteration dimension 1 is 64 = 4 x 16, the first dimension of the result.
+  // Iteration dimension 1 is the first dimension of the result, 64 = 4 x 16.
   EXPECT_EQ(factors.positionIn(transpose, false, 0, {1, 1}), 2);
   EXPECT_EQ(factors.positionIn(transpose, true, 0, {1, 1}), 1);
   EXPECT_EQ(factors.factorSize(transpose->getResult(0), 1), 16);

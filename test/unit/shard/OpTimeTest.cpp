@@ -5,7 +5,8 @@
 namespace dpc {
 namespace {
 
-/// 3 x 3 taps and 64 channels of 32 images of 56 x 56: 100352 windows of 576.
+/// 32 images of 56 x 56 with 64 channels, and filters of 3 x 3: 32 * 56 * 56 =
+/// 100352 windows with 64 * 9 = 576 elements.
 const char *kConvs = R"mlir(
 func.func @f(%x: tensor<32x64x56x56xbf16>, %w: tensor<64x64x3x3xbf16>) -> (tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>) {
   %y = dpc.conv %x, %w strides = [1, 1] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<32x64x56x56xbf16>
@@ -34,7 +35,8 @@ TEST(OpTime, ConvolutionsAreImplicitGemms) {
             seconds(kWindows, kDepth, 64, 8));
   double filter = opSeconds(program.op("conv_grad_filter"), *device);
   EXPECT_EQ(filter, seconds(64, kDepth, kWindows, 64));
-  // Neither writes windows to memory, nor sums in a few long sums.
+  // The convolution does not write windows to memory, and its filter gradient
+  // is divided into more than 8 sums.
   EXPECT_LT(opSeconds(program.op("conv"), *device),
             2.0 * kWindows * kDepth / cost::achievableBandwidth(*device));
   EXPECT_LT(filter, seconds(64, kDepth, kWindows, 8));
@@ -61,7 +63,6 @@ func.func @step(%x: tensor<512x4096xbf16>, %w: tensor<4096x8192xbf16>, %v: tenso
 }
 )mlir";
 
-/// An epilogue costs the bytes it moves, but no launch.
 TEST(OpTime, EpiloguesCostTheirBytes) {
   ParsedProgram program(kEpilogues);
   ASSERT_TRUE(program.module);
@@ -75,10 +76,10 @@ TEST(OpTime, EpiloguesCostTheirBytes) {
   auto withBytes = [&](double bytes) {
     return alone + bytes / cost::achievableBandwidth(*device);
   };
-  // The stored argument of gelu, and a bias of one row.
+  // Moves the argument of gelu, which is stored, and a bias of one row.
   EXPECT_DOUBLE_EQ(opSeconds(fused, *device),
                    withBytes(2 * kElements + 2 * 8192));
-  // Sums in f32 are read, and written in twice the bytes.
+  // Reads the f32 sums, and writes results with twice the bytes.
   EXPECT_DOUBLE_EQ(opSeconds(adding, *device), withBytes((4 + 2) * kElements));
 }
 
@@ -89,8 +90,9 @@ func.func @forward(%x: tensor<8x512x4096xbf16> {dpc.role = "input"}, %w: tensor<
 }
 )mlir";
 
-/// Two kernels read each factor twice in 16 bits, write it once in 8, and need
-/// zeros first. Then the GEMM runs in fp8 if the device has it.
+/// Two kernels per operand read it twice in 16 bits and write it once in 8
+/// bits, which is 5 bytes per element. The other two launches clear the maxima.
+/// If the device supports fp8, the GEMM runs in fp8.
 TEST(OpTime, Fp8GemmsEncodeTheirFactors) {
   ParsedProgram program(kFp8Gemm);
   ASSERT_TRUE(program.module);

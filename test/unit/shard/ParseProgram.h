@@ -12,7 +12,6 @@
 
 namespace dpc {
 
-/// A module parsed from text, with its context.
 struct ParsedProgram {
   explicit ParsedProgram(llvm::StringRef text) {
     context.loadDialect<DpcDialect, mlir::func::FuncDialect>();
@@ -21,7 +20,7 @@ struct ParsedProgram {
       func = *module->getOps<mlir::func::FuncOp>().begin();
   }
 
-  /// The op number `index` among those named `name`, or null.
+  /// Returns op number `index` of those named `name`, or null.
   mlir::Operation *op(llvm::StringRef name, int index = 0) {
     for (mlir::Operation &candidate : func.getBody().front())
       if (candidate.getName().stripDialect() == name && index-- == 0)

@@ -11,7 +11,6 @@ namespace {
 using Doubles = std::vector<double>;
 using Starts = std::vector<int64_t>;
 
-/// Seconds of the slowest stage.
 double slowest(const StageProblem &problem, const Starts &starts) {
   Starts bounds = {0};
   bounds.insert(bounds.end(), starts.begin(), starts.end());
@@ -28,7 +27,6 @@ double slowest(const StageProblem &problem, const Starts &starts) {
   return worst;
 }
 
-/// The minimum of `slowest` over all cuts.
 double bruteForce(const StageProblem &problem) {
   double best = std::numeric_limits<double>::infinity();
   int64_t ops = problem.seconds[0].size();
@@ -50,7 +48,7 @@ TEST(BalanceStages, OneStageHasNoCut) {
 }
 
 TEST(BalanceStages, HeavyLossGetsItsOwnStage) {
-  // A large loss needs a stage, three light layers share the other.
+  // The heavy loss gets a stage, and the three light layers share a stage.
   EXPECT_EQ(balanceStages({1, 1, 1, 3}, {0, 0, 0}, 2), Starts({3}));
 }
 
@@ -101,8 +99,8 @@ TEST(BalanceStages, StagesStayWithinTheirMemory) {
 
 namespace {
 
-/// An embedding, a head, and `layers` of a GEMM, attention and a GEMM, which
-/// take 1, 1 and 3 s.
+/// Returns an embedding of 9 s, `layers` layers with a GEMM of 1 s, attention
+/// of 1 s and a GEMM of 3 s, and a head of 7 s.
 HomedOps layered(int64_t layers) {
   HomedOps ops;
   auto add = [&](mlir::StringRef name, double seconds, double crossing) {
@@ -137,8 +135,9 @@ Starts equalStages(int64_t layers, int64_t pp) {
 } // namespace
 
 TEST(EqualStages, LayersOrAlsoEmbeddingAndHead) {
-  // Two layers per stage; the 9 s of the embedding do not count.
+  // Each stage gets two layers, because the 9 s of the embedding do not count.
   EXPECT_EQ(equalStages(6, 3), Starts({7, 13}));
-  // Four layers plus embedding and head: stages of one, two and one layer.
+  // The embedding and the head count as one layer each, so the stages get one,
+  // two and one of the four layers.
   EXPECT_EQ(equalStages(4, 3), Starts({4, 10}));
 }

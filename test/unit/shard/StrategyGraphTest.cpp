@@ -45,8 +45,8 @@ TEST(StrategyGraph, TiedEmbeddingIsSplitOverTheVocabulary) {
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
-// A block of a residual network reads its input twice, so the number of paths
-// doubles with every block.
+// Each block reads its input twice, so the number of paths doubles with every
+// block. A traversal of all paths would never end.
 TEST(StrategyGraph, DeepProgramsAreTraversedOnce) {
   constexpr int kBlocks = 200;
   std::string text = R"(
@@ -75,8 +75,7 @@ TEST(StrategyGraph, OneRankKeepsEverything) {
   EXPECT_EQ(program.op("reshard"), nullptr);
 }
 
-/// Each op takes each split that its rule allows. The program around it must
-/// verify.
+/// Each op is split in every way that its rule allows. All programs verify.
 TEST(StrategyGraph, AnyChoiceCanBeAssigned) {
   ParsedProgram original(kTied);
   ProgramFacts facts(original.func);

@@ -12,7 +12,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-/// `count` layers x = x + x w_i on [batch, width], followed by `after`.
+/// A program of `count` layers x = x + x w_i on [4, 100], followed by `after`.
 std::string layers(int count, const std::string &after,
                    const std::string &result) {
   std::string arguments, body, value = "%x";
@@ -48,8 +48,8 @@ TEST(CutRepeats, KeepsTheRequestedRepeats) {
     auto repeats = cutRepeats(program.func, keep);
     ASSERT_EQ(repeats.size(), 1u);
     EXPECT_EQ(repeats[0].ops, 2);
-    // The first layer reads the input instead of the result of a layer, so its
-    // matmul does not match the others, but its addition does.
+    // The matmul of the first layer reads an input, so it does not match the
+    // others. The addition of the first layer matches.
     EXPECT_EQ(repeats[0].before - repeats[0].after,
               9 - countOps(program.func, "matmul"));
     EXPECT_LE(countOps(program.func, "matmul"), keep + 1);
@@ -67,7 +67,7 @@ TEST(CutRepeats, LeavesFewLayersAlone) {
   EXPECT_EQ(countOps(program.func, "matmul"), 2);
 }
 
-// A later user of a removed layer does not keep the layer.
+// A layer is removed even if an op after the last layer reads its result.
 TEST(CutRepeats, RedirectsLongEdges) {
   ParsedProgram program(layers(8,
                                "%y = dpc.binary mul %x7, %x4 : "
@@ -82,8 +82,8 @@ TEST(CutRepeats, RedirectsLongEdges) {
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
-// heads * depth = columns of the weight, through slice and reshape. The
-// dimension that the weight multiplies is another class.
+// The columns of the weight remain 3 * heads * head_dim, through slice and
+// reshape. The rows of the weight are another class.
 TEST(ShrinkSizes, KeepsProducts) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<8x512xf32> {dpc.batch_dim = 0 : i64}, %w: tensor<512x1536xf32>) -> tensor<8x16x32xf32> {
@@ -101,7 +101,8 @@ TEST(ShrinkSizes, KeepsProducts) {
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
-// Sizes that tensor ranks split evenly remain even splits, and vice versa.
+// A new size is divisible by newParts if and only if the old size is divisible
+// by oldParts.
 TEST(ShrinkSizes, KeepsDivisibility) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<96x97x100x3xf32>) -> tensor<96x97x100x3xf32> {
@@ -111,7 +112,8 @@ TEST(ShrinkSizes, KeepsDivisibility) {
   ASSERT_TRUE(program.module);
   ShrinkOptions options{.size = 8, .oldParts = 8, .newParts = 4};
   ASSERT_TRUE(succeeded(shrinkSizes(program.func, options)));
-  // 96 = 8 * 12 -> 8; 97 is odd -> 9; 100 is even, 8 does not divide it -> 10.
+  // 96 is a multiple of 8 -> 8; 97 is odd -> 9; 100 is even but not a multiple
+  // of 8 -> 10.
   EXPECT_EQ(shape(program.func.getArgument(0)), Shape({8, 9, 10, 3}));
 }
 

@@ -80,7 +80,7 @@ TEST_F(Compile, EveryStageKnowsMore) {
   EXPECT_THAT(listener.errors, IsEmpty());
 }
 
-// A folder that was not put in place is removed with its stage.
+// If the result of build() is dropped, the temporary folder is removed.
 TEST_F(Compile, AStageThatIsDroppedLeavesNothing) {
   {
     Session session(options, listener);
@@ -103,7 +103,7 @@ TEST_F(Compile, ReportsTheFirstErrorAlone) {
 }
 
 TEST_F(Compile, ReportsEveryExportThatIsRefused) {
-  options.emit = {"megatron", "galvatron"}; // accept only transformers
+  options.emit = {"megatron", "galvatron"}; // both accept only transformers
   EXPECT_TRUE(failed(compileModel(options, listener)));
   EXPECT_THAT(listener.errors,
               ElementsAre(testing::StartsWith("--emit=galvatron: "),

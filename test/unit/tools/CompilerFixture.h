@@ -13,8 +13,8 @@
 
 namespace dpc {
 
-/// A temporary folder, a context with the whole compiler, and models of
-/// test/fixtures.
+/// Provides a temporary folder, a context with all dialects and passes, and the
+/// models of test/fixtures.
 class CompilerFixture : public testing::Test {
 protected:
   std::filesystem::path root;
@@ -33,7 +33,6 @@ protected:
   }
   void TearDown() override { std::filesystem::remove_all(root); }
 
-  /// Imports a model and runs `passes`.
   mlir::OwningOpRef<mlir::ModuleOp> importAndRun(const std::string &model,
                                                  int64_t batch,
                                                  const PassList &passes) {
@@ -47,7 +46,6 @@ protected:
     return std::move(*module);
   }
 
-  /// The first strategy that `text` allows.
   static cost::Strategy strategyOf(const std::string &text, int64_t ranks,
                                    int64_t batch) {
     auto request = cost::parseStrategy(text, ranks);

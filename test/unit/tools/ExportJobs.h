@@ -9,7 +9,7 @@
 
 namespace dpc::exports::test {
 
-/// A GPT with 24 layers on `ranks` devices, 8 per node.
+/// Returns a job for a GPT with 24 layers on `ranks` devices, 8 per node.
 inline Job jobOf(const std::string &strategy, int64_t ranks,
                  int64_t batch = 64) {
   Job job;
@@ -48,7 +48,6 @@ inline std::string textOf(const Exported &exported, const std::string &file) {
   return "";
 }
 
-/// The parsed `file` of a job that the target accepts.
 inline nlohmann::json jsonOf(const char *name, const Job &job,
                              const char *file) {
   EXPECT_EQ(legalityOf(name, job).rule, "");

@@ -71,7 +71,7 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
   }
 }
 
-/// Each strategy is written, or mended into a legal one.
+/// Each strategy is either legal, or the refusal names a legal one.
 TEST(Export, EveryStrategyIsWrittenOrMended) {
   cost::StrategySpace space;
   space.ranks = 8;
@@ -159,7 +159,7 @@ TEST(Export, MegatronHasProgramsForModelsOfTokens) {
   Legality legality = legalityOf("megatron", job);
   EXPECT_NE(legality.rule.find("predict tokens"), std::string::npos);
   EXPECT_TRUE(legality.isOfJob);
-  // Another engine of Accelerate runs the model.
+  // Accelerate does not need Megatron-LM for this strategy.
   EXPECT_TRUE(legalityOf("accelerate", job).ok());
   job.strategy = jobOf("tp=4,sp=true", 4).strategy;
   legality = legalityOf("accelerate", job);
@@ -256,7 +256,8 @@ TEST(Export, CalculonExecution) {
             std::string::npos);
 }
 
-/// Jobs with one more setting, and the text of its remark.
+/// Returns jobs that each change one setting, with the words that a remark uses
+/// for the setting.
 static std::vector<std::pair<std::string, Job>> jobsWithSettings() {
   Job job = jobOf("dp=4,zero=3", 4);
   std::vector<std::pair<std::string, Job>> jobs;
@@ -293,7 +294,7 @@ static std::string allOf(const Exported &exported) {
   return text;
 }
 
-/// Each target has a key for the setting, or a remark.
+/// For each setting, each target writes a key or a remark.
 TEST(Export, EverySettingIsWrittenOrSaidNotToBe) {
   Job plain = jobOf("dp=4,zero=3", 4);
   for (const Target &each : targets())
@@ -307,7 +308,8 @@ TEST(Export, EverySettingIsWrittenOrSaidNotToBe) {
       for (const std::string &remark : exported.remarks)
         remarks += remark;
       bool isSaid = remarks.find(name) != std::string::npos;
-      // No target has a key for --frozen, and Galvatron has none for any.
+      // Only remarks mention --frozen. Galvatron has a key for none of the
+      // settings.
       if (name.starts_with("--frozen") || each.name == "galvatron") {
         EXPECT_TRUE(isSaid) << remarks;
       }
@@ -340,7 +342,8 @@ TEST(Export, SchedulesAndScalesInTheWordsOfEach) {
   EXPECT_EQ(plugin["max_scale"], 1024);
 }
 
-/// DeepSpeed needs powers of two, and at least two steps of warmup.
+/// DeepSpeed rounds initial dynamic loss scales to powers of two, and needs at
+/// least two steps of warmup.
 TEST(Export, DeepSpeedSaysWhatItRounds) {
   Job job = jobOf("dp=4,zero=1", 4);
   job.precision = "fp16";
@@ -355,7 +358,7 @@ TEST(Export, DeepSpeedSaysWhatItRounds) {
             std::string::npos);
   auto config = jsonOf("deepspeed", job, "ds_config.json");
   EXPECT_FALSE(config["fp16"].contains("initial_scale_power"));
-  job.lossScale = {true, 1000, 0}; // a fixed scale may have any value
+  job.lossScale = {true, 1000, 0}; // a fixed scale is not rounded
   EXPECT_EQ(remarks(), "");
   for (const char *kind : {"constant", "linear", "cosine"})
     for (int64_t warmup : {0, 1, 2}) {
@@ -368,8 +371,8 @@ TEST(Export, DeepSpeedSaysWhatItRounds) {
     }
 }
 
-/// By default torchtitan clips to 1 and decays the rate to 0, and Megatron-LM
-/// decays the rate.
+/// The files override the targets' defaults: torchtitan clips to 1 and decays
+/// the learning rate to 0, and Megatron-LM decays the learning rate.
 TEST(Export, DefaultsOfOthersAreNotTaken) {
   Job job = jobOf("dp=4,zero=3", 4);
   job.optimizer.clipGradNorm = 0;

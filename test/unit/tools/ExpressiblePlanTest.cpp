@@ -24,12 +24,10 @@ cost::Candidate candidateOf(const std::string &text, double seconds,
   return candidate;
 }
 
-/// The result of a search, for the target DeepSpeed.
 class Fixture : public ::testing::Test {
 protected:
   cost::SearchResult result;
   CompileOptions options;
-  /// The searches, and their answers.
   std::vector<std::string> asked;
   std::vector<cost::SearchResult> answers;
 
@@ -85,7 +83,7 @@ TEST_F(ExpressiblePlanTest, FarOnesAreSearchedForAmongTheLegal) {
   EXPECT_EQ(asked, std::vector<std::string>{"legal: auto"});
 }
 
-/// For 24 layers, 6 nodes allow pipelines that 8 nodes do not allow.
+/// With 24 layers, a pipeline of 3 stages is legal on 6 nodes but not on 8.
 TEST_F(ExpressiblePlanTest, FewerNodesAreTriedWhereTheBestIsFar) {
   result = resultOf({candidateOf("dp=4,tp=2,sp=true,micro_batch=1", 1)});
   answers = {resultOf({candidateOf("dp=8,zero=3,micro_batch=4", 1.6)}),
@@ -96,7 +94,8 @@ TEST_F(ExpressiblePlanTest, FewerNodesAreTriedWhereTheBestIsFar) {
   EXPECT_EQ(asked, (std::vector<std::string>{"legal: auto", "legal: ranks=6"}));
 }
 
-/// A placement that breaks a rule is mended and evaluated again.
+/// If a placement breaks a rule, the strategy is evaluated again with a legal
+/// placement.
 TEST_F(ExpressiblePlanTest, PlacementsAreMended) {
   cost::Candidate placed = candidateOf("dp=4,pp=2,zero=1,micro_batch=1", 1.01);
   placed.evaluation.decisions.order = {{"pp", 2}, {"dp", 4}};
@@ -115,8 +114,8 @@ TEST_F(ExpressiblePlanTest, PlacementsAreMended) {
                                      "placement=tp.cp.dp.pp"});
 }
 
-/// For a fixed strategy the text names the nearest one, if it fits, and the
-/// best.
+/// For a fixed strategy, the text names the nearest legal strategy, if it fits,
+/// and the best one.
 TEST_F(ExpressiblePlanTest, OneStrategyIsMendedAndComparedWithTheBest) {
   options.strategy = "dp=4,tp=2,sp=true,micro_batch=1";
   result = resultOf({candidateOf(options.strategy, 1)});

@@ -1,8 +1,8 @@
 //===- FoldTest.cpp - A few layers predict the costs of all layers --------===//
 //
-// Compares folded with whole evaluations of mid-size models. Times agree within
-// 1 %, memory within 2 %, or 5 % for pipelines, because frames of few layers
-// are packed differently. GEMMs have epilogues, as on all GPUs.
+// Compares folded evaluations of mid-size models with evaluations of all
+// layers. Times agree within 1 %. Memory agrees within 2 %, and for pipelines
+// within 5 %, because frames of few layers are packed differently.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/strategy/Strategy.h"
@@ -96,9 +96,9 @@ protected:
       cost::Evaluation whole = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(folded.rejected, "") << text;
       ASSERT_EQ(whole.rejected, "") << text;
-      // ZeRO-3 is folded only in models with more layers than these. A pipeline
-      // is folded only if its stages have several layers each, so `isFolded` is
-      // not checked for it.
+      // ZeRO-3 is folded only in deeper models than these. A pipeline is folded
+      // only if each stage has several layers, so `isFolded` may have either
+      // value.
       if (strategy.zero == 3 || strategy.pp == 1)
         EXPECT_EQ(folded.isFolded, strategy.zero < 3) << text;
       EXPECT_EQ(folded.isRough, folded.isFolded && strategy.pp > 1) << text;
@@ -131,7 +131,6 @@ protected:
           evaluator.evaluateWhole(strategy).stepSeconds, tolerance);
   }
 
-  /// Composed evaluations agree with exact ones.
   void compareComposed(const std::vector<std::string> &strategies,
                        double secondsTolerance, double memoryTolerance) {
     ProgramEvaluator evaluator(*family, cluster);
@@ -149,7 +148,8 @@ protected:
             secondsTolerance);
       agree(text + ", bytes", pieces.memory.total(), whole.memory.total(),
             memoryTolerance);
-      // A limit below it is not passed.
+      // With a time limit below the result, a lower bound may be returned
+      // instead.
       auto bounded = evaluator.compose({{strategy}}, whole.stepSeconds / 4);
       ASSERT_TRUE(bounded[0][0]) << text;
       if (bounded[0][0]->isBound)
@@ -159,7 +159,6 @@ protected:
     }
   }
 
-  /// The same for strategies that share segments.
   void compareShared(const std::vector<std::string> &texts,
                      double secondsTolerance, double memoryTolerance) {
     ProgramEvaluator evaluator(*family, cluster);
@@ -203,12 +202,12 @@ TEST_F(Fold, Gpt) {
            "dp=4,pp=4,schedule=zb-h1,micro_batch=1"});
 }
 
-/// If stages are cut inside layers, each chunk counts its part of a layer.
 TEST_F(Fold, ChunksWithPartsOfLayers) {
   ASSERT_NO_FATAL_FAILURE(load(Family::gpt, 36, 512, 8192));
   compareSeconds("dp=4,tp=2,pp=2,vpp=4,schedule=interleaved,micro_batch=1",
                  0.004);
-  // Work that runs once counts for each chunk of little more than a layer.
+  // These chunks have little more than one layer, so the error is larger: work
+  // that runs once is counted in each chunk.
   compareSeconds("dp=4,pp=4,vpp=8,zero=1,schedule=interleaved,micro_batch=1",
                  0.012);
 }
@@ -228,8 +227,9 @@ TEST_F(Fold, PiecesOfGpt) {
                   0.05, 0.12);
 }
 
-/// Segments are measured with few data ranks, for one machine and several, and
-/// for one stage and several.
+/// The segments are measured with few data-parallel ranks. They serve
+/// strategies on one node and on several nodes, with one stage and with several
+/// stages.
 TEST_F(Fold, SharedPiecesOfGpt) {
   load(Family::gpt, 24, 2048, 50257);
   compareShared({"dp=16,micro_batch=1", "dp=8,pp=2,micro_batch=1",
@@ -240,8 +240,9 @@ TEST_F(Fold, SharedPiecesOfGpt) {
       0.05, 0.12);
 }
 
-/// Only for many layers, because recomputed blocks span several layers. With 6
-/// and 12 layers the fullest moments may differ.
+/// Full recomputation is folded only in deep models, because recomputed blocks
+/// span several layers. With 6 and 12 layers, the peaks of memory could be in
+/// different places.
 TEST_F(Fold, FullRecomputation) {
   load(Family::gpt, 40, 1024, 8000);
   compareComposed({"dp=16,zero=3,recompute=full,micro_batch=1",
@@ -269,7 +270,7 @@ TEST_F(Fold, Experts) {
   cost::ModelTotals totals = ProgramEvaluator(*family, cluster).totals();
   model::ModelDims dims = model::ModelDims::defaults(Family::moe);
   EXPECT_EQ(totals.experts, dims.experts);
-  // Most of such a model, except attention and embeddings.
+  // Most parameters belong to experts; the others, to attention and embeddings.
   EXPECT_GT(totals.expertParameters, 0.5 * totals.parameters);
   EXPECT_LT(totals.expertParameters, totals.parameters);
   EXPECT_GT(totals.routedBytesPerSample, totals.hiddenBytesPerSample);
@@ -288,13 +289,13 @@ TEST_F(Fold, ShallowModelsAreCompiledWhole) {
 }
 
 TEST(FoldStages, KeepsAStageOfEveryShape) {
-  // 2 ops, 12 layers of 10, 3 ops; cut in the middle of layers and between
-  // them.
+  // 2 ops, 12 layers with 10 ops each, and 3 ops. Stages start in the middle of
+  // layers and between layers.
   LayerRun run{2, 10, 12, 3};
   FoldedPipeline folded = foldStages(run, {22, 42, 57, 97}, 1);
   ASSERT_EQ(folded.stages.size(), 5u);
   EXPECT_EQ(folded.stages[1].layers, 2);
-  EXPECT_EQ(folded.stages[2].layers, 1); // one and a half layers
+  EXPECT_EQ(folded.stages[2].layers, 1); // 1.5 layers, rounded down
   EXPECT_EQ(folded.example.size(), 5u);
   EXPECT_EQ(folded.fewer.starts, (std::vector<int64_t>{12, 22, 37, 47}));
   EXPECT_EQ(folded.fewer.layers, 6);
@@ -304,7 +305,8 @@ TEST(FoldStages, KeepsAStageOfEveryShape) {
 
 TEST(FoldStages, ExtrapolatesNothingWhereStagesAreSmall) {
   LayerRun run{1, 4, 12, 1};
-  // Stages of two layers: as many in all as a program of one more each has.
+  // Each stage has two layers. Extrapolation would also need a program with two
+  // layers per stage, so nothing is extrapolated.
   FoldedPipeline small = foldStages(run, {9, 17, 25, 33, 41}, 1);
   EXPECT_TRUE(small.isExact);
   EXPECT_EQ(small.fewer.layers, 6);
@@ -317,7 +319,7 @@ TEST(FoldStages, ExtrapolatesNothingWhereStagesAreSmall) {
 }
 
 TEST(FoldStages, AddsNoLayerToAStageBeyondThem) {
-  // The last stage begins two ops after the layers, also in `more`.
+  // In both programs, the last stage begins two ops after the last layer.
   LayerRun run{2, 10, 8, 5};
   FoldedPipeline folded = foldStages(run, {42, 84}, 1);
   EXPECT_EQ(folded.fewer.layers, 2);
@@ -332,7 +334,7 @@ TEST(FoldStages, LeavesDetoursOut) {
   for (int64_t layer = 1; layer < 12; ++layer)
     starts.push_back(1 + layer * 4);
   FoldedPipeline folded = foldStages(run, starts, 1);
-  ASSERT_EQ(folded.small.size(), 3u); // the first, a middle and the last stage
+  ASSERT_EQ(folded.small.size(), 3u); // first, middle and last stage
   EXPECT_EQ(folded.fewer.layers, 3);
   EXPECT_TRUE(folded.isExact);
   EXPECT_EQ(folded.stages[5].shape, folded.stages[6].shape);

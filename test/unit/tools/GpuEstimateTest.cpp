@@ -1,7 +1,8 @@
 //===- GpuEstimateTest.cpp - Plans for GPUs match their estimates ---------===//
 //
-// Epilogues are decided once, so that the estimated memory is the plan's arena
-// and the estimated time is that of its instructions.
+// The estimate and the plan have the same epilogues. So the estimated memory is
+// the size of the plan's arena, and the estimated time is the time of its
+// instructions.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
@@ -71,8 +72,8 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
   }
 }
 
-/// A rank without transfers takes the sum of its instructions, because its
-/// queue is never empty. Epilogues take no additional time.
+/// Without transfers, the queue of a rank is never empty, so the step takes the
+/// sum of its instructions' times. Epilogues take no additional time.
 TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   OwningOpRef<ModuleOp> program = load("bert-tiny");
   cost::Cluster cluster = *cost::makeLocalCluster(1);
@@ -100,7 +101,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   }
   EXPECT_NEAR(time->computeSeconds, sum, 1e-9);
   EXPECT_GT(matmuls, 8);
-  // The plan has the same number, except for stages of kernels with folds.
+  // The plan has as many epilogues as the estimated program.
   codegen::CodegenOptions target = codegenOptions(options, true);
   auto draft = codegen::buildPlan({step}, target);
   ASSERT_TRUE(succeeded(draft));
@@ -110,7 +111,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
       if (const auto *product = std::get_if<rt::MatmulOp>(&instruction.op))
         found += product->epilogue != rt::Epilogue::None;
   EXPECT_EQ(found, matmuls);
-  // Otherwise each kernel has at least one more launch.
+  // Without epilogues, there is at least one more launch per matmul.
   Expected<StepTime> before = estimateTime({findStep(*apart)}, cluster);
   double others = 0;
   for (Operation &op : findStep(*apart).getBody().front().without_terminator())
@@ -120,7 +121,8 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
             (others - kernels) * device.launchSeconds);
 }
 
-// Other programs have their own kernels.
+// Epilogues are estimated only for plans on GPUs; other software has its own
+// kernels.
 TEST_F(GpuEstimate, OnlyOfPlansForGpus) {
   auto fuses = [&](const std::string &software, const std::string &gpu) {
     options.targetGpu = gpu;

@@ -7,8 +7,8 @@ using namespace dpc;
 using namespace dpc::exports;
 using namespace dpc::exports::test;
 
-/// The strategy as read from a file: with a micro-batch, and without keys that
-/// have no effect.
+/// Returns the strategy as a file states it: with a micro-batch, and without
+/// keys that have no effect.
 static cost::Strategy spelledOut(const Job &job) {
   cost::Strategy strategy = job.strategy;
   strategy.microBatch = job.microBatch();
@@ -118,7 +118,7 @@ TEST(Import, ScriptsOfFp8) {
   EXPECT_EQ(other->ignored, std::vector<std::string>{"--fp8-format"});
 }
 
-/// A file for one model is refused for other models.
+/// A file that was written for one model is refused for other models.
 TEST(Import, FilesOfOtherModelsAreTold) {
   const std::pair<int64_t ModelShape::*, const char *> sizes[] = {
       {&ModelShape::layers, "--num-layers 24, but the model has 25 layers"},
@@ -148,7 +148,8 @@ TEST(Import, FilesOfOtherModelsAreTold) {
       readStrategy(textOf(target("deepspeed").write(job), "ds_config.json"), 8);
   ASSERT_TRUE(config);
   EXPECT_EQ(whyOtherModel(config->sizes, job.model), "");
-  // A checkpoint may cover a part of a layer, or several layers.
+  // A checkpoint may cover a part of a layer or several layers, so the number
+  // of layers is unknown.
   job.model.layers = 32;
   EXPECT_EQ(whyOtherModel(config->sizes, job.model), "");
   config = readStrategy(R"({"vocabulary_size": 32000})", 8);
@@ -172,7 +173,8 @@ TEST(Import, SizesAreComparedAsMegatronMeansThem) {
   EXPECT_EQ(whyNot("--num-experts 8 --ffn-hidden-size 77", model),
             "--num-experts 8, but the model has no experts");
   EXPECT_EQ(whyNot("pretrain_t5.py --num-layers 12", model), "");
-  model.kind = ModelKind::other; // 196 patches and a class token
+  // A vision model with 196 patches and a class token.
+  model.kind = ModelKind::other;
   EXPECT_EQ(whyNot("--seq-length 196", model), "");
 }
 
@@ -201,12 +203,14 @@ TEST(Import, RefusesWhatHasNoKey) {
        "zero_hpz_partition_size=4"},
       {R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,
            "gradient_accumulation_steps": 2})",
-       "is not 2 x 2 x dp=8"},
+       "train_batch_size=64; expected 32, which is "
+       "train_micro_batch_size_per_gpu=2 x gradient_accumulation_steps=2 x "
+       "dp=8"},
       {R"({"zero_optimization": {"stage": 5}})", "expected 0 to 3"},
       {R"({"tensor_parallel": {"autotp_size": 3}})",
        "does not divide the 8 devices"},
       {"--tensor-model-parallel-size 3", "does not divide the 8 devices"},
-      {"--tensor-model-parallel-size $TP", "'$TP' is no whole number"},
+      {"--tensor-model-parallel-size $TP", "'$TP'; expected a whole number"},
       {"--micro-batch-size 1 --hierarchical-context-parallel-sizes 2 2",
        "has no key of --strategy"},
       {"--micro-batch-size 1 --recompute-granularity full --recompute-method "

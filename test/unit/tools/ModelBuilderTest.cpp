@@ -16,7 +16,7 @@ struct Published {
   const char *name;
   ModelDims dims;
   double parameters;
-  double tolerance = 0; ///< Relative; of numbers published in round figures.
+  double tolerance = 0; ///< relative; for rounded published numbers
 };
 
 ModelDims dims(Family family, int64_t layers, int64_t hidden, int64_t heads,
@@ -36,8 +36,9 @@ ModelDims gpt3() {
   return d;
 }
 
-/// The numbers of weights in Hugging Face and torchvision. GPT-3 has 174.6e9 in
-/// its paper; DiT has 675e6 in its paper, with positions that are not trained.
+/// Returns the numbers of weights in Hugging Face and torchvision. For GPT-3
+/// (174.6e9) and DiT (675e6), the numbers are from the papers; DiT's positions
+/// are not trained.
 std::vector<Published> publishedModels() {
   return {
       {"GPT-2", dims(Family::gpt, 12, 768, 12), 124439808},
@@ -125,7 +126,7 @@ TEST(ModelBuilderTest, FilesStateTheirDims) {
     ASSERT_TRUE(stated.has_value());
     EXPECT_EQ(stringifyDims(*stated), stringifyDims(d));
   }
-  // A changed model does not match its stated dims.
+  // After a change, the model no longer matches its stated dims.
   Model model = buildModel(dims(Family::gpt, 2, 64, 4));
   model.proto.mutable_graph()->mutable_node(0)->set_name("another");
   std::ofstream(path, std::ios::binary) << model.proto.SerializeAsString();

@@ -38,7 +38,6 @@ protected:
     std::ofstream(plan / name) << text;
   }
 
-  /// Replaces the folder by one with the file `name`; returns the error.
   std::string replace(const fs::path &target, bool writesPlan,
                       const char *name) const {
     std::string error;
@@ -49,7 +48,6 @@ protected:
     return folder.commit();
   }
 
-  /// Expects that the plan is not replaced and keeps all files.
   void expectRefusal(bool writesPlan, const std::string &mention) const {
     auto count = [&] {
       return std::distance(fs::recursive_directory_iterator(root),

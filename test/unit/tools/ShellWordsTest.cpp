@@ -26,7 +26,7 @@ TEST(ShellWords, VariablesWithSeveralFlagsAreSplit) {
   EXPECT_EQ(shellWords("Y='--b two'; X=\"--a 1 $Y\"; run $X --c"), expected);
   EXPECT_EQ(shellWords("X='--a 1'\nX+=' --b two'\nrun $X --c"), expected);
   EXPECT_EQ(shellWords("run\nX=(--a 1)\nX+=(--b two\n--c)"), expected);
-  // A value with spaces and without flags is one word.
+  // A value with spaces is one word if it contains no flags.
   EXPECT_EQ(shellWords("D='0.5 a 0.5 b'; run --data $D"),
             (Words{"run", "--data", "0.5 a 0.5 b"}));
 }
@@ -49,7 +49,7 @@ TEST(ShellWords, SumsOfWholeNumbers) {
   EXPECT_EQ(valueOf(" $A * ( B + 1 ) - 2"), "38");
   EXPECT_EQ(valueOf("(A + B) / 5 % 3"), "2");
   EXPECT_EQ(valueOf("2*(A+(B))"), "24");
-  // Other expressions stay as they are written.
+  // Other expressions are not evaluated.
   for (const char *sum : {"A*C", "A/0", "A<<1", "A+", "9223372036854775807+1"})
     EXPECT_EQ(valueOf(sum), "$((" + std::string(sum) + "))");
   EXPECT_EQ(shellWords("A=(--n $((2*3)))").back(), "6");

@@ -1,7 +1,7 @@
 //===- ShrunkVerifyTest.cpp - shrunk models show mistakes -----------------===//
 //
-// A model is shrunk and compiled for a strategy without one of its collectives,
-// as if a sharding rule were wrong.
+// Verification in shrunk form must detect a missing collective, as a wrong
+// sharding rule would cause.
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/ShrunkVerify.h"
@@ -44,7 +44,6 @@ protected:
                         keepsLayouts, observer);
   }
 
-  /// Removes reduction `number` of the loop. Returns whether it exists.
   static bool leaveOutSum(ModuleOp module, int number) {
     AllReduceOp found;
     for (func::FuncOp step : findSteps(module))
@@ -70,7 +69,8 @@ TEST_F(ShrunkVerify, AcceptsWhatIsRight) {
   EXPECT_EQ(shrunk.summary.sizes[512], std::set<int64_t>({8})); // vocabulary
   Verdict verdict = verify(shrunk);
   EXPECT_EQ(verdict.why, "");
-  EXPECT_EQ(verdict.outputs, 6); // loss and norm of one step, and of two
+  // Loss and norm: 2 from a run of one step, 4 from a run of two steps.
+  EXPECT_EQ(verdict.outputs, 6);
   EXPECT_GT(verdict.tensors, 50);
   EXPECT_LT(verdict.toleranceShare, 0.5);
   EXPECT_TRUE(keepsLayouts);
@@ -136,7 +136,6 @@ TEST_F(ShrunkVerify, SaysWhyNothingWasVerified) {
   EXPECT_EQ(verification.why.find('\n'), std::string::npos);
 }
 
-/// The number of collectives of a lowered module, by name.
 static std::map<std::string, int> collectivesOf(ModuleOp module) {
   std::map<std::string, int> counts;
   for (func::FuncOp step : findSteps(module))
@@ -147,8 +146,8 @@ static std::map<std::string, int> collectivesOf(ModuleOp module) {
   return counts;
 }
 
-// For small sizes other layouts are cheap, but those of the large model are
-// verified.
+// The shrunk model uses the layouts of the large model, although others are
+// cheaper for small sizes.
 TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ShrunkProgram shrunk = shrink("bert-tiny", "tp=2x2", 4, 8);
   LoweringSpec degrees =
@@ -161,7 +160,7 @@ TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ASSERT_TRUE(succeeded(like) && succeeded(wide));
   EXPECT_TRUE(layouts.isUsed);
   EXPECT_EQ(collectivesOf(**like), collectivesOf(**wide));
-  // With other axes no layout can be kept.
+  // A mesh with other axes cannot use the layouts.
   LoweringSpec other;
   other.tp = 4;
   layouts.isUsed = false;

@@ -26,7 +26,8 @@ TEST(TargetForecast, SaysWhereThePlanDoesNotFit) {
             "and 70.0 GiB; it does not fit there: \"software\": "
             "\"megatron-core-2024\" in the cluster.json searches for a plan "
             "that does");
-  // The limit of the device replaces that of the search.
+  // The memory limit of the device takes precedence over the limit of the
+  // search.
   found.candidates[0].evaluation.memoryLimitBytes = 100 * kGibi;
   EXPECT_TRUE(forecastOf("megatron", "megatron-core-2024", found)->fits());
   found.candidates[0].evaluation.rejected = "it cannot be cut";

@@ -113,7 +113,7 @@ TEST(NetworkTest, LevelsOfAClusterSpanItsGpus) {
   EXPECT_DOUBLE_EQ(cluster->levels[0].bytesPerSecond, 300e9);
   EXPECT_FALSE(cluster->levels[0].inNetworkReduction);
   EXPECT_EQ(cluster->levels[1].span, 64);
-  // Part of a node needs no network.
+  // A cluster with only a part of one node needs no network.
   auto part = clusterOf("H100-80GB", 6, 8, "");
   ASSERT_TRUE(part);
   EXPECT_EQ(part->devicesPerNode(), 6);
@@ -122,7 +122,7 @@ TEST(NetworkTest, LevelsOfAClusterSpanItsGpus) {
   EXPECT_EQ(clusterOf("A100-SXM", 64, 8, "").message(),
             "the network between nodes is not stated");
   EXPECT_EQ(clusterOf("A100-SXM", 12, 8, "").message(),
-            "12 GPUs fill no nodes of 8");
+            "12 GPUs do not fill nodes of 8");
 }
 
 TEST(NetworkTest, RacksAreOneDomain) {
@@ -200,7 +200,7 @@ TEST(RunTest, ColumnsBecomeModelStrategyAndSeconds) {
   EXPECT_EQ(cost::stringifyStrategy(run.strategy),
             "dp=6,tp=8,pp=64,recompute=full,micro_batch=1");
   EXPECT_EQ(run.cluster.software.name, "megatron-2021");
-  // F = 96 B s l h^2 (1 + s / 6h + V / 16lh), the formula of the publication.
+  // The formula of the publication: F = 96 B s l h^2 (1 + s / 6h + V / 16lh).
   double flops = 96.0 * 3072 * 2048 * 128 * 25600 * 25600 *
                  (1 + 2048 / (6.0 * 25600) + 51200 / (16.0 * 128 * 25600));
   EXPECT_NEAR(run.measuredSeconds, flops / (163e12 * 3072), 1e-6);
@@ -283,9 +283,9 @@ TEST(RunTest, WhatColumnsLeaveOpen) {
 
 TEST(RunTest, RowsAreLeftOutWithAReason) {
   EXPECT_EQ(leftOut({{"notes", "spec=partial(missing:tp)"}}),
-            "the spec is not full");
+            "the notes do not begin with spec=full");
   EXPECT_EQ(leftOut({{"layers", ""}}), "layers is not stated");
-  EXPECT_EQ(leftOut({{"tp", "two"}}), "tp is no positive number");
+  EXPECT_EQ(leftOut({{"tp", "two"}}), "tp is not a positive number");
   EXPECT_EQ(leftOut({{"dp", "5"}}),
             "the product of the degrees is not the number of GPUs");
   EXPECT_EQ(leftOut({{"recompute", ""}}), "recompute is not stated");
@@ -294,19 +294,20 @@ TEST(RunTest, RowsAreLeftOutWithAReason) {
   EXPECT_EQ(leftOut({{"zero_or_fsdp_stage", "7"}}),
             "ZeRO stage '7' is not understood");
   EXPECT_EQ(leftOut({{"measured_value", "-1"}}),
-            "measured_value is no positive number");
+            "measured_value is not a positive number");
   EXPECT_EQ(leftOut({{"heads", "7"}}),
             "dims are refused: --heads=7: must divide --hidden=25600, unless "
             "--head-dim is given");
   EXPECT_EQ(leftOut({{"model_family", "moe"}}),
-            "model family 'moe' lacks columns that it needs");
+            "model family 'moe' is not gpt or llama");
 }
 
 TEST(ScoreTest, RankCorrelation) {
   EXPECT_DOUBLE_EQ(rankCorrelation({{1, 10}, {2, 20}, {3, 500}}), 1.0);
   EXPECT_DOUBLE_EQ(rankCorrelation({{1, 3}, {2, 2}, {3, 1}}), -1.0);
   EXPECT_DOUBLE_EQ(rankCorrelation({{1, 1}}), 0.0);
-  // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 x 5).
+  // Equal values share a rank: 1, 2.5, 2.5, 4 against 1, 2, 3, 4 gives 4.5 /
+  // sqrt(4.5 x 5).
   EXPECT_NEAR(rankCorrelation({{1, 1}, {2, 2}, {2, 3}, {3, 4}}), 0.948683,
               1e-6);
 }
@@ -343,7 +344,8 @@ TEST(ScoreTest, SweepsThatFindTheBest) {
           {"id", "a", "", "s", 1.0 + static_cast<double>(i), predicted[i]});
     return scoresOf(runs).front();
   };
-  EXPECT_EQ(sweep({9, 1, 2}).sweeps, 0); // A user would try all three.
+  // Sweeps of three runs do not count, because a user would try all three.
+  EXPECT_EQ(sweep({9, 1, 2}).sweeps, 0);
   EXPECT_EQ(sweep({3, 1, 2, 9}).sweeps, 1);
   EXPECT_EQ(sweep({3, 1, 2, 9}).bestFound, 1);
   EXPECT_EQ(sweep({4, 1, 2, 3}).bestFound, 0);

@@ -32,7 +32,6 @@ protected:
   }
   void TearDown() override { fs::remove_all(root); }
 
-  /// Options for the mlp on `ranks` data-parallel ranks.
   CompileOptions options(int ranks) const {
     CompileOptions result;
     result.model = DPC_FIXTURES "/models/mlp/model.onnx";
@@ -44,7 +43,6 @@ protected:
     return result;
   }
 
-  /// The verdict on the plan of `tested` against that of `reference`.
   std::string verify(const CompileOptions &tested,
                      const CompileOptions &reference) const {
     Reporter silent;
@@ -70,8 +68,8 @@ TEST_F(Verify, AcceptsTheSameProgram) {
 }
 
 TEST_F(Verify, NamesTheTensorThatDiffers) {
-  // Bias correction makes the first update independent of beta1, so that the
-  // outputs of two steps agree and only states differ.
+  // Bias correction makes the first update independent of beta1. Therefore the
+  // outputs of both steps agree, and only states differ.
   CompileOptions other = options(1);
   other.beta1 = 0.5;
   std::string why = verify(options(2), other);
@@ -81,7 +79,8 @@ TEST_F(Verify, NamesTheTensorThatDiffers) {
   EXPECT_EQ(why.find('\n'), std::string::npos) << why;
 }
 
-// With a learning rate of 1e-3 the weights differ by 1e-4 of their values.
+// Another weight decay is detected, although it changes weights by only 1e-4 of
+// their values (the learning rate is 1e-3).
 TEST_F(Verify, SeesAnotherWeightDecay) {
   for (const char *optimizer : {"adamw", "sgd"}) {
     CompileOptions tested = options(2), other = options(1);
@@ -102,8 +101,8 @@ TEST_F(Verify, AcceptsSgdOfATinyLearningRate) {
   EXPECT_EQ(verify(tested, one), "");
 }
 
-// Rounding of GEMMs in bf16 and fp8, where each rank has its own scales, does
-// not hide half of a momentum.
+// A wrong beta1, which changes first moments, is detected despite the rounding
+// of GEMMs in bf16 and fp8.
 TEST_F(Verify, SeesMistakesThroughTheRoundingOfNarrowTypes) {
   for (auto [precision, model] :
        {std::pair("bf16", "mlp"), std::pair("fp8", "bert-tiny")})
@@ -121,8 +120,8 @@ TEST_F(Verify, SeesMistakesThroughTheRoundingOfNarrowTypes) {
     }
 }
 
-// Batch norms magnify rounding. Tolerances grow accordingly, but by less than
-// the effect of a mistake.
+// Batch norms magnify rounding. Tolerances grow accordingly, but a mistake is
+// still detected.
 TEST_F(Verify, SeesMistakesInModelsThatMagnifyRounding) {
   CompileOptions tested = options(2), one = options(1);
   tested.model = one.model = DPC_FIXTURES "/models/resnet-tiny/model.onnx";
@@ -133,7 +132,7 @@ TEST_F(Verify, SeesMistakesInModelsThatMagnifyRounding) {
       << why;
 }
 
-// A NaN would match any plan.
+// A NaN on one device is an error, because every plan would match it.
 TEST_F(Verify, RefusesWhatIsNaNOnOneDevice) {
   ASSERT_EQ(verify(options(2), options(1)), "");
   std::vector<float> nan(1 << 16, std::numeric_limits<float>::quiet_NaN());
