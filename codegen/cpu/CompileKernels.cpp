@@ -160,9 +160,9 @@ static std::string linkObject(const std::string &object,
 LogicalResult compileToSharedObject(ModuleOp module, const TargetCpu &cpu,
                                     const std::string &path) {
   CompileOptions options{hostTriple(), cpu.name, cpu.attributes};
-  // SLP vectorization (of straight-line code) takes too long.
   options.tuning.LoopVectorization = true;
   options.tuning.LoopInterleaving = true;
+  // SLP vectorization (of straight-line code) takes too long.
   options.tuning.SLPVectorization = false;
   // The loop vectorizer already interleaves iterations. Unrolling would triple
   // code size and compile time.

@@ -21,7 +21,7 @@ inline constexpr int64_t kMostChakraNodes = 1'000'000;
 /// Writes "chakra.RANK.et" for each rank (GlobalMetadata and Nodes of
 /// chakra.proto, each preceded by its length) and "chakra-groups.json" (the
 /// ranks of each process group, by name). `lanes` has three queues for each
-/// rank.
+/// rank. Attributes of nodes, among others:
 ///
 ///   comm_size    the bytes that a rank contributes
 ///   pg_name      the name of a process group

@@ -47,7 +47,8 @@ static Rules galvatronRules() {
   };
 }
 
-/// As in the plan if known, otherwise even, with the rest in the first stages.
+/// Returns the number of layers in each stage. If the plan does not state them,
+/// divides the layers evenly, and the first stages get the remaining layers.
 static std::vector<int64_t> divisionOf(const Job &job) {
   bool isKnown =
       !job.stageLayers.empty() &&

@@ -32,7 +32,8 @@ void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest) {
 }
 
 /// Returns the axes with more than one rank, innermost first: the axes in
-/// `named`, then the others in the default order. Omits parts of dp ("dpi").
+/// `named`, then the others in the default order. Omits the axis "dpi", which
+/// is a part of dp.
 static std::vector<std::string> orderOf(const Job &job,
                                         std::vector<std::string> named) {
   const Strategy &strategy = job.strategy;
@@ -291,7 +292,7 @@ Rule wholeRounds(const std::string &whose) {
                    job.microBatches() % job.strategy.pp == 0;
           },
           [](Job &job) {
-            // Tries all smaller micro-batches before vpp=1.
+            // Sets vpp=1 only if no smaller micro-batch satisfies the rule.
             Strategy &strategy = job.strategy;
             for (int64_t micro = job.microBatch() - 1; micro > 0; --micro)
               if (job.localBatch() % micro == 0 &&

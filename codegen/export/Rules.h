@@ -51,9 +51,9 @@ Rule onlyIf(Rule rule, std::function<bool(const Job &)> when);
 /// Returns `rule` with a different text.
 Rule saying(Rule rule, const std::string &text);
 
+using StrategyNumbers = cost::StrategyKeys<cost::Always>;
 /// Reduces a degree to `rest`. The freed ranks move to dp if dp then divides
 /// the batch, otherwise to tp.
-using StrategyNumbers = cost::StrategyKeys<cost::Always>;
 void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest);
 
 int64_t largestDivisor(int64_t number, int64_t most);

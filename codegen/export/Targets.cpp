@@ -54,8 +54,8 @@ static std::optional<Rule> brokenKey(const Job &job,
       return;
     std::string name(key.name);
     broken = Rule{"it has no setting for " + name + "=" +
-                      cost::printValue(field(job.strategy)) + " (" + name +
-                      "=" + cost::printValue(field(neutral)) + ")",
+                      cost::printValue(field(job.strategy)) + "; " + name +
+                      "=" + cost::printValue(field(neutral)) + " is accepted",
                   nullptr, [=](Job &mended) {
                     field(mended.strategy) = field(neutral);
                     return true;

@@ -50,7 +50,7 @@ static void initializeNvptx() {
   });
 }
 
-/// Returns "" if the device has instructions for `op`.
+/// Returns the libdevice function that computes `op`, or "" if there is none.
 static std::string deviceFunction(Operation *op) {
   auto name = llvm::StringSwitch<std::string>(op->getName().getStringRef())
                   .Case("math.exp", "exp")

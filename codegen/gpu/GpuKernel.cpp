@@ -43,11 +43,11 @@ void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
        {blocks, shape.threads * shape.perBlock, k.threads.team.sharedBytes}});
 }
 
-/// Marks the current function with kKeepsManyValues. Without the mark, the
-/// assembler spills registers of functions that access several lines at once,
-/// in order to run more threads than memory bandwidth needs. Functions with
-/// sin, cos, pow or f64 need more registers than the mark provides, so they are
-/// not marked.
+/// Marks the current function, which computes several results, with
+/// kKeepsManyValues. Without the mark, the assembler spills registers so that
+/// more threads can run at once, although fewer threads already use the whole
+/// memory bandwidth. Functions with sin, cos, pow or f64 need more registers
+/// than the mark provides, so they are not marked.
 void keepValues(GpuKernel &k) {
   bool isLong = llvm::any_of(k.b.body(), [](Operation &op) {
     auto unary = dyn_cast<UnaryOp>(op);
@@ -102,7 +102,7 @@ static Touch touchOf(Value pointer) {
 }
 
 /// Removes the parameters for results and scratch memory that a stage does not
-/// access, so that the plan lists exactly the buffers that the stage writes.
+/// access. Also sets `stage.buffers` and `stage.writes`.
 static void dropUntouched(const KernelSpec &spec, bool hasScratch,
                           func::FuncOp impl, KernelStage &stage) {
   unsigned numInputs = spec.inputs.size();

@@ -157,7 +157,8 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
       Index i = b.space.loop(b.space.push(kTile, own));
       indices[crossed] = LoopSpace::add(
           &b, LoopSpace::scale(&b, parts[parts.size() - 2], kTile), i);
-      // Forgets elements after each step, because all steps use the same loop.
+      // The loops of all steps have the same number in `space`, so each step
+      // needs a scope: elements of earlier steps must not be recalled.
       b.openScope();
       inside(indices[last], sizes[last], [&] {
         inside(indices[crossed], sizes[crossed], [&] { body(indices); });
@@ -183,7 +184,8 @@ void GpuThreads::nest(const Nest &nest, const ElementsBody &elements) {
   if (crossed >= 0 && sizes[crossed] >= kTile && sizes.back() >= kTile)
     return emitTiles(b, grid, sizes, crossed, body);
   // The number of iterations of the innermost merged loop. The vector width
-  // divides it, unless all loops are merged; then single elements come last.
+  // must divide this number unless all loops are merged into one. In that case,
+  // the elements after the last whole vector are computed one by one.
   int64_t line = llvm::product_of(sizes);
   for (int64_t d = 0, e = sizes.size(); d + 1 < e; ++d)
     if (sizes[d] != 1 && !(merges[d] && sizes[d + 1] != 1))

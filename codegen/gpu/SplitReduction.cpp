@@ -81,7 +81,8 @@ static Indices indicesOf(const SplitReduction &reduction, ArrayRef<Index> kept,
   return indices;
 }
 
-/// Stores results, or their parts in scratch memory, one value per term.
+/// Stores `values`, one for each term of the reduction: as results, or as parts
+/// of results in scratch memory.
 static void storeResults(ElementEmitter &b, const SplitReduction &reduction,
                          ValueRange values, ArrayRef<Index> kept, Value number,
                          Value part) {

@@ -151,8 +151,9 @@ static Value ropeAt(ElementEmitter &b, RopeOp op, ArrayRef<Index> indices) {
     other.back() = LoopSpace::opaque(
         select(b, isFirst, addI(b, j, half), subI(b, j, half)));
   }
-  // y = x cos + rot(x) sin, where x1 and x2 are the halves of x and rot(x) =
-  // (-x2, x1). The inverse is x cos + (x2 sin2, -x1 sin1).
+  // y = x cos + rot(x) sin with rot(x) = (-x2, x1). The inverse is
+  // x cos + (x2 sin2, -x1 sin1). The suffixes 1 and 2 denote the first and the
+  // second half of the last dimension.
   Value straight =
       b.math.mul(b.at(op.getX(), indices), b.at(op.getCos(), table));
   Indices turnedTable(table);

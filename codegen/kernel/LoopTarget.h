@@ -18,7 +18,7 @@ struct RowFold {
 
 /// A box of indices, the values to compute there, and the memory for them.
 struct Nest {
-  ArrayRef<Value> values; ///< empty if all targets store the same element
+  ArrayRef<Value> values; ///< empty if a constant is stored
   ArrayRef<MemoryRef> targets;
   ArrayRef<int64_t> begin, sizes;
 };

@@ -90,7 +90,7 @@ void FlattenAnalysis::visit(Value value, ArrayRef<Index> indices,
         visit(operand, indices, inputs);
     return;
   }
-  // All other ops depend on their indices.
+  // All other ops use the index of each dimension, which prevents a merge.
   for (const Index &index : indices)
     inspect(index);
 }

@@ -68,7 +68,8 @@ static void storeRowResults(ElementEmitter &b, Operation *rowOp,
       wide.push_back(i);
       continue;
     }
-    // Stores one value per row. The row op itself stores sums over rows.
+    // Stores results with one value per row, except dscale and dbias (sums over
+    // rows), which the row op stores.
     bool columns = isa_and_nonnull<NormGradOp>(value.getDefiningOp()) &&
                    cast<OpResult>(value).getResultNumber() > 0;
     if (!columns && shapeOf(value) == shape.drop_back())

@@ -233,9 +233,9 @@ void OrderSearch::tryMixtures() {
   }
 }
 
-/// Returns the order of `trial` after moving some buffers forward. The moved
-/// buffers are chosen at random among those that end above a random limit just
-/// below `bound`.
+/// Moves some buffers forward in the order of `trial` and returns the new
+/// order. Chooses at random among the buffers near the end of the arena: those
+/// that end above a random offset between 75 % and 100 % of `bound`.
 std::vector<size_t> OrderSearch::changed(const Trial &trial) {
   int64_t top = bound - int64_t(double(bound) * double(random() % 100) / 400);
   unsigned rarity = 2 + random() % 30;

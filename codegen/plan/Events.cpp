@@ -22,9 +22,9 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-// Once a computation or a transfer waits for a communication, neither queue
-// waits for it again. This is enough for lifetimes; completeEvents adds the
-// waits that the other queue needs.
+// If the compute queue or the copy queue waits for a communication, no wait is
+// added to the other of these two queues. One wait is enough to find lifetimes,
+// and completeEvents adds the missing wait after placement.
 void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents) {
   LastAccesses compute, comm;
   // The last item of each queue for which another queue already waits.
@@ -62,11 +62,11 @@ static void completeEvents(rt::Plan &plan,
                  });
 }
 
-/// Walks each distinct schedule of the stage, with the bytes of the placed
-/// buffers. Adds an event where an entry conflicts with an unfinished
-/// instruction of another entry. Ranks with different batch shares have
-/// different schedules. An event that only one of them needs does not affect
-/// the others, because waiting for an unsignalled event has no effect.
+/// Adds an event where an instruction conflicts with an earlier instruction of
+/// another queue that may still run. Ranks with different batch shares
+/// have different schedules, so each distinct schedule of the stage is checked.
+/// An event that only one schedule needs does not affect the others, because
+/// waiting for an unsignalled event has no effect.
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents) {
   rt::PlacedBuffers placed(plan, stage);
   std::set<int64_t> shares;

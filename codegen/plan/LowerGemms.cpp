@@ -114,8 +114,8 @@ static void encodeInFp8(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
       s.slots.addWorkspace(op.getContext(), bytes.getInt(), "codes of fp8")};
 }
 
-// Predictions assume fp8 for these GEMMs, because only codegen knows the layout
-// of operands in buffers.
+// Predictions assume that all marked GEMMs run in fp8, because only codegen
+// knows the layout of operands in buffers.
 void remarkOnUncoded(const StageDraft &s) {
   if (s.uncoded > 0)
     func::FuncOp(s.step).emitRemark()
@@ -187,7 +187,7 @@ static void bindEpilogue(StageDraft &s, KernelOp op, rt::Epilogue epilogue,
 }
 
 static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
-  if (AccumulateOp sum = sumInPlace(op)) { // gets a separate buffer
+  if (AccumulateOp sum = sumInPlace(op)) { // the sum gets a separate buffer
     sum->removeAttr(attr::kView);
     s.buffers.replace(op->getResult(0), sum.getResult());
     s.buffers.lastRead[op->getResult(0)] = s.buffers.position.at(sum);

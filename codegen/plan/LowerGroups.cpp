@@ -66,8 +66,8 @@ static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
       flat.written.push_back(
           s.slots.at(op.getInputs()[flat.aliases.back()]).buffer);
   }
-  // A written buffer must not also be another operand, which would have to be
-  // read before the write.
+  // If a written buffer is also another operand, the operand must be read
+  // before the write. Groups do not ensure this order.
   for (int buffer : flat.written)
     if (llvm::count(flat.buffers, buffer) > 1)
       return {};

@@ -147,7 +147,7 @@ private:
 
   const std::vector<Item> &items;
   int update;
-  std::vector<bool> isReceived; ///< by id: from another stage, in the loop
+  std::vector<bool> isReceived; ///< by id: received in the loop
   int64_t loopBegin = -1, loopEnd = -1;
 };
 
@@ -215,7 +215,7 @@ Lifetimes::Lifetimes(const InstructionList &list, const rt::Plan &plan,
 }
 
 /// Adds the frame to the plan and returns its id. Places the buffers of the
-/// frame, and in the gaps between them buffers that only one phase uses.
+/// frame, then fills the gaps with buffers that only one phase uses.
 static int packFrame(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes,
                      const FramePlan &frame) {
   std::vector<Lifetime> lives;

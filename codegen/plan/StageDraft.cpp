@@ -25,9 +25,9 @@ static rt::ScheduleEntry entryOf(const StageDraft &s,
   return result;
 }
 
-/// Returns the schedule of a rank with `share` micro-batches: `longest`, the
-/// schedule of the rank with the most micro-batches, without the entries of
-/// micro-batches from `share` on. This is valid because a phase of a
+/// Returns the schedule of a rank with `share` micro-batches. `longest` is the
+/// schedule of the rank with the most micro-batches. Its entries for
+/// micro-batches >= `share` are removed. This is valid because a phase of a
 /// micro-batch waits only for phases of the same micro-batch.
 static std::vector<rt::ScheduleEntry>
 entriesOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {

@@ -10,7 +10,7 @@
 //   gpt, bloom, mpt, llama, moe   ids, labels [seq]
 //   bert                          ids, types, labels [seq]; label -100: ignored
 //   vit                           pixels [channels, image, image], label
-//   dit                           latent, target (as pixels), time, class
+//   dit                           latent, target (shape of pixels), time, class
 //
 // ALiBi adds slope x key position to the scores instead of slope x (key - query
 // position). The softmax is the same, because slope x query position is
@@ -20,8 +20,8 @@
 // capacity x group x topk / experts slots per group of tokens. First choices
 // get slots before second choices; a token that finds no free slot is dropped.
 //
-// The loss of dit is the mean square of the predicted minus the target noise.
-// It ignores the variance, which the model also predicts.
+// The loss of dit is the mean squared error of the predicted noise. The model
+// also predicts a variance, which the loss ignores.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_DIMS_MODELBUILDER_H
@@ -38,7 +38,7 @@ struct Model {
   double parameters = 0; ///< number of trained elements
 };
 
-/// Builds the model of completed dims that `ModelDims::refusal` accepts.
+/// Builds the model of `dims`, which must be completed and valid.
 Model buildModel(const ModelDims &dims);
 
 } // namespace dpc::model

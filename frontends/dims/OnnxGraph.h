@@ -40,7 +40,7 @@ public:
   std::string number(float value);
   std::string integer(int64_t value);
   std::string ints(const Shape &values);
-  /// Adds a Constant node; only initializers are trained.
+  /// Adds a Constant node, because an initializer would be trained.
   std::string table(const std::vector<float> &values);
   /// Returns the constant [0, 1] that OneHot reads as its values.
   std::string zeroAndOne();

@@ -233,8 +233,9 @@ private:
   bool sameElement(Val a, Val b);
   /// Converts a number to the element type of the other operand.
   std::pair<Val, Val> valuesOf(Operand a, Operand b);
-  /// Whether `x` holds booleans if `booleans` is set, otherwise whether it
-  /// holds floats (or integers if `integers` is set). Notes a failure if not.
+  /// Notes a failure and returns false if the element type is not accepted.
+  /// Only booleans are accepted if `booleans` is set. Otherwise floats are
+  /// accepted, and integers if `integers` is set.
   bool accepts(Val x, bool integers, bool booleans);
 
   llvm::DenseMap<const ConstTensor *,

@@ -26,7 +26,7 @@ llvm::StringRef dtypeName(Type element) {
     if (type.getWidth() >= 8)
       return names[llvm::Log2_32(type.getWidth()) - 3][type.isUnsigned()];
   }
-  // Weights of narrower types are constants, which have no source.
+  // Weights with fewer than 8 bits per element become constants.
   llvm_unreachable("no element type of weights");
 }
 
@@ -64,8 +64,8 @@ static DictionaryAttr attrsOf(const BoundInput &input, MLIRContext *c) {
 }
 
 void Forward::makeModule(llvm::ArrayRef<std::string> constants) {
-  // With a position instead of a name as its location, the path of the model
-  // stays out of names that the compiler derives from locations.
+  // The location is a file position, not a name, because the compiler derives
+  // names from named locations, and these must not contain the model's path.
   Location loc = FileLineColLoc::get(context, file, 0, 0);
   module = ModuleOp::create(loc);
   (*module)->setAttr(attr::kModel,

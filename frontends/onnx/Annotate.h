@@ -8,11 +8,13 @@
 //   value that was fused away, the ops' sharding rules determine the sharding.
 // - A dimension that several factors shard has one simple_sharding per factor.
 // - Devices that hold replicas form a device group.
-// - pipeline_stage is the pipeline stage; specs then list only its devices.
+// - If the plan has pipeline stages, pipeline_stage is the stage of the node,
+//   and the specs of the node list only the devices of this stage.
 // - Specs cannot express partial sums. The node's metadata dpc.partial.NAME
 //   lists the mesh axes of the sum instead.
-// - Specs state how many shards there are. ONNX does not define the size of
-//   uneven shards, so the model's metadata states it: ceil(n/k).
+// - Specs state the number of shards. ONNX does not define the sizes of uneven
+//   shards, so the model's metadata does: k shards of a dimension of size n
+//   have the size ceil(n/k).
 //
 // Device i is rank i of the plan. Values known at import time have no spec.
 // Specs cannot express micro-batches, so the metadata records the strategy.

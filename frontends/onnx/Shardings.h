@@ -8,9 +8,9 @@
 //   pipeline_stage                             degrees of pp and vpp
 //
 // If a node lists several device configurations, only the first one is used. A
-// remark lists the shardings that are left to the search: of weights over
-// devices that shard the batch (experts, ZeRO), of weights that nodes read with
-// different shardings, and of values inside the model.
+// remark lists the values whose shardings are left to the search: weights that
+// are sharded over the same devices as the batch (experts, ZeRO), weights that
+// nodes read with different shardings, and values inside the model.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_SHARDINGS_H
@@ -20,8 +20,8 @@
 
 namespace dpc::frontend {
 
-/// Adds the shardings that the nodes of `file` state to `made`, the module
-/// imported from `file`. `values` are the values of the main graph.
+/// Adds the shardings in the nodes of `file` to `made`, the module imported
+/// from `file`. `values` are the values of the main graph.
 llvm::Error keepShardings(const ModelFile &file,
                           const llvm::StringMap<Val> &values,
                           mlir::ModuleOp made);

@@ -224,7 +224,7 @@ SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
   return found;
 }
 
-/// Returns the ties among `arguments` and `results` that attributes state.
+/// Returns the ties of `arguments` to `results` that tf.aliasing_output states.
 SmallVector<SignatureReader::Tie>
 SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
                             ArrayRef<unsigned> results) {
@@ -238,11 +238,11 @@ SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
   return named;
 }
 
-/// Ties arguments to results that have the same path. If several arguments
-/// share a path, attributes choose among its results if they name all of them;
-/// otherwise the order chooses. If a path has more results than arguments,
-/// attributes count even if they name only some results, and a remark reports
-/// the guess.
+/// Ties arguments to results that have the same path. If several arguments have
+/// the same path, tf.aliasing_output decides if it names all results with this
+/// path; otherwise the order decides. If a path has more results than
+/// arguments, tf.aliasing_output decides for the results that it names, the
+/// order decides for the others, and a remark reports the guess.
 void SignatureReader::tieByPath() {
   std::string guessed;
   for (unsigned i = 0; i < paths.size(); ++i) {

@@ -5,18 +5,20 @@
 //
 // Names. The location of an argument is its Python expression if the module was
 // printed with enable_debug_info=True: loc("params['w']") becomes "params.w".
-// Otherwise names are numbered ("arg3"); an argument that is tied to a result
-// then takes the path of the result ("result[0]['w']"), if there is one.
+// Otherwise an argument that is tied to a result has the path of the result
+// ("result[0]['w']"). Without such a path, arguments are numbered ("arg3").
 //
 // Donations. tf.aliasing_output and jax.buffer_donor mark donated arguments. A
-// function with donated arguments is a training step. Each of them is tied to a
-// result of the same type, its next value, by the first of these rules:
+// function with donated arguments is a training step. Each donated argument is
+// tied to its next value, a result of the same type, by the first of these
+// rules that applies:
 //   1. The result has the same path ("[0].mu['w']"). If several results have
-//      this path, the attributes choose among them, or else the order.
+//      this path, tf.aliasing_output or otherwise the order decides.
 //   2. tf.aliasing_output names the result. Paths take precedence, because JAX
 //      chooses which values share memory by their type and order only.
-//   3. The order chooses, with a remark, if as many results as arguments of the
-//      type are left. If more results are left, the import fails.
+//   3. The remaining arguments of a type are tied to the remaining results of
+//      this type in order, and a remark says so. The import fails if there are
+//      more results than arguments.
 //
 // In a training step, the parameters are the floats in the container of the
 // first donated argument, and all other donated arguments are states. A state

@@ -15,9 +15,9 @@ using Values = llvm::DenseMap<mlir::Value, Val>;
 using RegionRunner = std::function<std::optional<llvm::SmallVector<Val>>(
     mlir::Region &, llvm::ArrayRef<Val>)>;
 
-/// The parts of a stack, a value that was concatenated along dimension 0. A
-/// loop over layers reads and writes stacks one layer at a time. If the parts
-/// are known, a read of one layer depends on that layer only.
+/// The parts of a stack. A stack is a value that was concatenated along
+/// dimension 0. A loop over layers reads and writes stacks one layer at a time.
+/// If the parts are known, a read of one layer depends on that layer only.
 using Parts = llvm::SmallVector<Val>;
 
 /// A converter's view of its op. If the op lacks a requested item, accessors

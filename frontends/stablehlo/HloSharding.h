@@ -9,7 +9,7 @@
 //   {devices=[2,1]<=[2]}                           devices in order: 0, 1
 //   {devices=[2,4]<=[4,2]T(1,0)}                   devices of a transposed grid
 //   {devices=[2,1,2]<=[4] last_tile_dim_replicate} 2 x 1 tiles with 2 replicas
-//   {.. last_tile_dims={replicated}}               newer form of the same
+//   {.. last_tile_dims={replicated}}               newer form of the above
 //
 // The text does not name mesh axes. Dimensions that divide the devices in the
 // same way are on the same axis.

@@ -31,7 +31,7 @@ struct UserSharding {
 };
 std::optional<UserSharding> parseSharding(llvm::StringRef text);
 
-/// Adds the shardings that the arguments of `main` have to the arguments of the
+/// Adds the shardings of the arguments of `main` to the arguments of the
 /// function in `made`.
 llvm::Error keepShardings(mlir::ModuleOp module, mlir::func::FuncOp main,
                           const Signature &signature, llvm::StringRef file,

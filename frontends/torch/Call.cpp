@@ -50,7 +50,7 @@ Type commonType(Val a, bool isWeakA, Val b, bool isWeakB) {
     Type strong = isWeakA ? y : x, weak = isWeakA ? x : y;
     if (kindOf(strong) >= kindOf(weak))
       return strong;
-    // A float number makes the result of an integer tensor f32.
+    // An integer tensor combined with a Python float gives f32.
     return kindOf(weak) == 2 ? Type(Float32Type::get(x.getContext())) : weak;
   }
   if (kindA != kindB)

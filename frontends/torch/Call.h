@@ -11,8 +11,8 @@ class Call;
 
 struct Operator {
   /// Arguments in ATen's notation without types: "self, other, alpha=1". An
-  /// argument that a node omits has its default. A node must not have arguments
-  /// that are not listed, unless the signature is "*".
+  /// argument that a node omits has its default. A node with an argument that
+  /// is not listed is refused, unless the signature is "*".
   llvm::StringRef signature;
   Handler<Call> convert;
 };

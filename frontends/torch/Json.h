@@ -11,8 +11,8 @@
 namespace dpc::frontend::pt2 {
 
 /// A value of a document and its path in the document. Reading a value of the
-/// wrong kind notes an error, of which the first one is kept, and returns a
-/// default, so that readers need no checks in between.
+/// wrong kind notes an error and returns a default, so that readers need no
+/// checks in between. Only the first error is kept.
 class Json {
 public:
   /// `error` receives the first error in the document `root`.

@@ -135,7 +135,7 @@ static Argument readArgument(const Json &json, int depth) {
     a.kind = Kind::String;
     a.text = value.text();
   } else if (kind == "as_sym_float" && value.maybe("as_name")) {
-    // The node that computes the number determines its value.
+    // The number is the result of another node.
     a.kind = Kind::Int;
     a.ints.push_back({value["as_name"].text(), 0});
   } else if (kind == "as_graph") {
@@ -246,8 +246,8 @@ static OutputSpec readOutputSpec(const Json &json) {
   return spec;
 }
 
-/// Parses the document and calls `visit` with each key and its depth, in the
-/// order of the document, which the result does not keep.
+/// Parses the document. Calls `visit` with each key and its depth in the order
+/// of the document, because the keys of the result are sorted.
 static llvm::Expected<nlohmann::json>
 readJson(const Archive &archive, llvm::StringRef name,
          llvm::function_ref<void(int, const std::string &)> visit = nullptr) {

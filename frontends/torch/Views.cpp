@@ -18,7 +18,7 @@ static bool hasSameLayout(const TensorMeta &a, const TensorMeta &b) {
          !llvm::is_contained(a.strides, -1);
 }
 
-/// Returns the kind of an operator that can return its first argument itself.
+/// Returns the kind of an operator whose result can be its first argument.
 static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
                        llvm::StringRef result) {
   for (const auto &[name, argument] : node.inputs)
@@ -185,8 +185,8 @@ Val writtenBack(Call &maker, Val base, Val part) {
   llvm::StringRef op = maker.target().split('.').first;
   if (op == "detach" && maker.trains) {
     if (reachesParameter(base))
-      return maker.fail("writes to a result of detach, whose gradient stops "
-                        "while that of its base continues");
+      return maker.fail("writes to a result of detach, which is not supported "
+                        "if gradients flow to the detached tensor");
     part = withoutGradient(e, part);
   }
   if (reshapes.contains(op) &&

@@ -62,7 +62,7 @@ private:
   /// The first position and name of the tensors at each place.
   std::map<Place, std::pair<size_t, std::string>> places;
   llvm::StringSet<> added;
-  /// Empty records that tensors of different types share, which ties nothing.
+  /// Empty records that tensors of different types share without being tied.
   llvm::StringSet<> shared;
 };
 

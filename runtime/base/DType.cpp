@@ -139,8 +139,8 @@ uint16_t floatToF16(float value) {
   if (magnitude >= 0x477ff000)
     return sign | 0x7c00; // rounds to infinity
   if (magnitude < 0x38800000) {
-    // Subnormal result. The lowest mantissa bits of 0.5f and of f16 subnormals
-    // are worth 2^-24, so the addition rounds.
+    // Subnormal result. The lowest mantissa bit of 0.5f is worth 2^-24, like
+    // the lowest bit of an f16 subnormal, so the addition rounds correctly.
     float shifted = floatOf(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(bitsOf(shifted) - bitsOf(0.5f));
   }

@@ -118,7 +118,8 @@ struct FactorShard {
 };
 
 /// Returns the coordinate along `axis` that selects the shard of a factor split
-/// over `axes`: of the batch cell if `axes` contain "mb", otherwise of `rank`.
+/// over `axes`. It is the coordinate of the batch cell if `axes` contain "mb",
+/// otherwise the coordinate of `rank`.
 int64_t coordinateAmong(const std::vector<std::string> &axes,
                         const std::string &axis, const Mesh &mesh, int64_t rank,
                         int64_t mb);

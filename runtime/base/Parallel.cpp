@@ -32,7 +32,8 @@ struct Region {
 
 /// Threads persist until the process ends, so that the caches of the heap and
 /// of the compiler survive between calls. A thread that waits for its region
-/// runs only work of nested regions: other work might wait for this thread.
+/// runs only work of nested regions. Other work might wait for this thread and
+/// cause a deadlock.
 class Team {
 public:
   Team();

@@ -19,7 +19,8 @@ public:
   static Expected<InputFile> open(const std::string &path);
 
   /// Reads `bytes` bytes at `offset`. Fails if the file has become shorter or
-  /// if the disk fails; with a memory mapping, this would end the process.
+  /// if the disk fails. (Files are not mapped into memory, because both
+  /// failures would then end the process.)
   Status read(int64_t offset, int64_t bytes, void *to) const;
 
   int descriptor() const { return *handle; }

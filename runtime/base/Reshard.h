@@ -31,8 +31,9 @@ public:
 
   bool empty() const { return isEmpty; }
   int64_t count() const;
-  /// Calls run(from, to, count) for each contiguous run of common elements. Its
-  /// first element has index `from` in one shard and `to` in the other.
+  /// Calls run(from, to, count) for each contiguous run of common elements. The
+  /// run begins at index `from` of the first shard and at index `to` of the
+  /// second shard.
   void forEachRun(const std::function<void(int64_t from, int64_t to,
                                            int64_t count)> &run) const;
 

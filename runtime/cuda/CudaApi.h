@@ -52,9 +52,10 @@ namespace dpc::rt {
   X(cudaStreamQuery)                                                           \
   X(cudaStreamWaitEvent)
 
-// The members of a struct with a pointer to each function of a library. find()
-// looks up all functions in `library` and returns the name of a missing
-// function, or null. link() uses the functions that the program is linked with.
+// DPC_POINTERS declares the members of a struct: a pointer to each function of
+// a library, find() and link(). find() looks up all functions in `library` and
+// returns the name of a missing function, or null. link() uses the functions
+// that the program is linked with.
 // NOLINTBEGIN(bugprone-macro-parentheses): names are declared
 #define DPC_DECLARE(name) decltype(&::name) name = nullptr;
 #define DPC_FIND(name)                                                         \

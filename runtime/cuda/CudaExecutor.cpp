@@ -124,9 +124,9 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
   return comm->wait(streams->main());
 }
 
-/// Allocates device memory in one block. Its size depends on the program, which
-/// in turn contains its address. The program is therefore built twice; `sized`
-/// is built only for the size.
+/// Allocates device memory in one block. The program determines the size of the
+/// block, but also contains its address. The program is therefore built twice;
+/// the first program, `sized`, is used only for the size.
 Status CudaExecutor::makeMemory() {
   DeviceProgram sized;
   DPC_TRY(assign(sized, planDevice(plan, rankIndex, nullptr)));

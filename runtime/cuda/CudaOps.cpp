@@ -69,7 +69,8 @@ struct CudaExecutor::OpRunner {
     return self.comm->broadcast(op.group, data(op.buffer),
                                 buffer(op.buffer).bytes, op.root, stream);
   }
-  /// A message without a peer has no effect; issueRound() runs all others.
+  // Only sends and recvs without a peer get here, and they have no effect.
+  // issueRound() runs the messages that have a peer.
   Status operator()(const SendOp &) const { return Status::success(); }
   Status operator()(const RecvOp &) const { return Status::success(); }
   Status operator()(const CopyOp &op) const {
@@ -126,7 +127,7 @@ private:
     return self.attention->run(
         op, attentionData(op, [&](int id) { return data(id); }), stream);
   }
-  /// A stream calls this function, so it must not call CUDA.
+  /// Runs as a callback of a stream, so this function must not call CUDA.
   static void moveOnDisk(void *argument) {
     const auto &move = *static_cast<const DiskMove *>(argument);
     Disk &disk = *move.disk;
@@ -218,8 +219,8 @@ Status CudaExecutor::issueTask(const Task &task, int id) {
   return Status(status.code(), placeOf(task) + ": " + status.message());
 }
 
-/// A trace records the round as its first recv. It does not record a round that
-/// only sends.
+/// In a trace, the first recv of a round represents the round. A round without
+/// a recv is not traced.
 Status CudaExecutor::issueRound(const DeviceStep &step) {
   std::vector<DeviceMessage> ends;
   int first = -1;

@@ -68,7 +68,8 @@ public:
                           cudaStream_t stream) = 0;
 
   /// Waits until the stream is idle. Fails if a rank has failed, or after the
-  /// timeout with the names of missing ranks, and cannot be used afterwards.
+  /// timeout; the error then names the missing ranks. After a failure, the
+  /// communicator cannot be used.
   virtual Status wait(cudaStream_t stream) = 0;
 
   /// Cancels all pending work. wait() then fails on all ranks.

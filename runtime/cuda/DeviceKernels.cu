@@ -109,8 +109,8 @@ __device__ void sumColumns(const From *matrix, To *to, long long rows,
   to[column] = static_cast<To>(sum);
 }
 
-// An element of F8E4M3FNUZ or F8E5M2FNUZ. It converts to NaN or 0; the code
-// 0x80 is the only NaN.
+// An element of F8E4M3FNUZ or F8E5M2FNUZ, for findNan(). The code 0x80, the
+// only NaN, converts to NaN. All other codes convert to 0.
 struct ZeroFloat {
   unsigned char bits;
   __device__ explicit operator float() const {

@@ -19,8 +19,8 @@ std::string meetingText(const Plan &plan, const OpVariant &op, int rank);
 /// line contains number (from 0), phase and instruction, micro-batch, op,
 /// group, peers, tag, bytes, buffers and name. For more than 8 ranks, it
 /// contains first rank, last rank and stride; if the stride varies, the ranks
-/// are at the top of the text. All steps and runs have the same text, and the
-/// message about a hang contains the number of a line.
+/// are at the top of the text. The text is the same for all steps and runs, so
+/// that a message about a hang can refer to an operation by its number.
 std::string ledgerText(const Plan &plan, int rank);
 
 /// Writes the text of each rank to DIR/rank-N.txt. Creates the folder.

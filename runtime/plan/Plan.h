@@ -98,8 +98,8 @@ struct Buffer {
   int viewOf = -1;
 };
 
-/// Divides the ranks of `mesh` into cells that communicate along `axes`, in any
-/// order of axes. The ranks of a cell are in ascending order.
+/// Divides the ranks of `mesh` into cells that communicate along `axes`. The
+/// ranks of a cell are in ascending order, whatever the order of `axes`.
 std::vector<std::vector<int>>
 groupMembers(const Mesh &mesh, const std::vector<std::string> &axes);
 

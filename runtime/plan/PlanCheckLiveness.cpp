@@ -66,8 +66,8 @@ private:
   Pieces pieces;
 };
 
-/// The writer of values from before the step, and of values that setup or
-/// update writes.
+/// Used instead of a micro-batch for values that are written before the step,
+/// in setup or in update.
 constexpr int64_t kNoMicroBatch = -1;
 
 /// Simulates the schedule of one rank in order.

@@ -251,8 +251,9 @@ private:
     return true;
   }
 
-  /// Waits until all members have reached a collective, then checks that it is
-  /// the same one. If it is not, the cell waits forever.
+  /// If all members of `cell` have reached the same collective, runs it and
+  /// returns true; otherwise returns false. Members that have reached different
+  /// collectives wait forever.
   bool meet(const std::vector<int> &cell, int rank) {
     int64_t &here = waiting.at(&cell);
     if (arrived[rank] != static_cast<int64_t>(next[rank])) {

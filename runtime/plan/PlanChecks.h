@@ -69,8 +69,9 @@ inline BufferPart wholeOf(const Plan &plan, int buffer) {
   return {buffer, 0, plan.buffers[buffer].bytes};
 }
 /// Returns whether byte ranges of two buffers of a stage may overlap in one
-/// schedule entry. Buffers of one frame are then in the same slot; a buffer
-/// outside frames is compared with all slots. Frames must be disjoint.
+/// schedule entry. Two buffers of one frame are compared in the same slot. If
+/// only one buffer is in a frame, the other is compared with the whole frame.
+/// Frames must be disjoint.
 bool mayOverlap(const Plan &plan, const BufferPart &a, const BufferPart &b);
 
 /// Returns the viewed buffer if `buffer` is a view, or else `buffer`.

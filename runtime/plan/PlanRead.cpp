@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Plans have megabytes even for thousands of ranks, because they describe
+/// A plan for thousands of ranks takes only megabytes, because it describes
 /// stages instead of ranks.
 constexpr int64_t kMaxPlanBytes = int64_t(4) << 30;
 

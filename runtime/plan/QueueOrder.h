@@ -27,7 +27,8 @@ public:
   /// Returns a buffer's place in a schedule entry with these slots, or -1.
   int placeOf(int buffer, const std::vector<FrameSlot> &slots) const;
   int bufferAt(int place) const { return places[place].buffer; }
-  /// Returns the place of the viewed buffer if `place` is of a view.
+  /// Returns the place of the viewed buffer if a view is at `place`, otherwise
+  /// returns `place`.
   int rootOfPlace(int place) const;
   /// Returns the places that share bytes with `place`, including `place`.
   const std::vector<int> &overlaps(int place) const { return meets[place]; }
@@ -54,7 +55,7 @@ public:
   /// An earlier access by another queue that is not ordered before the access
   /// to `buffer`.
   struct Conflict {
-    const Instruction *earlier; ///< the access is in its latest execution
+    const Instruction *earlier; ///< its latest execution makes the access
     int buffer, earlierBuffer;
     bool earlierWrites;
   };

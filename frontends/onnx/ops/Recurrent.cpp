@@ -210,8 +210,8 @@ private:
     return state;
   }
 
-  /// Keeps the old state of samples whose sequence ends before step `t`, and
-  /// returns the output, which is zero for them.
+  /// Returns the output of step `t`. Samples whose sequence ends before step
+  /// `t` keep their old state, and their output is zero.
   Val kept(CellState &next, const CellState &old, int64_t t) {
     if (!c.has(4) || !next.h)
       return next.h;

@@ -100,7 +100,7 @@ template <Form form, ReduceKind kind> Val reduce(NodeContext &c, Val x) {
   return c.intAttr("keepdims", 1) ? e.keepDims(result, x, dims) : result;
 }
 
-/// No class has this label, so no label is ignored.
+/// The default of ignore_index, which is not a valid label.
 constexpr int64_t kNoIgnore = -100;
 
 /// A classification loss whose scores [N, C, d..] became rows.

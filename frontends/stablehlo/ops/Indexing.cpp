@@ -1,10 +1,10 @@
 //===- Indexing.cpp - Gather and scatter ----------------------------------===//
 //
-// Both ops transpose their operand to [batching.., indexed.., rest..] and their
-// indices to [batching.., others..]. Each batch element then has a table with
-// one row per index; gather picks rows, and scatter adds to them or replaces
-// them. JAX's embeddings, take, take_along_axis, indexing by one element or
-// box, and their gradients have this form.
+// Gather and scatter transpose their operand to [batching.., indexed.., rest..]
+// and their indices to [batching.., others..]. Each batch element then has a
+// table with one row per index. Gather picks rows of the table; scatter adds to
+// rows or replaces rows. JAX's embeddings, take, take_along_axis, indexing by
+// one element or box, and their gradients have this form.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/emit/Indexing.h"
@@ -314,7 +314,7 @@ Val Indexer::gather(RankedTensorType type) {
   Val picked = oneByOne ? pickOneByOne() : pick(tableOf(x), places, batching);
   if (!picked)
     return {};
-  Shape kept; // operand dimensions, as they follow the indices
+  Shape kept; // operand dimensions, in their order in `picked`
   if (window >= 0)
     kept.push_back(window);
   kept.append(rest);
@@ -390,9 +390,9 @@ Val Indexer::spreadRows(Val places, Val updates) const {
   return addRows(e, updates, places, rows);
 }
 
-/// Adds updates at several indexed dimensions: expands each update along all of
-/// them except the first, then adds rows. If `counts` is set, returns how many
-/// updates each element gets instead.
+/// Adds updates to zeros if there are several indexed dimensions: expands each
+/// update along all indexed dimensions except the first, then adds rows along
+/// the first. If `counts` is set, counts the updates per element instead.
 Val Indexer::spreadOneByOne(Val updates, bool counts) const {
   int64_t batch = static_cast<int64_t>(batchShape.size());
   Val spread =
@@ -461,7 +461,7 @@ Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
                         e.reshape(updates, flat), axis, how);
   }
   if (kind != Combiner::add && kind != Combiner::second)
-    return c.fail("combines rows other than by add, which is not "
+    return c.fail("combines rows by an operation other than add, which is not "
                   "supported; accepted: add, or updates of single elements");
   Shape flat(places.shape());
   flat.push_back(columns);
@@ -498,7 +498,7 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
           "writes windows of {0} at several indices, which is not supported; "
           "accepted: windows of one element in indexed dimensions",
           sizes);
-  // A window smaller than its dimension starts at 0.
+  // In dimensions that are not indexed, every window starts at 0.
   Shape tail, full;
   for (int64_t d : rest) {
     tail.push_back(sizes[d]);

@@ -116,8 +116,8 @@ Val reduce(Call &c) {
   return result;
 }
 
-/// Whether the region sorts `a` before `b`. Evaluates it on these values of
-/// operand `key`, with other operands equal; nullopt if that fails.
+/// Whether the region sorts element `a` of operand `key` before element `b`, if
+/// all other operands are equal. Returns nullopt if this cannot be evaluated.
 std::optional<bool> isBefore(Call &c, double a, double b, unsigned key = 0) {
   llvm::SmallVector<Val> operands;
   for (unsigned i = 0; i < c.operands(); ++i) {
@@ -143,7 +143,7 @@ Val alongRows(Emitter &e, Val x, Val positions) {
   return e.reduce(ReduceKind::sum, e.select(hit, wide, 0), {x.rank()});
 }
 
-/// Whether the region compares other operands if the first ones are equal.
+/// Whether the region compares other operands if the first operand has a tie.
 bool hasMoreKeys(Call &c) {
   for (unsigned i = 1; i < c.operands(); ++i)
     for (auto [a, b] : {std::pair(0, 1), std::pair(1, 0)})

@@ -116,9 +116,9 @@ Val prepared(Emitter &e, Convolution &conv) {
   return padded(e, conv.x, e.scalar(0, conv.x.element()), low, high, interior);
 }
 
-/// Converts a convolution with windows as large as images. It is the filter
-/// gradient of a convolution: `w` is the gradient of that convolution's result,
-/// with samples as input channels.
+/// Converts a convolution with windows as large as images to the filter
+/// gradient of a forward convolution. `w` is the gradient of the forward
+/// convolution's result, with samples as input channels.
 Val filterGradient(Emitter &e, Convolution conv) {
   Shape pads, shape = {conv.w.dim(0), conv.x.dim(0)};
   Shape behind;

@@ -142,7 +142,7 @@ bool attentionFits(Call &c, Val q, Val k, Val v) {
   return false;
 }
 
-/// Attention that drops probabilities.
+/// Emits attention with dropout of the probabilities.
 Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
              double p) {
   if (k.dim(1) != q.dim(1)) {
@@ -159,8 +159,9 @@ Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
       applyDropout(e, weights, dropoutMask(e, weights.shape(), p), p), v);
 }
 
-/// ATen's causal mask aligns the first query with the first key, and dpc's the
-/// last ones. Both masks are equal if there are as many queries as keys.
+/// ATen's causal mask aligns the first query with the first key, but dpc's
+/// causal mask aligns the last query with the last key. The masks are equal if
+/// there are as many queries as keys.
 Val attention(Call &c) {
   Emitter &e = c.emit;
   Val q = ranked(c, "query"), k = ranked(c, "key"), v = ranked(c, "value");

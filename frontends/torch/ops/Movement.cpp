@@ -233,8 +233,8 @@ Val part(Call &c, Val x, int64_t dim, int64_t begin, int64_t count) {
   if (x.rank() == 0 || begin < 0 || count < 0 || count > x.dim(dim) ||
       begin > x.dim(dim) - count)
     return c.fail(
-        "{1} positions from {0} on are not all in dimension {2} of {3}", begin,
-        count, dim, x);
+        "cannot slice {1} positions at offset {0} of dimension {2} of {3}",
+        begin, count, dim, x);
   return c.emit.sliceDim(x, dim, begin, count);
 }
 
@@ -278,8 +278,8 @@ Val splitBy(Call &c, Val x, const Shape &sizes) {
   return {};
 }
 
-/// Returns parts of `size`, of which the last can be smaller. Stops when there
-/// are too many for the node; outList then reports it.
+/// Returns the sizes of parts of `size` elements; the last part can be smaller.
+/// Stops after one part more than the node has results, so that outList fails.
 Shape partSizes(Call &c, Val x, int64_t size) {
   Shape sizes;
   if (x.rank() == 0)
@@ -329,7 +329,8 @@ Val cat(Call &c) {
   return c.emit.failed() ? Val() : c.emit.concat(parts, dim);
 }
 
-/// Stacks rows (along = 0) or columns; vectors are rows, or are joined.
+/// vstack (along = 0) makes each vector a row. hstack (along = 1) concatenates
+/// vectors.
 template <int64_t along> Val stackAlong(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
@@ -370,7 +371,7 @@ Val diff(Call &c, Val x) {
     return {};
   int64_t dim = c.dimOf("dim", x.rank());
   if (c.integer("n") != 1 || x.element().isInteger(1))
-    c.fail("only first differences of numbers are supported");
+    c.fail("only n=1 and non-boolean elements are supported");
   llvm::SmallVector<Val> parts = {x};
   if (c.has("prepend"))
     parts.insert(parts.begin(), c.tensor("prepend"));
@@ -403,7 +404,8 @@ Val roll(Call &c, Val x) {
   return x;
 }
 
-/// Pads start with the last dimension (before, after). Negative ones crop.
+/// The argument `pad` lists the pads before and after the last dimension first.
+/// Negative pads crop.
 Val pad(Call &c, Val x) {
   Emitter &e = c.emit;
   Shape pads = c.ints("pad");

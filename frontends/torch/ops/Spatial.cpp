@@ -65,7 +65,7 @@ Val addBias(Call &c, Val y) {
   return c.emit.add(y, alongChannels(c.emit, bias, y));
 }
 
-/// Returns the pads: numbers, or those of "same" or "valid".
+/// Returns the pads, which the node states as numbers, "same" or "valid".
 Shape convPads(Call &c, const Shape &taps, const Shape &dilations) {
   if (!c.target().ends_with(".padding"))
     return c.ints("padding", taps.size());

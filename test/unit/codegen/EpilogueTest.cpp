@@ -362,8 +362,8 @@ func.func @step(${a}, ${c}) -> (tensor<8x5xbf16> {dpc.name = "dw"}, tensor<8xf32
 }
 
 // The GEMM accumulates over micro-batches in f32, in the buffer of the
-// accumulated gradient. The row sums of its factor are accumulated in the type
-// in which they are computed.
+// accumulated gradient. The GEMM also sums the rows of %a, and a separate
+// kernel accumulates these sums in f32.
 TEST(Epilogue, GemmsAccumulateMicroBatches) {
   for (const char *type : {"f32", "bf16"}) {
     SCOPED_TRACE(type);

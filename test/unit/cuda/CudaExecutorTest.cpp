@@ -104,8 +104,9 @@ TEST_P(OnDevice, MatchesWithoutGraphs) {
   expectCpuResults(twoStages(2, 2), GetParam(), 8, /*graphs=*/false);
 }
 
-/// Epilogues run in cuBLASLt or, if cuBLASLt refuses them, in separate kernels,
-/// whose 16-bit results have a tolerance because they read rounded values.
+/// Epilogues run in cuBLASLt or, if cuBLASLt refuses them, in separate kernels.
+/// Separate kernels read rounded values, so their 16-bit results have a
+/// tolerance.
 TEST_P(OnDevice, EpiloguesMatchTheCpu) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 2);

@@ -93,7 +93,7 @@ TEST(NcclComm, MultipliesBeforeASum) {
     }
     own.toHost(5);
     ASSERT_TRUE(comm.wait(own.stream).ok());
-    for (int i = 0; i < 5; ++i) // the second mean is over equal values
+    for (int i = 0; i < 5; ++i) // the second call keeps the mean
       EXPECT_EQ(own.host[i], 12.f + static_cast<float>(i));
     EXPECT_EQ(own.allReduce(comm, 5, ReduceKind::Max, 0.25).message(),
               "NCCL scales only sums of floats");

@@ -94,7 +94,7 @@ bool agrees(const HostArray &got, const HostArray &want, int32_t type) {
   double tolerance = type == TensorProto::BFLOAT16  ? 3e-2
                      : type == TensorProto::FLOAT16 ? 3e-3
                                                     : 1e-3;
-  // Ties can round differently in f64; tools/onnx-conformance is exact.
+  // Ties can round differently in f64.
   bool isQuantized = type == TensorProto::UINT8 || type == TensorProto::INT8;
   if (got.shape != want.shape)
     return false;

@@ -282,7 +282,7 @@ TEST(TorchErrors, WriteToAPossibleCopy) {
 }
 
 /// A write to a detached tensor is refused if gradients flow to its base.
-/// Inputs have no gradient, so it is accepted for them.
+/// A write to a detached input is accepted, because inputs have no gradient.
 TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
   ImportOptions options;
   options.globalBatch = 3;
