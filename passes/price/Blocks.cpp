@@ -75,7 +75,7 @@ std::string dpc::blockKeyOf(const LoweringSpec &spec, int64_t globalBatch) {
 }
 
 /// Returns the strategy to measure for strategies that have the key of `like`.
-static LoweringSpec degreesToMeasure(const LoweringSpec &like,
+static LoweringSpec specToMeasure(const LoweringSpec &like,
                                      int64_t globalBatch, int64_t layers,
                                      int64_t segments) {
   LoweringSpec spec = like;
@@ -201,7 +201,7 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
                     std::max(1e-12, weigh(begin, begin + run.period)),
                     weigh(end, homes.ops.size())};
   blocks.measured =
-      degreesToMeasure(like, globalBatch, blocks.layers, kSegments);
+      specToMeasure(like, globalBatch, blocks.layers, kSegments);
   blocks.measured.dataInside = dataRanksInside(cluster, blocks.measured);
   LoweringSpec spec = blocks.measured;
   spec.stageStarts = {begin, begin + run.period, begin + 3 * run.period};

@@ -24,7 +24,7 @@ struct StepDescription {
 };
 
 /// Compiles the whole `program`, and simulates and describes its step. `spec`
-/// must come from pricedDegrees. Fails with one diagnostic.
+/// must come from pricedSpec. Fails with one diagnostic.
 mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
                                                const LoweringSpec &spec);

@@ -94,7 +94,7 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
 
 /// In other frameworks, fused attention requires a 16-bit type and does not run
 /// as a ring, and GEMMs have no epilogues.
-LoweringSpec dpc::pricedDegrees(LoweringSpec spec,
+LoweringSpec dpc::pricedSpec(LoweringSpec spec,
                                 const cost::Software &software,
                                 cost::DType type) {
   using cost::AttentionKernels;
@@ -123,7 +123,7 @@ LoweringSpec dpc::pricedDegrees(LoweringSpec spec,
 
 LoweringSpec
 ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
-  return pricedDegrees(
+  return pricedSpec(
       specOf(strategy, totalsOfProgram.sums.globalBatch, common),
       cluster.software, totalsOfProgram.sums.computeType);
 }

@@ -11,8 +11,8 @@ namespace dpc {
 /// Adapts `spec` for estimates: attention stays one op if `software` has
 /// attention kernels for `type`, and GEMMs have epilogues if `software` is this
 /// compiler on GPUs.
-LoweringSpec pricedDegrees(LoweringSpec spec, const cost::Software &software,
-                           cost::DType type);
+LoweringSpec pricedSpec(LoweringSpec spec, const cost::Software &software,
+                        cost::DType type);
 
 /// Evaluates a strategy: lowers the program to the local altitude and estimates
 /// its costs (StepEstimate.h). In place of a deep model, versions with few

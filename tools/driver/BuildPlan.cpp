@@ -90,7 +90,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   return std::move(draft->plan);
 }
 
-LoweringSpec commonDegrees(const CompileOptions &options) {
+LoweringSpec commonSpec(const CompileOptions &options) {
   LoweringSpec common;
   common.bucketBytes = options.bucketMb << 20;
   common.compressGradients = options.compressGradients;

@@ -15,7 +15,7 @@
 namespace dpc {
 
 /// Returns the settings that options fix for all strategies.
-LoweringSpec commonDegrees(const CompileOptions &options);
+LoweringSpec commonSpec(const CompileOptions &options);
 
 /// Replaces topk compression by topk:1, which sends whole gradients.
 LoweringSpec withWholeGradients(LoweringSpec spec);

@@ -26,11 +26,11 @@ bool Searched::isExecutable() const {
 
 LoweringSpec Searched::spec(const CompileOptions &options) const {
   return specOf(winner().strategy, winner().evaluation.decisions,
-                result.totals.globalBatch, commonDegrees(options));
+                result.totals.globalBatch, commonSpec(options));
 }
 
 LoweringSpec Searched::priced(const CompileOptions &options) const {
-  return pricedDegrees(spec(options), used.software, result.totals.computeType);
+  return pricedSpec(spec(options), used.software, result.totals.computeType);
 }
 
 FailureOr<ModuleOp> wholeProgram(Session &session, const Prepared &prepared) {
@@ -66,7 +66,7 @@ static LogicalResult checkStatedSizes(Session &session,
   shape.experts =
       prepared.program
           .evaluator(prepared.machine.cluster, prepared.machine.isArranged,
-                     commonDegrees(options))
+                     commonSpec(options))
           ->totals()
           .experts;
   std::string why = exports::whyOtherModel(options.statedSizes, shape);

@@ -24,7 +24,7 @@ static constexpr int64_t kFoldedEvaluations = 32;
 
 std::unique_ptr<cost::Evaluator>
 PlanSearch::evaluatorFor(const cost::Cluster &part) const {
-  return program.evaluator(part, isArranged, commonDegrees(options));
+  return program.evaluator(part, isArranged, commonSpec(options));
 }
 
 cost::Objective PlanSearch::objective() const {

@@ -89,7 +89,7 @@ FailureOr<ShrunkProgram> shrinkForStrategy(ModuleOp fused,
   if (failed(wide))
     return failure();
   result.wide = std::move(*wide);
-  result.wideDegrees = specOf(strategy, globalBatch, commonDegrees(options));
+  result.wideSpec = specOf(strategy, globalBatch, commonSpec(options));
   return std::move(result);
 }
 
@@ -144,16 +144,16 @@ static Verdict compareTwice(const PlanInFolder &plan,
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      const cost::Cluster &cluster, const fs::path &dir,
                      bool &keepsLayouts, PhaseObserver observer) {
-  LoweringSpec spec = withWholeGradients(
-      specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
-             commonDegrees(settings.options)));
+  LoweringSpec spec = withWholeGradients(specOf(shrunk.choice.strategy,
+                                                shrunk.choice.globalBatch,
+                                                commonSpec(settings.options)));
   Verdict verdict;
   verdict.cannotBeChecked = true;
   fs::path ranksDir = dir / "shrunk", oneDir = dir / "shrunk-one-device";
   std::error_code code;
   fs::create_directories(ranksDir, code);
   fs::create_directories(oneDir, code);
-  LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
+  LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideSpec};
   std::optional<rt::Plan> plan = buildForRanks(
       settings, *shrunk.program, cluster, spec, ranksDir, observer, &layouts);
   keepsLayouts = layouts.isUsed;
@@ -208,7 +208,7 @@ verifyInShrunkForm(ModuleOp fused, const PlanSettings &settings,
     verification.why = "the model cannot be shrunk: " + error.text();
     return verification;
   }
-  shrunk->wideDegrees.linkSpeed = linkSpeed;
+  shrunk->wideSpec.linkSpeed = linkSpeed;
   bool keepsLayouts = false;
   Verdict verdict = verifyShrunk(*shrunk, settings, cluster, dir, keepsLayouts);
   if (!verdict.ok() && verdict.cannotBeChecked)

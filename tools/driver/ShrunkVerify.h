@@ -17,7 +17,7 @@ struct ShrunkProgram {
   /// The program with the original sizes and the degrees of the original
   /// strategy, for which layouts are chosen.
   mlir::OwningOpRef<mlir::ModuleOp> wide;
-  LoweringSpec wideDegrees;
+  LoweringSpec wideSpec;
   cost::ShrunkStrategy choice;
   ShrinkSummary summary;
   bool inFp32 = false; ///< fp32 replaces the compute type of the model

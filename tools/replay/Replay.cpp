@@ -73,7 +73,7 @@ ProgramEvaluator &Replay::evaluatorOf(const PublishedRun &run) {
   if (!entry.evaluator) {
     entry.cluster = run.cluster;
     entry.evaluator = std::make_unique<ProgramEvaluator>(
-        *family, entry.cluster, commonDegrees(optionsOf(run)));
+        *family, entry.cluster, commonSpec(optionsOf(run)));
   }
   return *entry.evaluator;
 }

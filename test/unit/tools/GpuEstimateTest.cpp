@@ -54,13 +54,13 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
       SCOPED_TRACE(std::string(model) + " " + text);
       cost::Cluster cluster = *cost::makeLocalCluster(ranks);
       cost::Strategy strategy = strategyOf(text, ranks);
-      ProgramEvaluator evaluator(*program, cluster, commonDegrees(options));
+      ProgramEvaluator evaluator(*program, cluster, commonSpec(options));
       cost::Evaluation evaluation = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(evaluation.rejected, "");
-      auto plan = buildForRanks(PlanSettings{options, init}, *program, cluster,
-                                specOf(strategy, evaluation.decisions, kBatch,
-                                       commonDegrees(options)),
-                                root);
+      auto plan = buildForRanks(
+          PlanSettings{options, init}, *program, cluster,
+          specOf(strategy, evaluation.decisions, kBatch, commonSpec(options)),
+          root);
       ASSERT_TRUE(plan);
       for (auto [stage, arena] : llvm::enumerate(plan->arenaBytes)) {
         double bytes = evaluation.stages.empty()
@@ -79,7 +79,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   cost::Cluster cluster = *cost::makeLocalCluster(1);
   const cost::Device &device = cluster.groups.front().device;
   auto lower = [&](bool fusesEpilogues) {
-    LoweringSpec common = commonDegrees(options);
+    LoweringSpec common = commonSpec(options);
     EXPECT_TRUE(common.fusesEpilogues);
     common.fusesEpilogues = fusesEpilogues;
     auto lowered = lowerForStrategy(
@@ -126,8 +126,8 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
 TEST_F(GpuEstimate, OnlyOfPlansForGpus) {
   auto fuses = [&](const std::string &software, const std::string &gpu) {
     options.targetGpu = gpu;
-    return pricedDegrees(commonDegrees(options), *cost::loadSoftware(software),
-                         cost::DType::BF16)
+    return pricedSpec(commonSpec(options), *cost::loadSoftware(software),
+                      cost::DType::BF16)
         .fusesEpilogues;
   };
   EXPECT_FALSE(fuses("dpc", ""));

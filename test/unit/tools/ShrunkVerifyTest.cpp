@@ -150,13 +150,12 @@ static std::map<std::string, int> collectivesOf(ModuleOp module) {
 // cheaper for small sizes.
 TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ShrunkProgram shrunk = shrink("bert-tiny", "tp=2x2", 4, 8);
-  LoweringSpec degrees =
-      specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
-             commonDegrees(options));
-  LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
+  LoweringSpec degrees = specOf(shrunk.choice.strategy,
+                                shrunk.choice.globalBatch, commonSpec(options));
+  LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideSpec};
   auto like =
       lowerForStrategy(*shrunk.program, cluster, degrees, nullptr, &layouts);
-  auto wide = lowerForStrategy(*shrunk.wide, cluster, shrunk.wideDegrees);
+  auto wide = lowerForStrategy(*shrunk.wide, cluster, shrunk.wideSpec);
   ASSERT_TRUE(succeeded(like) && succeeded(wide));
   EXPECT_TRUE(layouts.isUsed);
   EXPECT_EQ(collectivesOf(**like), collectivesOf(**wide));
