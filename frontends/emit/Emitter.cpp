@@ -232,6 +232,9 @@ std::pair<Val, Val> Emitter::valuesOf(Operand a, Operand b) {
     a.value = scalar(*a.number, b.value.element());
   if (b.number && a.value)
     b.value = scalar(*b.number, a.value.element());
+  if (a.number && b.number)
+    fail("operands {0} and {1} are numbers; at least one must be a tensor",
+         *a.number, *b.number);
   return {std::move(a.value), std::move(b.value)};
 }
 
