@@ -19,7 +19,9 @@ Status writeFile(const std::string &path, const std::string &text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();
-  return out ? Status::success() : cannotWrite(path, std::strerror(errno));
+  // The stream may fail without a system call that sets errno.
+  return out ? Status::success()
+             : cannotWrite(path, std::strerror(errno ? errno : EIO));
 }
 
 Status replaceFile(const std::string &path, const std::string &text) {
