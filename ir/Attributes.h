@@ -39,6 +39,9 @@ inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 /// On @step and @step.s: (phase, chunk, micro-batch) triples in the order in
 /// which they run. Phase 1 is forward, 2 is backward and 3 is weight.
 inline constexpr llvm::StringLiteral kSchedule = "dpc.schedule";
+/// On step functions: the value of a strategy key that only the cost model
+/// reads (KeyInfo::isMarked).
+inline std::string ofKey(llvm::StringRef key) { return ("dpc." + key).str(); }
 
 // On arguments and results.
 

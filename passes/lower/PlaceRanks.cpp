@@ -34,7 +34,7 @@ static void markKeys(func::FuncOp step, const LoweringSpec &spec) {
     const cost::Strategy &strategy = spec;
     if (key.isMarked && hasEffect(key, strategy) &&
         !(field(strategy) == field(neutral)))
-      step->setAttr("dpc." + std::string(key.name),
+      step->setAttr(attr::ofKey(key.name),
                     builder.getStringAttr(cost::printValue(field(strategy))));
   });
 }

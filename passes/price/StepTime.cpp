@@ -78,7 +78,7 @@ static bool isChunked(Operation *collective, const cost::Software &software) {
   auto axes = cast<CollectiveOpInterface>(collective).getAxes();
   auto value =
       collective->getParentOfType<func::FuncOp>()->getAttrOfType<StringAttr>(
-          "dpc.tp_overlap");
+          attr::ofKey("tp_overlap"));
   return value && value == stringify(cost::TpOverlap::Chunked) &&
          llvm::all_of(axes.getAsRange<StringAttr>(), isTensorAxis);
 }
