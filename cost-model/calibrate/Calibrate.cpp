@@ -39,7 +39,7 @@ struct Times {
 
 /// Calls `visit` for every GEMM of the table in the order of GemmTable::rates.
 template <typename F>
-void forEachProduct(const std::vector<int64_t> &sizes, F visit) {
+void forEachGemm(const std::vector<int64_t> &sizes, F visit) {
   for (int i = 0; i < numTranspositions; ++i) {
     size_t at = 0;
     for (int64_t m : sizes)
@@ -86,7 +86,7 @@ static void measureOnce(const CalibrationProbe &probe,
     if (probe.coreStream)
       keepLeast(times.coreStream[i], probe.coreStream(kStreamed[i]));
   }
-  forEachProduct(sizes, [&](const GemmShape &shape, int which, size_t at) {
+  forEachGemm(sizes, [&](const GemmShape &shape, int which, size_t at) {
     keepLeast(slot(times.gemm[which], at), probe.gemm(shape));
     if (probe.sharedGemm)
       keepLeast(slot(times.sharedGemm[which], at), probe.sharedGemm(shape));
@@ -95,23 +95,22 @@ static void measureOnce(const CalibrationProbe &probe,
     keepLeast(times.allReduce[i], probe.allReduce(kReduced[i]));
 }
 
-/// Computes `table` from the measured times of `products` simultaneous GEMMs.
+/// Computes `table` from the measured times of `count` simultaneous GEMMs.
 static Status
 fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
-         double launchSeconds, double products, GemmTable &table) {
+         double launchSeconds, double count, GemmTable &table) {
   Status status;
-  forEachProduct(
-      table.sizes, [&](const GemmShape &shape, int which, size_t at) {
-        double seconds = measured[which][at] - launchSeconds;
-        if (seconds <= 0 && status)
-          status = failed("a " + nameOf(shape), seconds);
-        table.rates[which].push_back(shape.flops() * products / seconds);
-      });
+  forEachGemm(table.sizes, [&](const GemmShape &shape, int which, size_t at) {
+    double seconds = measured[which][at] - launchSeconds;
+    if (seconds <= 0 && status)
+      status = failed("a " + nameOf(shape), seconds);
+    table.rates[which].push_back(shape.flops() * count / seconds);
+  });
   return status;
 }
 
-static Status fitProducts(const CalibrationProbe &probe, const Times &times,
-                          Device &device) {
+static Status fitGemms(const CalibrationProbe &probe, const Times &times,
+                       Device &device) {
   GemmTable &measured = device.gemm.measured, &shared = device.gemm.shared;
   Status status =
       fitGemms(times.gemm, device.launchSeconds, double(probe.cores), measured);
@@ -170,7 +169,7 @@ static Expected<Device> fitAll(const CalibrationProbe &probe) {
     return failed("an empty kernel", device.launchSeconds);
   Status status = fitKernels(probe, times, device);
   if (status)
-    status = fitProducts(probe, times, device);
+    status = fitGemms(probe, times, device);
   if (status && probe.allReduce)
     status = fitExchange(times, device);
   if (!status)

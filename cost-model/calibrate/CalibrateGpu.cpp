@@ -18,19 +18,19 @@ using nlohmann::ordered_json;
 
 static constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 
-static void readProduct(const json &entry, const std::string &where,
-                        GpuMeasurements &found, JsonErrors &errors) {
+static void readGemm(const json &entry, const std::string &where,
+                     GpuMeasurements &found, JsonErrors &errors) {
   JsonFields fields(entry, where, errors);
-  MeasuredProduct product;
+  MeasuredGemm gemm;
   std::string type;
   constexpr int64_t most = int64_t(1) << 40;
   fields.string("type", type);
-  fields.integer("m", product.shape.m, 1, most);
-  fields.integer("n", product.shape.n, 1, most);
-  fields.integer("k", product.shape.k, 1, most);
-  fields.optionalBoolean("trans_a", product.shape.transA);
-  fields.optionalBoolean("trans_b", product.shape.transB);
-  fields.number("seconds", product.seconds, positive);
+  fields.integer("m", gemm.shape.m, 1, most);
+  fields.integer("n", gemm.shape.n, 1, most);
+  fields.integer("k", gemm.shape.k, 1, most);
+  fields.optionalBoolean("trans_a", gemm.shape.transA);
+  fields.optionalBoolean("trans_b", gemm.shape.transB);
+  fields.number("seconds", gemm.seconds, positive);
   fields.finish();
   std::optional<DType> known = symbolizeDType(type);
   if (!errors && !known)
@@ -38,8 +38,8 @@ static void readProduct(const json &entry, const std::string &where,
                   "f64, f32, bf16, f16 or fp8");
   if (errors)
     return;
-  product.type = *known;
-  found.products.push_back(product);
+  gemm.type = *known;
+  found.gemms.push_back(gemm);
 }
 
 static void readBytes(const json &entry, const std::string &where,
@@ -81,7 +81,7 @@ Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
       read((*list)[i], fields.path(key) + "[" + std::to_string(i) + "]");
   };
   each("products", [&](const json &entry, const std::string &where) {
-    readProduct(entry, where, found, errors);
+    readGemm(entry, where, found, errors);
   });
   each("streams", [&](const json &entry, const std::string &where) {
     readBytes(entry, where, false, found, errors);
@@ -154,14 +154,13 @@ constexpr FittedConstant fittedConstants[] = {
 } // namespace
 
 /// Returns ln(predicted / measured) of each GEMM of `type`.
-static std::vector<double>
-errorsOf(const Device &device, DType type,
-         const std::vector<MeasuredProduct> &products) {
+static std::vector<double> errorsOf(const Device &device, DType type,
+                                    const std::vector<MeasuredGemm> &gemms) {
   std::vector<double> errors;
-  for (const MeasuredProduct &product : products)
-    if (product.type == type)
+  for (const MeasuredGemm &gemm : gemms)
+    if (gemm.type == type)
       errors.push_back(
-          std::log(gemmSeconds(device, type, product.shape) / product.seconds));
+          std::log(gemmSeconds(device, type, gemm.shape) / gemm.seconds));
   return errors;
 }
 
@@ -175,13 +174,13 @@ static double meanSquare(const std::vector<double> &values) {
 /// Runs the pattern search, which tries a step along each constant in turn and
 /// halves the steps if none of them is better.
 static void fitGemm(Device &device, DType type,
-                    const std::vector<MeasuredProduct> &products) {
+                    const std::vector<MeasuredGemm> &gemms) {
   constexpr double kFirstStep = 0.4, kLastStep = 0.002;
   for (const FittedConstant &each : fittedConstants)
     device.gemm.*each.member = std::clamp(
         device.gemm.*each.member > 0 ? device.gemm.*each.member : each.start,
         each.least, each.most);
-  double best = meanSquare(errorsOf(device, type, products));
+  double best = meanSquare(errorsOf(device, type, gemms));
   for (double step = kFirstStep; step > kLastStep;) {
     bool isBetter = false;
     for (const FittedConstant &each : fittedConstants)
@@ -189,7 +188,7 @@ static void fitGemm(Device &device, DType type,
         double &value = device.gemm.*each.member;
         double before = value;
         value = std::clamp(value * factor, each.least, each.most);
-        double now = meanSquare(errorsOf(device, type, products));
+        double now = meanSquare(errorsOf(device, type, gemms));
         isBetter |= now < best;
         if (now < best)
           best = now;
@@ -201,10 +200,10 @@ static void fitGemm(Device &device, DType type,
   }
 }
 
-static DType typeToFit(const std::vector<MeasuredProduct> &products) {
+static DType typeToFit(const std::vector<MeasuredGemm> &gemms) {
   std::map<DType, int> counts;
-  for (const MeasuredProduct &product : products)
-    ++counts[product.type];
+  for (const MeasuredGemm &gemm : gemms)
+    ++counts[gemm.type];
   if (counts.count(DType::BF16))
     return DType::BF16;
   return std::ranges::max_element(
@@ -214,9 +213,9 @@ static DType typeToFit(const std::vector<MeasuredProduct> &products) {
 
 static Device unknownDevice(const GpuMeasurements &measured) {
   Device device;
-  for (const MeasuredProduct &product : measured.products) {
-    double &peak = device.peakFlops[static_cast<int>(product.type)];
-    peak = std::max(peak, product.shape.flops() / product.seconds);
+  for (const MeasuredGemm &gemm : measured.gemms) {
+    double &peak = device.peakFlops[static_cast<int>(gemm.type)];
+    peak = std::max(peak, gemm.shape.flops() / gemm.seconds);
   }
   double &f32 = device.peakFlops[static_cast<int>(DType::F32)];
   if (f32 == 0)
@@ -297,18 +296,18 @@ static std::string tableOf(const GpuMeasurements &measured,
   double peak = device.peak(type);
   std::string typeName(stringify(type));
   size_t worst = 0;
-  std::vector<double> errors = errorsOf(device, type, measured.products);
-  std::vector<const MeasuredProduct *> fitted;
-  for (const MeasuredProduct &product : measured.products) {
-    const GemmShape &shape = product.shape;
-    if (product.type == type)
-      fitted.push_back(&product);
-    if (product.type == type && shape.m == shape.n && shape.n == shape.k)
+  std::vector<double> errors = errorsOf(device, type, measured.gemms);
+  std::vector<const MeasuredGemm *> fitted;
+  for (const MeasuredGemm &gemm : measured.gemms) {
+    const GemmShape &shape = gemm.shape;
+    if (gemm.type == type)
+      fitted.push_back(&gemm);
+    if (gemm.type == type && shape.m == shape.n && shape.n == shape.k)
       table += calibrationLine(
-          "product of " + nameOf(shape), shape.flops() / product.seconds / 1e12,
+          "GEMM of " + nameOf(shape), shape.flops() / gemm.seconds / 1e12,
           "TFLOP/s in " + typeName + ", " +
               std::to_string(
-                  std::lround(100 * shape.flops() / product.seconds / peak)) +
+                  std::lround(100 * shape.flops() / gemm.seconds / peak)) +
               " % of the peak");
   }
   double sum = 0;
@@ -319,7 +318,7 @@ static std::string tableOf(const GpuMeasurements &measured,
   }
   table += calibrationLine(
       "the formula is off by", 100 * sum / static_cast<double>(errors.size()),
-      "% in the mean of " + std::to_string(errors.size()) + " products");
+      "% in the mean of " + std::to_string(errors.size()) + " GEMMs");
   table += calibrationLine("at most", 100 * std::abs(std::expm1(errors[worst])),
                            "% (" + nameOf(fitted[worst]->shape) + ")");
   table += calibrationLine("memory", achievableBandwidth(device) / 1e9, "GB/s");
@@ -353,17 +352,17 @@ Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured) {
   device.launchSeconds = measured.launchSeconds;
   device.memoryFraction =
       std::min(1.0, rateOf(measured.streams) / device.memoryBytesPerSecond);
-  DType type = typeToFit(measured.products);
+  DType type = typeToFit(measured.gemms);
   if (device.peak(type) <= 0)
     return Error{"calibration: " + known + " has no peak for " +
                  std::string(stringify(type)) +
                  ", the type of the measured GEMMs; expected another type"};
-  fitGemm(device, type, measured.products);
+  fitGemm(device, type, measured.gemms);
   std::string source =
       "measured on " + measured.name + " with " + measured.libraries;
-  size_t count = errorsOf(device, type, measured.products).size();
+  size_t count = errorsOf(device, type, measured.gemms).size();
   std::string fitted = source + ": fitted to " + std::to_string(count) +
-                       " products in " + std::string(stringify(type));
+                       " GEMMs in " + std::string(stringify(type));
   return GpuCalibration{toJson(device, base, source, fitted).dump(2) + "\n",
                         tableOf(measured, device, type)};
 }

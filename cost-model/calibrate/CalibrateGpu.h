@@ -9,7 +9,7 @@
 
 namespace dpc::cost {
 
-struct MeasuredProduct {
+struct MeasuredGemm {
   DType type = DType::BF16;
   GemmShape shape;
   double seconds = 0;
@@ -24,7 +24,7 @@ struct GpuMeasurements {
   double memoryBytes = 0, reservedBytes = 0;
   int64_t multiprocessors = 0;
   double launchSeconds = 0;
-  std::vector<MeasuredProduct> products;
+  std::vector<MeasuredGemm> gemms;
   std::vector<MeasuredBytes> streams, toDevice, fromDevice;
 };
 

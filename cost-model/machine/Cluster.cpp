@@ -121,8 +121,7 @@ static void readSpan(const json *entry, const std::string &where,
 
 void Cluster::setSoftware(const Software &profile) {
   for (NodeGroup &group : groups)
-    group.device.gemm.peakFraction *=
-        profile.productRate / software.productRate;
+    group.device.gemm.peakFraction *= profile.gemmRate / software.gemmRate;
   software = profile;
 }
 

@@ -19,7 +19,7 @@
 //               device's attention rates times attentionRate
 //     cudnn     fused if plans for GPUs have a cuDNN instruction for it, else
 //               planned
-//   productRate the rate of the library's GEMMs relative to the device file.
+//   gemmRate the rate of the library's GEMMs relative to the device file.
 //               Versions of libraries differ, and GEMMs without pauses between
 //               them run at lower clocks
 //   traffic     the bytes of activations that memory-bound kernels of both
@@ -96,7 +96,7 @@ struct Software {
   AttentionKernels attention = AttentionKernels::Planned;
   bool attentionDropout = false; ///< Only for unfused attention.
   double attentionRate = 1.0;    ///< Relative to the device's rates.
-  double productRate = 1.0;      ///< Relative to the device's rate.
+  double gemmRate = 1.0;         ///< Relative to the device's rate.
   double traffic = 1.0;
   /// The bytes per element that gradient accumulation over micro-batches moves
   /// in addition to the result of the GEMM; 0 = as in the plan.
@@ -147,7 +147,7 @@ template <typename Visit> void visitEntries(Visit &&visit) {
   visit(E{"attention"}, &S::attention);
   visit(E{"attention_dropout"}, &S::attentionDropout);
   visit(E{"attention_rate", fraction}, &S::attentionRate);
-  visit(E{"product_rate", fraction}, &S::productRate);
+  visit(E{"product_rate", fraction}, &S::gemmRate);
   visit(E{"traffic", atLeastOne}, &S::traffic);
   visit(E{"accumulation_bytes"}, &S::accumulationBytes);
   visit(E{"narrow_activations"}, &S::narrowActivations);

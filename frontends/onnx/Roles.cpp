@@ -136,10 +136,10 @@ private:
   }
 
   /// Whether all uses of `name` end at nodes that `accept` accepts. Follows
-  /// data movement, and multiplications if `throughProducts` is set.
+  /// data movement, and multiplications if `throughMatmuls` is set.
   template <typename Accept>
   bool feedsOnly(llvm::StringRef name, Accept accept,
-                 bool throughProducts) const {
+                 bool throughMatmuls) const {
     llvm::SmallVector<std::string> work = {name.str()};
     llvm::StringSet<> seen;
     while (!work.empty()) {
@@ -154,7 +154,7 @@ private:
           continue;
         llvm::StringRef op = node->op_type();
         bool product = op == "Mul" || op == "MatMul" || op == "Einsum";
-        if (!movementOps().contains(op) && !(throughProducts && product))
+        if (!movementOps().contains(op) && !(throughMatmuls && product))
           return false;
         work.append(node->output().begin(), node->output().end());
       }

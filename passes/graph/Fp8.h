@@ -36,7 +36,7 @@ std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, mlir::RankedTensorType a,
 void markFp8(MatmulOp op, bool gradientInA, bool gradientInB);
 
 /// Marks the matmuls of linear layers in `forward`, which must already be bf16.
-void markFp8Products(mlir::func::FuncOp forward);
+void markFp8Matmuls(mlir::func::FuncOp forward);
 
 /// Sets the workspace bytes of a marked matmul of the local altitude, or
 /// removes the mark if fp8 does not support the local sizes.

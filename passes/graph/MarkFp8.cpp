@@ -36,7 +36,7 @@ public:
 
 private:
   func::FuncOp func;
-  DenseSet<Operation *> lossProducts;
+  DenseSet<Operation *> lossMatmuls;
   DenseSet<Operation *> routers;
   DenseSet<int64_t> expertCounts; ///< numbers of experts
 
@@ -44,7 +44,7 @@ private:
   bool isWeight(Value value);
   bool isBias(Operation *op);
   bool isLast(MatmulOp op);
-  void findLossProducts();
+  void findLossMatmuls();
   void findRouters();
 };
 
@@ -93,7 +93,7 @@ bool Fp8Marker::isLast(MatmulOp op) {
 /// Walks from every loss back through elementwise ops. A loss may be the sum of
 /// the losses of several outputs, so the walk starts again before each
 /// reduction.
-void Fp8Marker::findLossProducts() {
+void Fp8Marker::findLossMatmuls() {
   llvm::SetVector<Value> roots;
   Operation *end = func.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands()))
@@ -110,7 +110,7 @@ void Fp8Marker::findLossProducts() {
                  SliceOp, BroadcastOp, SoftmaxOp>(op);
     });
     if (products.size() == 1)
-      lossProducts.insert(products.front());
+      lossMatmuls.insert(products.front());
   }
 }
 
@@ -148,7 +148,7 @@ void Fp8Marker::findRouters() {
 }
 
 void Fp8Marker::run() {
-  findLossProducts();
+  findLossMatmuls();
   SmallVector<MatmulOp> products;
   func.walk([&](MatmulOp op) {
     bool isLeft = isWeight(op.getA());
@@ -159,10 +159,10 @@ void Fp8Marker::run() {
   findRouters();
   for (MatmulOp op : products)
     if (isBF16(op.getA()) && isBF16(op.getB()) && isBF16(op.getResult()) &&
-        !isLast(op) && !lossProducts.contains(op) && !routers.contains(op))
+        !isLast(op) && !lossMatmuls.contains(op) && !routers.contains(op))
       markFp8(op, /*gradientInA=*/false, /*gradientInB=*/false);
 }
 
-void markFp8Products(func::FuncOp forward) { Fp8Marker(forward).run(); }
+void markFp8Matmuls(func::FuncOp forward) { Fp8Marker(forward).run(); }
 
 } // namespace dpc

@@ -227,7 +227,7 @@ struct MixedPrecisionPass
       return;
     Retyper(func, half).run();
     if (fp8)
-      markFp8Products(func);
+      markFp8Matmuls(func);
   }
 };
 } // namespace

@@ -235,7 +235,7 @@ static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
 static void weighLayersOnly(const HomedOps &ops, int64_t stages,
                             std::vector<double> &seconds,
                             std::vector<double> &cutSeconds) {
-  auto isProduct = [](StringRef name) {
+  auto isMatmul = [](StringRef name) {
     return name == MatmulOp::getOperationName();
   };
   int64_t layers = llvm::count(ops.names, AttentionOp::getOperationName());
@@ -243,9 +243,9 @@ static void weighLayersOnly(const HomedOps &ops, int64_t stages,
     return;
   int64_t first = 0, last = ops.size();
   for (int64_t i = 0; i < ops.size(); ++i)
-    if (isProduct(ops.names[i]))
+    if (isMatmul(ops.names[i]))
       last = i;
-  while (first < last && !isProduct(ops.names[first]))
+  while (first < last && !isMatmul(ops.names[first]))
     ++first;
   double sum =
       std::accumulate(seconds.begin() + first, seconds.begin() + last, 0.0);
@@ -371,10 +371,10 @@ static double rankShare(const LoweringSpec &spec) {
 }
 
 /// Balances stages on devices of different speeds, with `stageRoom`.
-static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
-                                          std::vector<double> cuts,
-                                          const cost::Cluster &cluster,
-                                          const LoweringSpec &spec) {
+static std::vector<int64_t> balanceHeterogeneous(const HomedOps &ops,
+                                                 std::vector<double> cuts,
+                                                 const cost::Cluster &cluster,
+                                                 const LoweringSpec &spec) {
   double share = rankShare(spec);
   StageProblem problem;
   problem.cutSeconds = std::move(cuts);
@@ -442,7 +442,7 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   if (cluster.software.equalStages)
     weighLayersOnly(ops, spec.stages(), seconds, cuts);
   if (!ops.secondsOfGroup.empty())
-    return balanceUnlike(ops, std::move(cuts), cluster, spec);
+    return balanceHeterogeneous(ops, std::move(cuts), cluster, spec);
   std::vector<int64_t> starts = balanceStages(seconds, cuts, spec.stages());
   if (spec.vpp == 1)
     return starts;

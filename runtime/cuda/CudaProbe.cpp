@@ -38,7 +38,7 @@ public:
 
   Status open();
   const DeviceFacts &facts() const override { return known; }
-  Expected<double> product(const ProductShape &shape) override;
+  Expected<double> gemm(const GemmShape &shape) override;
   Expected<double> stream(int64_t bytes) override;
   Expected<double> hostCopy(int64_t bytes, bool toDevice) override;
   Expected<double> launch() override;
@@ -178,7 +178,7 @@ Status CudaProbe::chooseRoutine(DeviceGemm gemm) {
                  : Status::unsupported("cuBLASLt has no routine for a GEMM");
 }
 
-Expected<double> CudaProbe::product(const ProductShape &shape) {
+Expected<double> CudaProbe::gemm(const GemmShape &shape) {
   auto isSame = [&](const MatmulOp &op) {
     return op.m == shape.m && op.n == shape.n && op.k == shape.k &&
            op.transA == shape.transA && op.transB == shape.transB &&

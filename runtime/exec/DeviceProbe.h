@@ -10,7 +10,7 @@
 namespace dpc::rt {
 
 /// A GEMM of dense matrices of one type: [m, k] by [k, n].
-struct ProductShape {
+struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
   DType type = DType::F32;
@@ -33,7 +33,7 @@ public:
   virtual const DeviceFacts &facts() const = 0;
   /// Measures the fastest routine of the GEMM library. The operands are not in
   /// a cache.
-  virtual Expected<double> product(const ProductShape &shape) = 0;
+  virtual Expected<double> gemm(const GemmShape &shape) = 0;
   /// Measures a copy in device memory, which reads and writes `bytes` / 2 each.
   virtual Expected<double> stream(int64_t bytes) = 0;
   /// Measures a copy between pinned host memory and device memory.

@@ -10,15 +10,15 @@ using Json = nlohmann::ordered_json;
 
 /// Adds the GEMMs of a layer: queries, keys and values; the projection after
 /// attention; the feed-forward network; both gradients of its second GEMM.
-static void addLayer(std::vector<ProductShape> &products, int64_t tokens,
+static void addLayer(std::vector<GemmShape> &gemms, int64_t tokens,
                      int64_t hidden) {
   constexpr DType type = DType::BF16;
-  products.push_back({tokens, 3 * hidden, hidden, false, true, type});
-  products.push_back({tokens, hidden, hidden, false, true, type});
-  products.push_back({tokens, 4 * hidden, hidden, false, true, type});
-  products.push_back({tokens, hidden, 4 * hidden, false, true, type});
-  products.push_back({tokens, 4 * hidden, hidden, false, false, type});
-  products.push_back({hidden, 4 * hidden, tokens, true, false, type});
+  gemms.push_back({tokens, 3 * hidden, hidden, false, true, type});
+  gemms.push_back({tokens, hidden, hidden, false, true, type});
+  gemms.push_back({tokens, 4 * hidden, hidden, false, true, type});
+  gemms.push_back({tokens, hidden, 4 * hidden, false, true, type});
+  gemms.push_back({tokens, 4 * hidden, hidden, false, false, type});
+  gemms.push_back({hidden, 4 * hidden, tokens, true, false, type});
 }
 
 DeviceSchedule usualSchedule() {
@@ -28,9 +28,9 @@ DeviceSchedule usualSchedule() {
                                 {4096, 2048},
                                 {8192, 4096},
                                 {4096, 8192}})
-    addLayer(schedule.products, tokens, hidden);
+    addLayer(schedule.gemms, tokens, hidden);
   auto add = [&](int64_t m, int64_t n, int64_t k, DType type) {
-    schedule.products.push_back({m, n, k, false, true, type});
+    schedule.gemms.push_back({m, n, k, false, true, type});
   };
   for (int64_t size : {128, 256, 512, 1024, 2048, 4096, 8192})
     add(size, size, size, DType::BF16);
@@ -57,13 +57,12 @@ namespace {
 
 /// Seconds, by measurement and pass.
 struct Times {
-  std::vector<std::vector<double>> products, streams, to, from;
+  std::vector<std::vector<double>> gemms, streams, to, from;
   std::vector<double> launch;
 
   explicit Times(const DeviceSchedule &schedule)
-      : products(schedule.products.size()),
-        streams(schedule.streamBytes.size()), to(schedule.copyBytes.size()),
-        from(schedule.copyBytes.size()) {}
+      : gemms(schedule.gemms.size()), streams(schedule.streamBytes.size()),
+        to(schedule.copyBytes.size()), from(schedule.copyBytes.size()) {}
 };
 
 double medianOf(std::vector<double> values) {
@@ -84,7 +83,7 @@ Status keep(std::vector<double> &times, Expected<double> seconds,
   return Status::success();
 }
 
-std::string describe(const ProductShape &shape) {
+std::string describe(const GemmShape &shape) {
   return concat("a GEMM of ", shape.m, " x ", shape.k, " by ", shape.k, " x ",
                 shape.n, " (", nameOf(shape.type), ")");
 }
@@ -92,12 +91,12 @@ std::string describe(const ProductShape &shape) {
 Status measurePass(DeviceProbe &probe, const DeviceSchedule &schedule,
                    Times &times) {
   DPC_TRY(keep(times.launch, probe.launch(), "launches"));
-  for (size_t i = 0; i < schedule.products.size(); ++i) {
-    const ProductShape &shape = schedule.products[i];
-    Expected<double> seconds = probe.product(shape);
+  for (size_t i = 0; i < schedule.gemms.size(); ++i) {
+    const GemmShape &shape = schedule.gemms[i];
+    Expected<double> seconds = probe.gemm(shape);
     if (!seconds && seconds.status().code() == StatusCode::Unsupported)
       continue;
-    DPC_TRY(keep(times.products[i], std::move(seconds), describe(shape)));
+    DPC_TRY(keep(times.gemms[i], std::move(seconds), describe(shape)));
   }
   for (size_t i = 0; i < schedule.streamBytes.size(); ++i)
     DPC_TRY(keep(times.streams[i], probe.stream(schedule.streamBytes[i]),
@@ -123,16 +122,16 @@ Json toJson(const DeviceFacts &facts, const DeviceSchedule &schedule,
                {"products", Json::array()},
                {"streams", Json::array()},
                {"host_copies", Json::array()}};
-  for (size_t i = 0; i < schedule.products.size(); ++i) {
-    const ProductShape &shape = schedule.products[i];
-    if (!times.products[i].empty())
+  for (size_t i = 0; i < schedule.gemms.size(); ++i) {
+    const GemmShape &shape = schedule.gemms[i];
+    if (!times.gemms[i].empty())
       json["products"].push_back({{"type", nameOf(shape.type)},
                                   {"m", shape.m},
                                   {"n", shape.n},
                                   {"k", shape.k},
                                   {"trans_a", shape.transA},
                                   {"trans_b", shape.transB},
-                                  {"seconds", medianOf(times.products[i])}});
+                                  {"seconds", medianOf(times.gemms[i])}});
   }
   for (size_t i = 0; i < schedule.streamBytes.size(); ++i)
     json["streams"].push_back({{"bytes", schedule.streamBytes[i]},

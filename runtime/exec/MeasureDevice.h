@@ -10,7 +10,7 @@
 namespace dpc::rt {
 
 struct DeviceSchedule {
-  std::vector<ProductShape> products;
+  std::vector<GemmShape> gemms;
   std::vector<int64_t> streamBytes, copyBytes;
   int passes = 3; ///< the median of the passes counts
 };

@@ -31,8 +31,8 @@ void sumColumns(const void *matrix, DType type, int64_t offset, int64_t rows,
   }
 }
 
-void finishProduct(const MatmulOp &op, std::vector<float> &sums,
-                   const EpilogueArrays &arrays) {
+void finishGemm(const MatmulOp &op, std::vector<float> &sums,
+                const EpilogueArrays &arrays) {
   Epilogue e = op.epilogue;
   bool isRelu = e == Epilogue::Relu || e == Epilogue::ReluBias;
   bool isGelu = e == Epilogue::Gelu || e == Epilogue::GeluBias || writesAux(e);
@@ -69,7 +69,7 @@ Status runWithEpilogue(const MatmulOp &op, const void *a, DType aType,
     plain.ldc = op.n;
     std::vector<float> sums(op.m * op.n);
     DPC_TRY(runMatmul(plain, a, aType, b, bType, sums.data(), DType::F32));
-    finishProduct(op, sums, arrays);
+    finishGemm(op, sums, arrays);
     return Status::success();
   }
   DPC_TRY(runMatmul(plain, a, aType, b, bType, arrays.c, arrays.type));

@@ -21,8 +21,8 @@ struct EpilogueArrays {
 
 /// Applies an epilogue except SumsOfA and SumsOfB to `sums`, the dense m x n
 /// result of a GEMM, and stores the results in `arrays`.
-void finishProduct(const MatmulOp &op, std::vector<float> &sums,
-                   const EpilogueArrays &arrays);
+void finishGemm(const MatmulOp &op, std::vector<float> &sums,
+                const EpilogueArrays &arrays);
 /// Sets bias[j] to the sum of column j of a rows x cols matrix.
 void sumColumns(const void *matrix, DType type, int64_t offset, int64_t rows,
                 int64_t cols, int64_t ld, void *bias, DType biasType,

@@ -146,9 +146,9 @@ MatmulOp denseOp(const MatmulOp &op) {
 }
 
 /// Computes op(left) * op(right) of dense bf16 matrices, with sums in f32.
-class Bf16Product {
+class Bf16Gemm {
 public:
-  explicit Bf16Product(const MatmulOp &op)
+  explicit Bf16Gemm(const MatmulOp &op)
       : op(op), aDesc({op.m, op.k}, memory::data_type::bf16,
                       strides(op.transA, op.m, op.k)),
         bDesc({op.k, op.n}, memory::data_type::bf16,
@@ -220,7 +220,7 @@ void storeSums(const MatmulOp &op, Offsets at, const std::vector<float> &sum,
 /// Computes sums in f32, so that alpha and beta are applied before rounding.
 Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
                   DType bType, void *c, DType cType) {
-  Bf16Product product(op);
+  Bf16Gemm gemm(op);
   std::vector<float> sum(op.m * op.n);
   return forEachMatrix(op, [&](Offsets at) -> Status {
     auto [left, right] = denseFactors<uint16_t>(
@@ -230,7 +230,7 @@ Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
                      ? static_cast<const uint16_t *>(data)[i]
                      : floatToBf16(static_cast<const float *>(data)[i]);
         });
-    DPC_TRY(product.run(left, right, sum.data()));
+    DPC_TRY(gemm.run(left, right, sum.data()));
     storeSums(op, at, sum, c, cType);
     return Status::success();
   });
@@ -305,7 +305,7 @@ void setMatmulThreads(int threads) {
     set(threads);
 }
 
-std::string productLibrary() {
+std::string gemmLibrary() {
   const dnnl_version_t *version = dnnl_version();
   return concat(version->major, ".", version->minor, ".", version->patch);
 }

@@ -23,7 +23,7 @@ Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
 void setMatmulThreads(int threads);
 
 /// Returns the version of oneDNN, "2.6.2", or "" in a build without oneDNN.
-std::string productLibrary();
+std::string gemmLibrary();
 
 } // namespace dpc::rt
 

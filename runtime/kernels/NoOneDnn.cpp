@@ -22,7 +22,7 @@ Status runMatmul(const MatmulOp & /*op*/, const void * /*a*/, DType /*aType*/,
 
 void setMatmulThreads(int /*threads*/) {}
 
-std::string productLibrary() { return ""; }
+std::string gemmLibrary() { return ""; }
 
 Status runConv(const ConvOp & /*op*/, void * /*x*/, void * /*w*/,
                void * /*y*/) {

@@ -84,7 +84,7 @@ class MeasuredGpu(Links):
         opt = e2e.tool("dpc-opt")
         said = e2e.must([opt, f"--calibrate={self.out}", f"--device={self.table}"])
         self.assertIn("calibrated, NVIDIA H200:", said)
-        self.assertRegex(said, r"the formula is off by +[\d.]+ % in the mean of 12 products")
+        self.assertRegex(said, r"the formula is off by +[\d.]+ % in the mean of 12 GEMMs")
         self.assertIn(f"wrote {self.out}", said)
         device = e2e.read_json(self.out)
         self.assertEqual(device["name"], "h200-sxm-141gb")

@@ -66,10 +66,10 @@ static std::string valueOf(llvm::StringRef text, llvm::StringRef name) {
 }
 
 std::string versionText() {
-  std::string products = rt::productLibrary();
+  std::string gemmLibrary = rt::gemmLibrary();
   std::string text = "dpc-opt " DPC_VERSION
                      "\nLLVM and MLIR: " LLVM_VERSION_STRING "\noneDNN: " +
-                     (products.empty() ? "none" : products) +
+                     (gemmLibrary.empty() ? "none" : gemmLibrary) +
                      "\nplan format: " + std::to_string(rt::kPlanVersion) +
                      "\n";
   std::string runner = versionOfRunner();
@@ -101,7 +101,7 @@ static std::vector<Finding> findings() {
       {"linker of kernels", codegen::kernelLinker().value_or(""),
        "only reports can be written (--emit=report): install lld-22", true},
       {"LLVM and MLIR", LLVM_VERSION_STRING, ""},
-      {"oneDNN", rt::productLibrary(),
+      {"oneDNN", rt::gemmLibrary(),
        "plans with GEMMs or convolutions cannot be verified or run on "
        "CPUs: install libdnnl-dev and build again"},
       {"device files", devices > 0 ? std::to_string(devices) + " devices" : "",

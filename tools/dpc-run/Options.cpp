@@ -330,7 +330,7 @@ static void printVersions() {
     return text.empty() ? "none" : text;
   };
   std::cout << "dpc-run " DPC_VERSION "\nplan format: " << rt::kPlanVersion
-            << "\noneDNN: " << orNone(rt::productLibrary())
+            << "\noneDNN: " << orNone(rt::gemmLibrary())
             << "\nMPI: " << orNone(rt::mpiLibrary())
             << "\nCUDA plugin: " << orNone(rt::cudaPluginFile()) << "\n";
 }

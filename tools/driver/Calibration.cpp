@@ -210,14 +210,14 @@ double secondsOnCores(int cores, Presence &presence, F work, int rounds) {
   return slowest[rounds / 2];
 }
 
-struct Product {
-  explicit Product(const cost::GemmShape &shape)
+struct GemmArrays {
+  explicit GemmArrays(const cost::GemmShape &shape)
       : a(shape.m * shape.k, 1.0f), b(shape.k * shape.n, 1.0f),
         c(shape.m * shape.n) {}
   std::vector<float> a, b, c;
 };
 
-rt::MatmulOp productOf(const cost::GemmShape &shape) {
+rt::MatmulOp gemmOf(const cost::GemmShape &shape) {
   rt::MatmulOp op;
   op.m = shape.m;
   op.n = shape.n;
@@ -239,14 +239,14 @@ int repeatsOf(const cost::GemmShape &shape) {
 
 /// The GEMMs of one core. They run one after another, so that operands are not
 /// in the caches, as in a plan.
-class Products {
+class GemmCopies {
 public:
-  Products(const cost::GemmShape &shape, int repeats)
-      : op(productOf(shape)), each(countFor(shape, repeats), Product(shape)) {}
+  GemmCopies(const cost::GemmShape &shape, int repeats)
+      : op(gemmOf(shape)), each(countFor(shape, repeats), GemmArrays(shape)) {}
 
   bool multiply(int repeats = 1) {
     for (int i = 0; i < repeats; ++i) {
-      Product &p = each[next++ % each.size()];
+      GemmArrays &p = each[next++ % each.size()];
       if (!rt::runMatmul(op, p.a.data(), rt::DType::F32, p.b.data(),
                          rt::DType::F32, p.c.data(), rt::DType::F32)
                .ok())
@@ -263,18 +263,18 @@ private:
   }
 
   rt::MatmulOp op;
-  std::vector<Product> each;
+  std::vector<GemmArrays> each;
   size_t next = 0;
 };
 
 double gemmSeconds(Presence &presence, const cost::GemmShape &shape) {
   int repeats = repeatsOf(shape);
-  std::vector<Products> products(numCores(), Products(shape, repeats));
+  std::vector<GemmCopies> copies(numCores(), GemmCopies(shape, repeats));
   std::atomic<bool> ok = true;
   double seconds = secondsOnCores(
       numCores(), presence,
       [&](int core) {
-        if (!products[core].multiply(repeats))
+        if (!copies[core].multiply(repeats))
           ok = false;
       },
       shape.flops() > 1e9 ? 3 : 5);
@@ -292,14 +292,14 @@ void wait(double seconds) {
 double sharedGemmSeconds(const cost::GemmShape &shape) {
   constexpr double kUntilAsleep = 1e-3; // limitSpinning
   int rounds = shape.flops() > 1e9 ? 3 : 9;
-  Products products(shape, rounds);
+  GemmCopies copies(shape, rounds);
   bool ok = true;
   std::vector<double> seconds;
   rt::setMatmulThreads(numCores());
   for (int round = 0; round <= rounds; ++round) {
     wait(kUntilAsleep);
     Clock::time_point start = Clock::now();
-    ok &= products.multiply();
+    ok &= copies.multiply();
     if (round > 0) // The first round loads pages and picks kernels.
       seconds.push_back(secondsSince(start));
   }

@@ -58,15 +58,15 @@ static bool isBias(BinaryOp op) {
     }
     return shapeOf(value).size() == 1;
   };
-  auto isProduct = [](Value value) {
+  auto isMatmul = [](Value value) {
     while (auto reshape = value.getDefiningOp<ReshapeOp>())
       value = reshape.getX();
     auto product = value.getDefiningOp<MatmulOp>();
     return product && weightOf(product);
   };
   return op.getKind() == BinaryKind::add &&
-         ((isProduct(op.getA()) && isVector(op.getB())) ||
-          (isProduct(op.getB()) && isVector(op.getA())));
+         ((isMatmul(op.getA()) && isVector(op.getB())) ||
+          (isMatmul(op.getB()) && isVector(op.getA())));
 }
 
 static void readKinds(Operation *op, exports::ModelShape &shape) {

@@ -37,7 +37,7 @@ Val product(Call &c, Val a) {
 }
 
 /// beta * self + alpha * (left x right).
-Val addProduct(Call &c, llvm::StringRef left, llvm::StringRef right) {
+Val addGemm(Call &c, llvm::StringRef left, llvm::StringRef right) {
   Emitter &e = c.emit;
   double alpha = c.number("alpha"), beta = c.number("beta");
   Val y = stackedMatmul(e, c.tensor(left), c.tensor(right));
@@ -50,8 +50,8 @@ Val addProduct(Call &c, llvm::StringRef left, llvm::StringRef right) {
     self = e.mul(self, beta);
   return e.add(y, self);
 }
-Val addmm(Call &c) { return addProduct(c, "mat1", "mat2"); }
-Val baddbmm(Call &c) { return addProduct(c, "batch1", "batch2"); }
+Val addmm(Call &c) { return addGemm(c, "mat1", "mat2"); }
+Val baddbmm(Call &c) { return addGemm(c, "batch1", "batch2"); }
 
 Val outer(Call &c, Val a, Val b) {
   if (a && b && a.rank() == 1 && b.rank() == 1)

@@ -34,12 +34,12 @@ GpuMeasurements measurementsOf(const Device &device, const std::string &name,
       for (int64_t k : {64, 768, 4096}) {
         GemmShape shape{1, m, n, k};
         double off = 1 + noise * (i++ % 3 - 1);
-        measured.products.push_back(
+        measured.gemms.push_back(
             {DType::BF16, shape,
              off * gemmSeconds(device, DType::BF16, shape)});
       }
   GemmShape square{1, 4096, 4096, 4096};
-  measured.products.push_back(
+  measured.gemms.push_back(
       {DType::F32, square, gemmSeconds(device, DType::F32, square)});
   return measured;
 }
@@ -63,15 +63,13 @@ Device deviceOf(const GpuCalibration &calibration) {
   return *device;
 }
 
-double meanError(const Device &device,
-                 const std::vector<MeasuredProduct> &products) {
+double meanError(const Device &device, const std::vector<MeasuredGemm> &gemms) {
   double sum = 0;
   int count = 0;
-  for (const MeasuredProduct &product : products)
-    if (product.type == DType::BF16) {
-      sum += std::abs(gemmSeconds(device, DType::BF16, product.shape) /
-                          product.seconds -
-                      1);
+  for (const MeasuredGemm &gemm : gemms)
+    if (gemm.type == DType::BF16) {
+      sum += std::abs(
+          gemmSeconds(device, DType::BF16, gemm.shape) / gemm.seconds - 1);
       ++count;
     }
   return sum / count;
@@ -85,7 +83,7 @@ TEST(CalibrateGpu, RecoversTheConstants) {
   Expected<GpuCalibration> calibration = calibrateGpu(measured);
   ASSERT_TRUE(calibration) << calibration.message();
   Device found = deviceOf(*calibration);
-  EXPECT_LT(meanError(found, measured.products), 0.01);
+  EXPECT_LT(meanError(found, measured.gemms), 0.01);
   EXPECT_NEAR(found.gemm.peakFraction, truth.gemm.peakFraction, 0.02);
   EXPECT_NEAR(found.gemm.misalignedFraction, truth.gemm.misalignedFraction,
               0.02);
@@ -103,10 +101,10 @@ TEST(CalibrateGpu, NoiseDoesNotMatter) {
   GpuMeasurements measured = measurementsOf(someH200(), "NVIDIA H200", 0.05);
   Expected<GpuCalibration> calibration = calibrateGpu(measured);
   ASSERT_TRUE(calibration) << calibration.message();
-  EXPECT_LT(meanError(deviceOf(*calibration), measured.products), 0.05);
+  EXPECT_LT(meanError(deviceOf(*calibration), measured.gemms), 0.05);
   Device guessed = *loadDevice("h200-sxm-141gb");
-  EXPECT_GT(meanError(guessed, measured.products), 0.1);
-  EXPECT_THAT(calibration->table, HasSubstr("48 products"));
+  EXPECT_GT(meanError(guessed, measured.gemms), 0.1);
+  EXPECT_THAT(calibration->table, HasSubstr("48 GEMMs"));
   EXPECT_THAT(calibration->table, HasSubstr("from the host"));
 }
 
@@ -115,7 +113,7 @@ TEST(CalibrateGpu, EveryConstantNamesItsSource) {
       calibrateGpu(measurementsOf(someH200(), "NVIDIA H200"))->device);
   EXPECT_EQ(json["gemm"]["half_k"]["source"],
             "measured on NVIDIA H200 with cuBLASLt 130000: fitted to 48 "
-            "products in bf16");
+            "GEMMs in bf16");
   EXPECT_THAT(json["peak_teraflops"]["bf16"]["source"].get<std::string>(),
               HasSubstr("datasheet"));
 }
@@ -127,10 +125,10 @@ TEST(CalibrateGpu, AnUnknownGpuHasMeasuredConstants) {
   ASSERT_TRUE(calibration) << calibration.message();
   Device found = deviceOf(*calibration);
   EXPECT_EQ(found.name, "nvidia-x100-nvl");
-  EXPECT_LT(meanError(found, measured.products), 0.03);
+  EXPECT_LT(meanError(found, measured.gemms), 0.03);
   double fastest = 0;
-  for (const MeasuredProduct &product : measured.products)
-    fastest = std::max(fastest, product.shape.flops() / product.seconds);
+  for (const MeasuredGemm &gemm : measured.gemms)
+    fastest = std::max(fastest, gemm.shape.flops() / gemm.seconds);
   EXPECT_NEAR(found.peak(DType::BF16) / fastest, 1, 1e-5);
   EXPECT_EQ(found.memoryFraction, 1);
   EXPECT_FALSE(found.hasFusedAttention());
@@ -164,8 +162,8 @@ TEST(CalibrateGpu, ReadsMeasurements) {
                     {"bytes": 2000, "to_device": false, "seconds": 2e-3}]})";
   Expected<GpuMeasurements> measured = parseGpuMeasurements(text, "m.json");
   ASSERT_TRUE(measured) << measured.message();
-  EXPECT_EQ(measured->products[0].shape.n, 512);
-  EXPECT_TRUE(measured->products[0].shape.transA);
+  EXPECT_EQ(measured->gemms[0].shape.n, 512);
+  EXPECT_TRUE(measured->gemms[0].shape.transA);
   EXPECT_EQ(measured->toDevice[0].bytes, 1000);
   EXPECT_EQ(measured->fromDevice[0].bytes, 2000);
   auto errorOf = [&](const std::string &from, const std::string &to) {

@@ -36,7 +36,7 @@ TEST(CudaProbe, MeasuresTheClockOfTheDevice) {
     EXPECT_EQ(probe->facts().memoryBytes, int64_t(4) << 30);
     for (DType type : {DType::BF16, DType::F16, DType::F32})
       for (bool transA : {false, true}) {
-        auto seconds = probe->product({8, 16, 24, transA, !transA, type});
+        auto seconds = probe->gemm({8, 16, 24, transA, !transA, type});
         ASSERT_TRUE(seconds.ok()) << seconds.status().message();
         EXPECT_NEAR(*seconds, 4e-6, 1e-9);
       }
@@ -51,7 +51,7 @@ TEST(CudaProbe, MeasuresTheClockOfTheDevice) {
 }
 
 TEST(CudaProbe, TooLargeGemmsAreRefused) {
-  auto seconds = probeOf()->product({512, 512, 512});
+  auto seconds = probeOf()->gemm({512, 512, 512});
   ASSERT_FALSE(seconds.ok());
   EXPECT_EQ(seconds.status().code(), StatusCode::Unsupported);
 }
@@ -69,7 +69,7 @@ TEST(MeasureDevice, WritesTheMedianOfThePasses) {
     DeviceFacts known{"a \"gpu\"", "library 1", 1000, 10, 7};
     int calls = 0;
     const DeviceFacts &facts() const override { return known; }
-    Expected<double> product(const ProductShape &shape) override {
+    Expected<double> gemm(const GemmShape &shape) override {
       if (shape.type == DType::F16)
         return Status::unsupported("no f16");
       const double seconds[] = {5, 1, 2};
@@ -83,8 +83,8 @@ TEST(MeasureDevice, WritesTheMedianOfThePasses) {
     double launchTime = 0.25;
   } probe;
   DeviceSchedule schedule;
-  schedule.products = {{2, 3, 4, true, false, DType::BF16},
-                       {2, 2, 2, false, false, DType::F16}};
+  schedule.gemms = {{2, 3, 4, true, false, DType::BF16},
+                    {2, 2, 2, false, false, DType::F16}};
   schedule.streamBytes = {1000};
   schedule.copyBytes = {64};
   int passes = 0;

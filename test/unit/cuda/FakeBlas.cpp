@@ -200,7 +200,7 @@ void epilogueKernel(void *const *buffers, const int64_t *scalars) {
   for (int64_t i = 0; i < op.m * op.n; ++i)
     sums[i] = static_cast<float>(
         loadAsDouble(buffers[0], type, i / op.n * op.ldc + i % op.n));
-  finishProduct(op, sums, {buffers[0], buffers[1], buffers[2], type});
+  finishGemm(op, sums, {buffers[0], buffers[1], buffers[2], type});
 }
 
 /// Buffers: matrix, sums.
@@ -258,7 +258,7 @@ void multiplyFp8(const MatmulOp &op, const FakeDesc &what, const void *a,
   plain.ldc = op.n;
   std::vector<float> sums(op.m * op.n);
   (void)multiplyCodes(plain, left, right, sums.data(), DType::F32).ok();
-  finishProduct(op, sums, {d, what.bias, what.aux, type});
+  finishGemm(op, sums, {d, what.bias, what.aux, type});
 }
 
 } // namespace

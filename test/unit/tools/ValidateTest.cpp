@@ -210,7 +210,7 @@ TEST(RunTest, WithOwnMemoryOnlyMemoryDiffers) {
   PublishedRun run = runWith(), own = withOwnMemory(run);
   EXPECT_TRUE(run.cluster.software.keepsMemory);
   EXPECT_FALSE(own.cluster.software.keepsMemory);
-  EXPECT_EQ(own.cluster.software.productRate, run.cluster.software.productRate);
+  EXPECT_EQ(own.cluster.software.gemmRate, run.cluster.software.gemmRate);
   EXPECT_EQ(own.programKey(), run.programKey());
   EXPECT_NE(own.clusterKey(), run.clusterKey());
 }
