@@ -82,10 +82,10 @@ std::vector<double> Decisions::at(double speed) const {
   cost::Cluster links = withLinkSpeed(cluster, speed);
   std::vector<double> result;
   if (spec.stages() > 1) {
-    HomedOps homed = findHomedOps(facts, links);
-    if (homed.size() >= spec.stages())
+    StagedOps staged = findStagedOps(facts, links);
+    if (staged.size() >= spec.stages())
       for (int64_t start :
-           chooseStageStarts(homed, !facts.forwardOf.empty(), links, spec))
+           chooseStageStarts(staged, !facts.forwardOf.empty(), links, spec))
         result.push_back(static_cast<double>(start));
   }
   if (spec.tp > 1 || spec.cp > 1)

@@ -75,9 +75,8 @@ std::string dpc::blockKeyOf(const LoweringSpec &spec, int64_t globalBatch) {
 }
 
 /// Returns the strategy to measure for strategies that have the key of `like`.
-static LoweringSpec specToMeasure(const LoweringSpec &like,
-                                     int64_t globalBatch, int64_t layers,
-                                     int64_t segments) {
+static LoweringSpec specToMeasure(const LoweringSpec &like, int64_t globalBatch,
+                                  int64_t layers, int64_t segments) {
   LoweringSpec spec = like;
   if (!splitsWeight(like))
     spec.schedule = cost::ScheduleKind::OneFOneB;
@@ -99,11 +98,11 @@ static LoweringSpec specToMeasure(const LoweringSpec &like,
 
 /// Returns the position at which the fewest bytes cross, as a number of ops
 /// after the begin of a layer.
-static int64_t cheapestPlace(const HomeRun &homes) {
-  const LayerRun &run = homes.run;
+static int64_t cheapestPlace(const LayerPlacement &placement) {
+  const LayerRun &run = placement.run;
   int64_t best = run.before > 0 ? 0 : 1;
   auto crossing = [&](int64_t place) {
-    return homes.ops.crossingBytes[run.before + place - 1];
+    return placement.ops.crossingBytes[run.before + place - 1];
   };
   for (int64_t place = best + 1; place < run.period; ++place)
     if (crossing(place) < crossing(best))
@@ -184,28 +183,27 @@ static cost::MemoryBreakdown copiesIn(func::FuncOp step) {
 
 FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
                                   SharedLowering &lowering,
-                                  const HomeRun &homes,
+                                  const LayerPlacement &placement,
                                   const LoweringSpec &like,
                                   int64_t globalBatch) {
   const cost::Cluster &cluster = lowering.cluster;
-  Blocks blocks(cluster, homes);
-  const LayerRun &run = homes.run;
-  int64_t place = cheapestPlace(homes), begin = run.before + place;
+  Blocks blocks(cluster, placement);
+  const LayerRun &run = placement.run;
+  int64_t place = cheapestPlace(placement), begin = run.before + place;
   blocks.layers = run.layers - (place > 0 ? 1 : 0);
   auto weigh = [&](int64_t from, int64_t to) {
-    return std::accumulate(homes.ops.seconds.begin() + from,
-                           homes.ops.seconds.begin() + to, 0.0);
+    return std::accumulate(placement.ops.seconds.begin() + from,
+                           placement.ops.seconds.begin() + to, 0.0);
   };
   int64_t end = begin + blocks.layers * run.period;
   blocks.weights = {weigh(0, begin),
                     std::max(1e-12, weigh(begin, begin + run.period)),
-                    weigh(end, homes.ops.size())};
-  blocks.measured =
-      specToMeasure(like, globalBatch, blocks.layers, kSegments);
+                    weigh(end, placement.ops.size())};
+  blocks.measured = specToMeasure(like, globalBatch, blocks.layers, kSegments);
   blocks.measured.dataInside = dataRanksInside(cluster, blocks.measured);
   LoweringSpec spec = blocks.measured;
   spec.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
-  int64_t layers = 3 + (place > 0 ? 1 : 0) - homes.moreLayers;
+  int64_t layers = 3 + (place > 0 ? 1 : 0) - placement.moreLayers;
   MemoryOwner owner = memoryOwner(cluster, spec);
   auto look = [&](ArrayRef<func::FuncOp> steps) {
     for (func::FuncOp step : steps)

@@ -56,9 +56,11 @@ class Blocks {
 public:
   /// Measures the segments for all strategies that have the key of `like`.
   /// Fails with a diagnostic.
-  static mlir::FailureOr<Blocks>
-  measure(ProgramFamily &family, SharedLowering &lowering, const HomeRun &homes,
-          const LoweringSpec &like, int64_t globalBatch);
+  static mlir::FailureOr<Blocks> measure(ProgramFamily &family,
+                                         SharedLowering &lowering,
+                                         const LayerPlacement &placement,
+                                         const LoweringSpec &like,
+                                         int64_t globalBatch);
 
   /// Composes the evaluation of a strategy that has the same key. Thread-safe.
   /// Returns nothing if there are more stages than layers, or if the schedule
@@ -94,8 +96,8 @@ private:
     int64_t stages() const { return spec.stages(); }
   };
 
-  Blocks(const cost::Cluster &cluster, const HomeRun &homes)
-      : cluster(&cluster), homes(&homes) {}
+  Blocks(const cost::Cluster &cluster, const LayerPlacement &placement)
+      : cluster(&cluster), placement(&placement) {}
   StageParts price(const Segment &segment, const LoweringSpec &spec) const;
   const std::vector<StageParts> &pricesFor(const LoweringSpec &spec) const;
   /// Returns null if there are more stages than layers.
@@ -111,7 +113,7 @@ private:
                  cost::Evaluation &result) const;
 
   const cost::Cluster *cluster;
-  const HomeRun *homes;
+  const LayerPlacement *placement;
   LoweringSpec measured;
   /// The number of layers between the first and the last segment.
   int64_t layers = 0;

@@ -315,7 +315,7 @@ std::optional<cost::Composition> Blocks::compose(const LoweringSpec &spec,
                                    spec.numMicroBatches);
     if (!made)
       return std::nullopt;
-    plan.tables = homes->trains ? *made : cost::forwardOnly(*made);
+    plan.tables = placement->trains ? *made : cost::forwardOnly(*made);
     auto time = runPipeline(partsOf(plan), plan.tables, *cluster);
     if (!time)
       return std::nullopt;

@@ -125,9 +125,9 @@ const Blocks::Layout *Blocks::layoutOf(int64_t pp, int64_t vpp) const {
     layout = {{layers}, {static_cast<double>(layers)}};
     return &layout;
   }
-  if (homes->run.layers < stages)
+  if (placement->run.layers < stages)
     return nullptr;
-  std::vector<double> fine = cutEvenly(homes->cuts, stages);
+  std::vector<double> fine = cutEvenly(placement->cuts, stages);
   if (!fine.empty())
     layout.work = workOf(std::move(fine));
   if (layers < stages) {

@@ -55,8 +55,8 @@ struct Folder::State {
   const cost::Cluster &cluster;
 
   std::mutex mutex;
-  std::once_flag homesFound;
-  std::optional<HomeRun> homes;
+  std::once_flag placementFound;
+  std::optional<LayerPlacement> placement;
   std::map<std::string, std::unique_ptr<Pair>> kept;
   /// Counts one-stage programs whose costs are linear in the layers, and
   /// others. If only `others` has grown, folding has always failed, and
@@ -64,9 +64,10 @@ struct Folder::State {
   std::atomic<int64_t> lines = 0, others = 0;
   bool hasNoLines = false; ///< `lines == 0 && others > 0` when the round began.
 
-  const HomeRun *findHomes() {
-    std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
-    return homes ? &*homes : nullptr;
+  const LayerPlacement *findPlacement() {
+    std::call_once(placementFound,
+                   [&] { placement = findLayerPlacement(family, cluster); });
+    return placement ? &*placement : nullptr;
   }
   FailureOr<SmallProgram> measure(int64_t layers, const LoweringSpec &spec,
                                   int64_t stages) {
@@ -443,18 +444,19 @@ static int64_t mostAliveOf(const LoweringSpec &spec) {
 
 std::optional<cost::Evaluation>
 Folder::State::evaluatePipeline(const LoweringSpec &spec) {
-  const HomeRun *homes = findHomes();
-  if (!homes || homes->ops.size() < spec.stages())
+  const LayerPlacement *placement = findPlacement();
+  if (!placement || placement->ops.size() < spec.stages())
     return std::nullopt;
   // In a deep model, the first layer of a stage costs about as much as others.
   bool isSimple =
       family.layers() >= kManyLayers && spec.recompute != cost::Recompute::Full;
   FoldedPipeline folded = foldStages(
-      homes->run, chooseStageStarts(homes->ops, homes->trains, cluster, spec),
+      placement->run,
+      chooseStageStarts(placement->ops, placement->trains, cluster, spec),
       isSimple ? kFewOfStage - 1 : kFewOfStage);
-  int64_t extra = homes->moreLayers;
+  int64_t extra = placement->moreLayers;
   int64_t largest = std::max(folded.fewer.layers, folded.more.layers);
-  if (largest >= homes->run.layers || folded.fewer.layers <= extra)
+  if (largest >= placement->run.layers || folded.fewer.layers <= extra)
     return std::nullopt; // not smaller than the model, or without layers
   LoweringSpec fewer = spec;
   fewer.placedStages = spec.pp;
@@ -481,7 +483,7 @@ Folder::State::evaluatePipeline(const LoweringSpec &spec) {
       folded.isExact ? Measurement() : Measurement(measureMore));
   if (!pair.failed.empty())
     return rejection(pair.failed);
-  return Composer(folded, pair, spec, cluster).run(homes->trains);
+  return Composer(folded, pair, spec, cluster).run(placement->trains);
 }
 
 Folder::Folder(ProgramFamily &family, SharedLowering &lowering)
@@ -515,12 +517,12 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &spec) {
 }
 
 std::string Folder::blockOf(const LoweringSpec &spec, int64_t globalBatch) {
-  const HomeRun *homes = state->findHomes();
+  const LayerPlacement *placement = state->findPlacement();
   // Segments need three consecutive layers. A program with fewer layers cannot
   // be lowered if other ops look like layers.
   constexpr int64_t kFewest = 4, kLayers = 3;
-  bool isDeep =
-      homes && homes->run.layers >= kFewest && homes->moreLayers < kLayers;
+  bool isDeep = placement && placement->run.layers >= kFewest &&
+                placement->moreLayers < kLayers;
   // evaluateOne includes blocks of full recompute and their all_gathers, which
   // span several layers. Segments do not include them.
   bool hasSegments = spec.pp > 1 || spec.zero < 3 ||
@@ -550,7 +552,7 @@ Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
   }
   FirstError error(*state->family.context());
   auto blocks =
-      Blocks::measure(state->family, state->lowering, *state->findHomes(),
+      Blocks::measure(state->family, state->lowering, *state->findPlacement(),
                       block.front(), globalBatch);
   constexpr size_t kAtOnce = 32;
   parallelFor(block.size(), kAtOnce, [&](size_t i) {

@@ -7,7 +7,7 @@
 // of every shape, each with few layers, and every stage begins where the
 // previous stage ends.
 //
-// The number of an op is its position among the homed ops (Stages.h).
+// The number of an op is its position among the staged ops (Stages.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_FOLDSTAGES_H

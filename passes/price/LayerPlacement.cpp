@@ -6,9 +6,10 @@
 using namespace mlir;
 using namespace dpc;
 
-static std::optional<HomedOps> homedOpsOf(ProgramFamily &family, int64_t layers,
-                                          const cost::Cluster &cluster,
-                                          bool &trains) {
+static std::optional<StagedOps> stagedOpsOf(ProgramFamily &family,
+                                            int64_t layers,
+                                            const cost::Cluster &cluster,
+                                            bool &trains) {
   FailureOr<ModuleOp> program = family.program(layers);
   if (failed(program))
     return std::nullopt;
@@ -17,13 +18,13 @@ static std::optional<HomedOps> homedOpsOf(ProgramFamily &family, int64_t layers,
   separateConstants(func);
   ProgramFacts facts(func);
   trains = !facts.forwardOf.empty();
-  return findHomedOps(facts, cluster);
+  return findStagedOps(facts, cluster);
 }
 
 /// Finds the longest run of ops that are equal to the ops one layer later. A
 /// layer has `more.size() - fewer.size()` ops.
-static std::optional<LayerRun> findLayers(const HomedOps &fewer,
-                                          const HomedOps &more) {
+static std::optional<LayerRun> findLayers(const StagedOps &fewer,
+                                          const StagedOps &more) {
   LayerRun run;
   run.period = more.size() - fewer.size();
   if (run.period < 1)
@@ -47,9 +48,9 @@ static std::optional<LayerRun> findLayers(const HomedOps &fewer,
   return run.layers < 2 ? std::nullopt : std::optional(run);
 }
 
-static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
-                           int64_t extra) {
-  HomedOps result;
+static StagedOps withLayers(const StagedOps &ops, const LayerRun &run,
+                            int64_t extra) {
+  StagedOps result;
   auto append = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       result.seconds.push_back(ops.seconds[i]);
@@ -64,8 +65,9 @@ static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
   return result;
 }
 
-/// Computes HomeRun::cuts: the positions at which the fewest bytes cross.
-static std::vector<double> findCuts(const HomedOps &ops) {
+/// Computes LayerPlacement::cuts: the positions at which the fewest bytes
+/// cross.
+static std::vector<double> findCuts(const StagedOps &ops) {
   std::vector<double> cuts = {0};
   double seconds = 0;
   int64_t at = 0;
@@ -81,12 +83,12 @@ static std::vector<double> findCuts(const HomedOps &ops) {
   return cuts;
 }
 
-std::optional<HomeRun> dpc::findHomeRun(ProgramFamily &family,
-                                        const cost::Cluster &cluster) {
+std::optional<LayerPlacement>
+dpc::findLayerPlacement(ProgramFamily &family, const cost::Cluster &cluster) {
   constexpr int64_t kLayers = 3;
-  HomeRun found;
-  auto fewer = homedOpsOf(family, kLayers - 1, cluster, found.trains);
-  auto more = homedOpsOf(family, kLayers, cluster, found.trains);
+  LayerPlacement found;
+  auto fewer = stagedOpsOf(family, kLayers - 1, cluster, found.trains);
+  auto more = stagedOpsOf(family, kLayers, cluster, found.trains);
   auto run = fewer && more ? findLayers(*fewer, *more) : std::nullopt;
   if (!run)
     return std::nullopt;

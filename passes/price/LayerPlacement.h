@@ -9,9 +9,9 @@
 namespace dpc {
 
 /// The ops of the whole model that are assigned to stages.
-struct HomeRun {
+struct LayerPlacement {
   LayerRun run;
-  HomedOps ops;
+  StagedOps ops;
   /// By position at which stages may be cut, the seconds of all ops before it.
   /// Includes the begin and the end of the program.
   std::vector<double> cuts;
@@ -23,8 +23,8 @@ struct HomeRun {
 
 /// Finds the layers by comparing programs with few layers. Returns nothing if
 /// no layer repeats.
-std::optional<HomeRun> findHomeRun(ProgramFamily &family,
-                                   const cost::Cluster &cluster);
+std::optional<LayerPlacement> findLayerPlacement(ProgramFamily &family,
+                                                 const cost::Cluster &cluster);
 
 } // namespace dpc
 

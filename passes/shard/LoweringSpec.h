@@ -66,7 +66,7 @@ struct LoweringSpec : cost::Strategy {
   std::string compressGradients = {}, compressWeights = {};
 
   /// The first op of every virtual stage except the first, as an index of
-  /// HomedOps (Stages.h). If empty, stages are balanced.
+  /// StagedOps (Stages.h). If empty, stages are balanced.
   std::vector<int64_t> stageStarts = {};
 
   /// Set for a program with few layers that represents a program `depth` times

@@ -209,8 +209,8 @@ static bool isHeavy(Operation *op) {
   return costed && costed.getFlops() > kElementwise * elements;
 }
 
-static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
-  SmallVector<Operation *> homed;
+static SmallVector<Operation *> stagedOps(const ProgramFacts &facts) {
+  SmallVector<Operation *> staged;
   DenseSet<Value> downstream;
   auto isStored = [&](Value value) { return facts.stored.contains(value); };
   for (Operation &op : facts.func->getRegion(0).front()) {
@@ -221,10 +221,10 @@ static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
     });
     if (!reads && !isHeavy(&op))
       continue;
-    homed.push_back(&op);
+    staged.push_back(&op);
     downstream.insert(op.result_begin(), op.result_end());
   }
-  return homed;
+  return staged;
 }
 
 /// Balances layers instead of seconds (see Software::equalStages). If the
@@ -232,7 +232,7 @@ static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
 /// before the first GEMM) and the head (from the last GEMM on) have no weight.
 /// If the number of layers plus two is a multiple, the embeddings and the head
 /// each weigh as much as one layer. Cuts only decide ties.
-static void weighLayersOnly(const HomedOps &ops, int64_t stages,
+static void weighLayersOnly(const StagedOps &ops, int64_t stages,
                             std::vector<double> &seconds,
                             std::vector<double> &cutSeconds) {
   auto isMatmul = [](StringRef name) {
@@ -260,10 +260,10 @@ static void weighLayersOnly(const HomedOps &ops, int64_t stages,
 
 /// Returns the seconds of each op and its gradients, for the whole batch.
 static std::vector<double> secondsOf(const ProgramFacts &facts,
-                                     ArrayRef<Operation *> homed,
+                                     ArrayRef<Operation *> staged,
                                      const cost::Device &device) {
   std::vector<double> seconds;
-  for (Operation *op : homed) {
+  for (Operation *op : staged) {
     double sum = opSeconds(op, device);
     auto gradients = facts.gradientOps.find(op);
     if (gradients != facts.gradientOps.end())
@@ -274,12 +274,12 @@ static std::vector<double> secondsOf(const ProgramFacts &facts,
   return seconds;
 }
 
-static std::vector<double> crossingBytes(ArrayRef<Operation *> homed) {
+static std::vector<double> crossingBytes(ArrayRef<Operation *> staged) {
   DenseMap<Operation *, int64_t> position;
-  for (auto [i, op] : llvm::enumerate(homed))
+  for (auto [i, op] : llvm::enumerate(staged))
     position[op] = i;
-  std::vector<double> bytes(homed.size(), 0);
-  for (auto [i, op] : llvm::enumerate(homed))
+  std::vector<double> bytes(staged.size(), 0);
+  for (auto [i, op] : llvm::enumerate(staged))
     for (Value result : op->getResults()) {
       int64_t last = i;
       for (Operation *user : result.getUsers())
@@ -293,17 +293,17 @@ static std::vector<double> crossingBytes(ArrayRef<Operation *> homed) {
   return bytes;
 }
 
-HomedOps dpc::findHomedOps(const ProgramFacts &facts,
-                           const cost::Cluster &cluster) {
-  SmallVector<Operation *> homed = homedOps(facts);
-  HomedOps ops;
+StagedOps dpc::findStagedOps(const ProgramFacts &facts,
+                             const cost::Cluster &cluster) {
+  SmallVector<Operation *> staged = stagedOps(facts);
+  StagedOps ops;
   ops.seconds =
-      secondsOf(facts, homed, cluster.slowestDevice(cost::DType::F32));
-  ops.crossingBytes = crossingBytes(homed);
+      secondsOf(facts, staged, cluster.slowestDevice(cost::DType::F32));
+  ops.crossingBytes = crossingBytes(staged);
   if (cost::isHeterogeneous(cluster))
     for (const cost::NodeGroup &group : cluster.groups)
-      ops.secondsOfGroup.push_back(secondsOf(facts, homed, group.device));
-  for (Operation *op : homed)
+      ops.secondsOfGroup.push_back(secondsOf(facts, staged, group.device));
+  for (Operation *op : staged)
     ops.names.push_back(op->getName().getStringRef());
   return ops;
 }
@@ -342,19 +342,19 @@ LogicalResult dpc::markStages(const ProgramFacts &facts,
   int64_t stages = spec.stages();
   if (stages == 1)
     return success();
-  SmallVector<Operation *> homed = homedOps(facts);
+  SmallVector<Operation *> staged = stagedOps(facts);
   func::FuncOp func = facts.func;
-  if (static_cast<int64_t>(homed.size()) < stages)
+  if (static_cast<int64_t>(staged.size()) < stages)
     return func.emitError("pp = ")
            << spec.pp << ", vpp = " << spec.vpp << " makes " << stages
-           << " stages, but only " << homed.size()
+           << " stages, but only " << staged.size()
            << " ops can be placed on a stage";
   std::vector<int64_t> starts = spec.stageStarts;
   if (starts.empty())
-    starts = chooseStageStarts(findHomedOps(facts, cluster),
+    starts = chooseStageStarts(findStagedOps(facts, cluster),
                                !facts.forwardOf.empty(), cluster, spec);
   int64_t stage = 0;
-  for (auto [i, op] : llvm::enumerate(homed)) {
+  for (auto [i, op] : llvm::enumerate(staged)) {
     if (stage < static_cast<int64_t>(starts.size()) &&
         starts[stage] == static_cast<int64_t>(i))
       ++stage;
@@ -371,7 +371,7 @@ static double rankShare(const LoweringSpec &spec) {
 }
 
 /// Balances stages on devices of different speeds, with `stageRoom`.
-static std::vector<int64_t> balanceHeterogeneous(const HomedOps &ops,
+static std::vector<int64_t> balanceHeterogeneous(const StagedOps &ops,
                                                  std::vector<double> cuts,
                                                  const cost::Cluster &cluster,
                                                  const LoweringSpec &spec) {
@@ -412,7 +412,7 @@ static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
   return *llvm::max_element(ranks);
 }
 
-std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
+std::vector<int64_t> dpc::chooseStageStarts(const StagedOps &ops, bool trains,
                                             const cost::Cluster &cluster,
                                             const LoweringSpec &spec) {
   double share = rankShare(spec);

@@ -4,7 +4,7 @@
 // A gradient runs on the stage of its forward op. The attribute `dpc.stage`
 // stores the stage.
 //
-// *Homed* ops are assigned to one stage. Two kinds of ops are not: ops that do
+// *Staged* ops are assigned to one stage. Two kinds of ops are not: ops that do
 // not depend on a trained parameter, GEMM or attention (masks, positions,
 // counts of labels), and ops that only move the data of a parameter. Every
 // stage that needs their result repeats them, which is cheaper than a message.
@@ -30,7 +30,7 @@
 namespace dpc {
 
 /// The ops that are assigned to a stage, in program order.
-struct HomedOps {
+struct StagedOps {
   /// The seconds of each op with its gradients, for the whole batch on the
   /// slowest device.
   std::vector<double> seconds;
@@ -42,17 +42,18 @@ struct HomedOps {
 
   int64_t size() const { return seconds.size(); }
 };
-HomedOps findHomedOps(const ProgramFacts &facts, const cost::Cluster &cluster);
+StagedOps findStagedOps(const ProgramFacts &facts,
+                        const cost::Cluster &cluster);
 
 /// Returns the first op of every stage except the first. There must be at least
 /// as many ops as stages.
-std::vector<int64_t> chooseStageStarts(const HomedOps &ops, bool trains,
+std::vector<int64_t> chooseStageStarts(const StagedOps &ops, bool trains,
                                        const cost::Cluster &cluster,
                                        const LoweringSpec &spec);
 
 /// Assigns stages to the ops of `facts.func`. Stages begin at
 /// `spec.stageStarts`; if it is empty, they are balanced. Fails with a
-/// diagnostic if there are fewer homed ops than stages.
+/// diagnostic if there are fewer staged ops than stages.
 mlir::LogicalResult markStages(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
                                const LoweringSpec &spec);

@@ -101,8 +101,8 @@ namespace {
 
 /// Returns an embedding of 9 s, `layers` layers with a GEMM of 1 s, attention
 /// of 1 s and a GEMM of 3 s, and a head of 7 s.
-HomedOps layered(int64_t layers) {
-  HomedOps ops;
+StagedOps layered(int64_t layers) {
+  StagedOps ops;
   auto add = [&](mlir::StringRef name, double seconds, double crossing) {
     ops.names.push_back(name);
     ops.seconds.push_back(seconds);
