@@ -1,6 +1,5 @@
 //===- Codegen.h - From local IR to a plan ----------------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_CODEGEN_H
-#define DPC_CODEGEN_CODEGEN_H
+#pragma once
 
 #include "codegen/cpu/CompileKernels.h"
 #include "runtime/plan/Plan.h"
@@ -59,5 +58,3 @@ llvm::LogicalResult writeKernels(PlanDraft &draft, const std::string &dir);
 void registerLoweringModels(mlir::DialectRegistry &registry);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_CODEGEN_H

@@ -5,8 +5,7 @@
 // of arguments and results.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_ATTRIBUTES_H
-#define DPC_IR_ATTRIBUTES_H
+#pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/OpImplementation.h"
@@ -219,5 +218,3 @@ inline void moveToPhase(mlir::Operation *op, mlir::Operation *at) {
 }
 
 } // namespace dpc
-
-#endif // DPC_IR_ATTRIBUTES_H

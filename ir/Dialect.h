@@ -1,6 +1,5 @@
 //===- Dialect.h - The dpc dialect ------------------------------*- C++ -*-===//
-#ifndef DPC_IR_DIALECT_H
-#define DPC_IR_DIALECT_H
+#pragma once
 
 #include "ir/Attributes.h"
 #include "ir/KernelRole.h"
@@ -61,5 +60,3 @@ int64_t sizeInBytes(mlir::RankedTensorType type);
 
 #define GET_OP_CLASSES
 #include "ir/DpcOps.h.inc"
-
-#endif // DPC_IR_DIALECT_H

@@ -17,8 +17,7 @@
 // user, a dpc.accumulate with kView. The matmul and the sum share a buffer.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_GEMMEPILOGUES_H
-#define DPC_IR_GEMMEPILOGUES_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -54,5 +53,3 @@ inline AccumulateOp sumInPlace(mlir::Operation *op) {
 }
 
 } // namespace dpc
-
-#endif // DPC_IR_GEMMEPILOGUES_H

@@ -4,8 +4,7 @@
 // emits the calls.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_GEMMLAYOUT_H
-#define DPC_IR_GEMMLAYOUT_H
+#pragma once
 
 #include "ir/StridedView.h"
 
@@ -36,5 +35,3 @@ std::optional<GemmLayout> layOutGemm(const StridedView &a, const StridedView &b,
                                      const StridedView &c, bool ta, bool tb);
 
 } // namespace dpc
-
-#endif // DPC_IR_GEMMLAYOUT_H

@@ -5,8 +5,7 @@
 // of the interface in KernelRole.cpp.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_KERNELROLE_H
-#define DPC_IR_KERNELROLE_H
+#pragma once
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
@@ -59,5 +58,3 @@ template <KernelRole role, bool cheap> struct KernelRoleIs {
 } // namespace OpTrait
 
 } // namespace dpc
-
-#endif // DPC_IR_KERNELROLE_H

@@ -6,8 +6,7 @@
 // included.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_LIFETIMES_H
-#define DPC_IR_LIFETIMES_H
+#pragma once
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -127,5 +126,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_IR_LIFETIMES_H

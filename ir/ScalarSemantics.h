@@ -7,8 +7,7 @@
 // Floats are evaluated in double, and the caller rounds to the element type.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_SCALARSEMANTICS_H
-#define DPC_IR_SCALARSEMANTICS_H
+#pragma once
 
 #include "ir/Attributes.h"
 
@@ -53,5 +52,3 @@ BinaryKind combinerOf(ReduceKind kind);
 double neutralOf(ReduceKind kind);
 
 } // namespace dpc
-
-#endif // DPC_IR_SCALARSEMANTICS_H

@@ -29,8 +29,7 @@
 //   * factors of size 1 without axes are dropped.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_SHARDING_H
-#define DPC_IR_SHARDING_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -148,5 +147,3 @@ inferResults(const ShardingRule &rule, MeshAttr mesh,
              llvm::ArrayRef<ShardingSpec> resultHints, std::string &why);
 
 } // namespace dpc
-
-#endif // DPC_IR_SHARDING_H

@@ -24,8 +24,7 @@
 // {1}. An op with `movesData` accepts a partial operand 0 of any kind.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_SHARDINGRULE_H
-#define DPC_IR_SHARDINGRULE_H
+#pragma once
 
 // Include ir/Dialect.h instead of this file: the enumerations must come before
 // it, and the ops after it.
@@ -78,5 +77,3 @@ TensorMap oneToOne(llvm::ArrayRef<int64_t> dims);
 ShardingRule elementwiseRule(mlir::Operation *op);
 
 } // namespace dpc
-
-#endif // DPC_IR_SHARDINGRULE_H

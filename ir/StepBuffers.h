@@ -14,8 +14,7 @@
 // for the reduction.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_STEPBUFFERS_H
-#define DPC_IR_STEPBUFFERS_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -81,5 +80,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_IR_STEPBUFFERS_H

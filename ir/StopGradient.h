@@ -6,8 +6,7 @@
 // removes it, and dpc-opt removes it from models that are not trained.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_STOPGRADIENT_H
-#define DPC_IR_STOPGRADIENT_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -27,5 +26,3 @@ inline void removeGradientStops(mlir::Operation *root) {
 }
 
 } // namespace dpc
-
-#endif // DPC_IR_STOPGRADIENT_H

@@ -10,8 +10,7 @@
 //   ... reshaped to [512]                       none: rows are 192 apart
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_STRIDEDVIEW_H
-#define DPC_IR_STRIDEDVIEW_H
+#pragma once
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -126,5 +125,3 @@ StridedView::reshape(llvm::ArrayRef<int64_t> newShape) const {
 }
 
 } // namespace dpc
-
-#endif // DPC_IR_STRIDEDVIEW_H

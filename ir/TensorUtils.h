@@ -1,6 +1,5 @@
 //===- TensorUtils.h - Types, shapes and sizes of tensors -------*- C++ -*-===//
-#ifndef DPC_IR_TENSORUTILS_H
-#define DPC_IR_TENSORUTILS_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -61,5 +60,3 @@ inline llvm::StringRef roleOf(mlir::Value value) {
 }
 
 } // namespace dpc
-
-#endif // DPC_IR_TENSORUTILS_H

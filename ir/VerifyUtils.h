@@ -8,8 +8,7 @@
 // Private to ir/Verify*.cpp.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_VERIFYUTILS_H
-#define DPC_IR_VERIFYUTILS_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -121,5 +120,3 @@ private:
 };
 
 } // namespace dpc::verify
-
-#endif // DPC_IR_VERIFYUTILS_H

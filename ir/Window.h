@@ -1,6 +1,5 @@
 //===- Window.h - The windows of convolutions and pools ---------*- C++ -*-===//
-#ifndef DPC_IR_WINDOW_H
-#define DPC_IR_WINDOW_H
+#pragma once
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -36,5 +35,3 @@ windowsOf(llvm::ArrayRef<int64_t> in, llvm::ArrayRef<int64_t> out,
           llvm::ArrayRef<int64_t> pads, llvm::ArrayRef<int64_t> dilations);
 
 } // namespace dpc
-
-#endif // DPC_IR_WINDOW_H

@@ -1,6 +1,5 @@
 //===- CompileKernels.h - Compiles kernels to a shared object ---*- C++ -*-===//
-#ifndef DPC_CODEGEN_CPU_COMPILEKERNELS_H
-#define DPC_CODEGEN_CPU_COMPILEKERNELS_H
+#pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -40,5 +39,3 @@ std::optional<std::string> kernelLinker();
 void registerCodegenDialects(mlir::DialectRegistry &registry);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_CPU_COMPILEKERNELS_H

@@ -1,6 +1,5 @@
 //===- CpuLoops.h - Kernels as loops of one thread --------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_CPU_CPULOOPS_H
-#define DPC_CODEGEN_CPU_CPULOOPS_H
+#pragma once
 
 #include "codegen/kernel/ElementEmitter.h"
 
@@ -28,5 +27,3 @@ EmittedKernel emitForCpu(ElementEmitter &b);
 void emitReductions(ElementEmitter &b);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_CPU_CPULOOPS_H

@@ -7,8 +7,7 @@
 // network simulator computes its time.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_EXPORT_CHAKRA_H
-#define DPC_CODEGEN_EXPORT_CHAKRA_H
+#pragma once
 
 #include "codegen/export/Job.h"
 #include "runtime/observe/Trace.h"
@@ -30,5 +29,3 @@ Exported writeChakra(const rt::Plan &plan,
                      const std::vector<rt::TraceLane> &lanes);
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_CHAKRA_H

@@ -6,8 +6,7 @@
 // sizes in the file are compared with the model.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_EXPORT_IMPORT_H
-#define DPC_CODEGEN_EXPORT_IMPORT_H
+#pragma once
 
 #include "codegen/export/Job.h"
 #include "cost-model/strategy/Strategy.h"
@@ -46,5 +45,3 @@ std::string whyOtherModel(const std::vector<StatedSize> &sizes,
 Expected<Imported> readStrategy(const std::string &text, int64_t devices);
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_IMPORT_H

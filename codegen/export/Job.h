@@ -1,6 +1,5 @@
 //===- Job.h - The plan, as exporters see it ------------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_EXPORT_JOB_H
-#define DPC_CODEGEN_EXPORT_JOB_H
+#pragma once
 
 #include "cost-model/strategy/Strategy.h"
 
@@ -106,5 +105,3 @@ struct Exported {
 };
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_JOB_H

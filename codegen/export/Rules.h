@@ -4,8 +4,7 @@
 // part of the target to which the rule applies.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_EXPORT_RULES_H
-#define DPC_CODEGEN_EXPORT_RULES_H
+#pragma once
 
 #include "codegen/export/Targets.h"
 
@@ -71,5 +70,3 @@ std::string joined(const Range &values, const char *separator = ", ") {
 }
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_RULES_H

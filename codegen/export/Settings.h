@@ -1,6 +1,5 @@
 //===- Settings.h - Training options that a target lacks --------*- C++ -*-===//
-#ifndef DPC_CODEGEN_EXPORT_SETTINGS_H
-#define DPC_CODEGEN_EXPORT_SETTINGS_H
+#pragma once
 
 #include "codegen/export/Job.h"
 
@@ -21,5 +20,3 @@ std::string commentOnSettings(const Job &job,
                               const std::set<Setting> &expressed);
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_SETTINGS_H

@@ -1,6 +1,5 @@
 //===- ShellWords.h - The words of commands in a script ---------*- C++ -*-===//
-#ifndef DPC_CODEGEN_EXPORT_SHELLWORDS_H
-#define DPC_CODEGEN_EXPORT_SHELLWORDS_H
+#pragma once
 
 #include <string>
 #include <vector>
@@ -15,5 +14,3 @@ namespace dpc::exports {
 std::vector<std::string> shellWords(const std::string &script);
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_SHELLWORDS_H

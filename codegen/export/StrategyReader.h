@@ -1,6 +1,5 @@
 //===- StrategyReader.h - Base of the configuration readers -----*- C++ -*-===//
-#ifndef DPC_CODEGEN_EXPORT_STRATEGYREADER_H
-#define DPC_CODEGEN_EXPORT_STRATEGYREADER_H
+#pragma once
 
 #include "codegen/export/Import.h"
 
@@ -51,5 +50,3 @@ Expected<Imported> readDeepSpeed(const std::string &text, int64_t devices);
 Expected<Imported> readMegatron(const std::string &text, int64_t devices);
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_STRATEGYREADER_H

@@ -4,8 +4,7 @@
 // file names the supported version of the target.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_EXPORT_TARGETS_H
-#define DPC_CODEGEN_EXPORT_TARGETS_H
+#pragma once
 
 #include "codegen/export/Job.h"
 
@@ -68,5 +67,3 @@ extern const Target accelerate, calculon, colossalAi, deepSpeed, galvatron,
     megatron, torchtitan;
 
 } // namespace dpc::exports
-
-#endif // DPC_CODEGEN_EXPORT_TARGETS_H

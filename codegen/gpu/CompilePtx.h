@@ -1,6 +1,5 @@
 //===- CompilePtx.h - Compiles kernels to PTX -------------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_GPU_COMPILEPTX_H
-#define DPC_CODEGEN_GPU_COMPILEPTX_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -29,5 +28,3 @@ compileToPtx(mlir::ModuleOp module, const std::string &targetGpu,
              const std::string &path);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_GPU_COMPILEPTX_H

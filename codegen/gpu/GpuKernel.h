@@ -38,8 +38,7 @@
 // stores the parts in scratch memory, and the next stage combines them.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_GPU_GPUKERNEL_H
-#define DPC_CODEGEN_GPU_GPUKERNEL_H
+#pragma once
 
 #include "codegen/gpu/GpuThreads.h"
 
@@ -85,5 +84,3 @@ void emitRowStages(GpuKernel &k, Operation *rowOp);
 void emitReductionStages(GpuKernel &k);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_GPU_GPUKERNEL_H

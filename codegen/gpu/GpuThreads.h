@@ -3,8 +3,7 @@
 // GpuKernel.h defines the terms and the invariants.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_GPU_GPUTHREADS_H
-#define DPC_CODEGEN_GPU_GPUTHREADS_H
+#pragma once
 
 #include "codegen/kernel/ElementEmitter.h"
 
@@ -110,5 +109,3 @@ std::unique_ptr<GpuThreads> createPtxThreads(ElementEmitter &b);
 std::unique_ptr<GpuThreads> createEmulatedThreads(ElementEmitter &b);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_GPU_GPUTHREADS_H

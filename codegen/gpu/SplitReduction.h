@@ -1,6 +1,5 @@
 //===- SplitReduction.h - Reductions over dimensions on a GPU ---*- C++ -*-===//
-#ifndef DPC_CODEGEN_GPU_SPLITREDUCTION_H
-#define DPC_CODEGEN_GPU_SPLITREDUCTION_H
+#pragma once
 
 #include "codegen/gpu/GpuKernel.h"
 
@@ -41,5 +40,3 @@ void planReduction(GpuKernel &k, SplitReduction &reduction);
 void emitReduction(GpuKernel &k, const SplitReduction &reduction);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_GPU_SPLITREDUCTION_H

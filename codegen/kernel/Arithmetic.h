@@ -1,6 +1,5 @@
 //===- Arithmetic.h - Emits integer arithmetic and selections ---*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_ARITHMETIC_H
-#define DPC_CODEGEN_KERNEL_ARITHMETIC_H
+#pragma once
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -83,5 +82,3 @@ inline Value truncate(ImplicitLocOpBuilder &b, Type type, Value x) {
 }
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_ARITHMETIC_H

@@ -1,6 +1,5 @@
 //===- BodyText.h - Compares the bodies of kernels --------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_BODYTEXT_H
-#define DPC_CODEGEN_KERNEL_BODYTEXT_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -17,5 +16,3 @@ bodyText(KernelOp op,
          llvm::function_ref<void(mlir::Value, llvm::raw_ostream &)> describe);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_BODYTEXT_H

@@ -1,6 +1,5 @@
 //===- CompileStages.h - Compilation steps of all targets -------*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_COMPILESTAGES_H
-#define DPC_CODEGEN_KERNEL_COMPILESTAGES_H
+#pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -30,5 +29,3 @@ compileKernels(mlir::ModuleOp module, const CompileOptions &options,
                llvm::function_ref<std::string(llvm::Module &)> prepare);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_COMPILESTAGES_H

@@ -1,6 +1,5 @@
 //===- DTypes.h - Element types of plans ------------------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_DTYPES_H
-#define DPC_CODEGEN_KERNEL_DTYPES_H
+#pragma once
 
 #include "runtime/base/DType.h"
 
@@ -14,5 +13,3 @@ namespace dpc::codegen {
 std::optional<rt::DType> dtypeOf(mlir::Type type);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_DTYPES_H

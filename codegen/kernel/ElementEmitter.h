@@ -1,6 +1,5 @@
 //===- ElementEmitter.h - Emits one element of any value --------*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_ELEMENTEMITTER_H
-#define DPC_CODEGEN_KERNEL_ELEMENTEMITTER_H
+#pragma once
 
 #include "codegen/kernel/LoopTarget.h"
 
@@ -84,5 +83,3 @@ std::optional<Indices> movedIndices(ImplicitLocOpBuilder *b,
                                     ArrayRef<Index> indices);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_ELEMENTEMITTER_H

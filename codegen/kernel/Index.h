@@ -9,8 +9,7 @@
 //   has coefs[d] = size[d+1] * coefs[d+1].
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_KERNEL_INDEX_H
-#define DPC_CODEGEN_KERNEL_INDEX_H
+#pragma once
 
 #include "codegen/kernel/Arithmetic.h"
 
@@ -79,5 +78,3 @@ private:
 };
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_INDEX_H

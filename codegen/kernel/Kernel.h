@@ -21,8 +21,7 @@
 //   in several stages gpu/GpuReductions.cpp.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_KERNEL_KERNEL_H
-#define DPC_CODEGEN_KERNEL_KERNEL_H
+#pragma once
 
 #include "ir/Dialect.h"
 #include "ir/StridedView.h"
@@ -82,5 +81,3 @@ llvm::FailureOr<EmittedKernel> emitKernel(mlir::OpBuilder &builder,
                                           KernelTarget target);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_KERNEL_H

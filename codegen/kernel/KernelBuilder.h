@@ -1,6 +1,5 @@
 //===- KernelBuilder.h - A builder that knows the open loops ----*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_KERNELBUILDER_H
-#define DPC_CODEGEN_KERNEL_KERNELBUILDER_H
+#pragma once
 
 #include "codegen/kernel/Index.h"
 #include "codegen/kernel/Kernel.h"
@@ -84,5 +83,3 @@ Combine accumulation(KernelBuilder &b, ArrayRef<ReduceKind> kinds);
 void annotateLoops(KernelBuilder &b, mlir::func::FuncOp function);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_KERNELBUILDER_H

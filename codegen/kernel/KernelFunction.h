@@ -1,6 +1,5 @@
 //===- KernelFunction.h - The functions around a kernel's code --*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_KERNELFUNCTION_H
-#define DPC_CODEGEN_KERNEL_KERNELFUNCTION_H
+#pragma once
 
 #include "codegen/kernel/ElementEmitter.h"
 
@@ -20,5 +19,3 @@ void emitEntry(KernelBuilder &b, mlir::func::FuncOp impl,
                const std::string &name);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_KERNELFUNCTION_H

@@ -1,6 +1,5 @@
 //===- KernelMemory.h - Elements in memory ----------------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_KERNELMEMORY_H
-#define DPC_CODEGEN_KERNEL_KERNELMEMORY_H
+#pragma once
 
 #include "codegen/kernel/KernelBuilder.h"
 
@@ -37,5 +36,3 @@ void storeElement(KernelBuilder &b, Value scalar, const MemoryRef &memory,
 Value convertElement(KernelBuilder &b, Value x, Type from, Type to);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_KERNELMEMORY_H

@@ -5,8 +5,7 @@
 // arguments. scalarsOf() lists the expressions that the runtime evaluates.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_KERNEL_KERNELSCALARS_H
-#define DPC_CODEGEN_KERNEL_KERNELSCALARS_H
+#pragma once
 
 #include "ir/Sharding.h"
 #include "runtime/plan/Plan.h"
@@ -38,5 +37,3 @@ bool looksUpInFactors(mlir::Operation *op);
 rt::Layout layoutOf(mlir::RankedTensorType global);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_KERNELSCALARS_H

@@ -1,6 +1,5 @@
 //===- LoopTarget.h - Runs the loops of a kernel ----------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_LOOPTARGET_H
-#define DPC_CODEGEN_KERNEL_LOOPTARGET_H
+#pragma once
 
 #include "codegen/kernel/KernelMemory.h"
 
@@ -52,5 +51,3 @@ public:
 };
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_LOOPTARGET_H

@@ -1,6 +1,5 @@
 //===- Nests.h - Computes the elements of a kernel box by box ---*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_NESTS_H
-#define DPC_CODEGEN_KERNEL_NESTS_H
+#pragma once
 
 #include "codegen/kernel/ElementEmitter.h"
 
@@ -29,5 +28,3 @@ void fill(ElementEmitter &b, const MemoryRef &target, Type elementType,
           double value);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_NESTS_H

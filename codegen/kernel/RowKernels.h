@@ -1,6 +1,5 @@
 //===- RowKernels.h - Kernels with one op on whole rows ---------*- C++ -*-===//
-#ifndef DPC_CODEGEN_KERNEL_ROWKERNELS_H
-#define DPC_CODEGEN_KERNEL_ROWKERNELS_H
+#pragma once
 
 #include "codegen/kernel/ElementEmitter.h"
 
@@ -19,5 +18,3 @@ void emitRow(ElementEmitter &b, Operation *rowOp, ArrayRef<Index> row);
 bool isReduction(Operation *op);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_ROWKERNELS_H

@@ -7,8 +7,7 @@
 // toolkit, f32 log and powers of constants are emitted here too.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_KERNEL_SCALARMATH_H
-#define DPC_CODEGEN_KERNEL_SCALARMATH_H
+#pragma once
 
 #include "codegen/kernel/Arithmetic.h"
 #include "ir/Dialect.h"
@@ -71,5 +70,3 @@ public:
 };
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_KERNEL_SCALARMATH_H

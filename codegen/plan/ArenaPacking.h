@@ -9,8 +9,7 @@
 // fits. packArena tries several orders and keeps the smallest arena.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_PLAN_ARENAPACKING_H
-#define DPC_CODEGEN_PLAN_ARENAPACKING_H
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -41,5 +40,3 @@ ArenaLayout packArena(const std::vector<Lifetime> &buffers,
                       int64_t alignment = 64);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_PLAN_ARENAPACKING_H

@@ -1,6 +1,5 @@
 //===- Instructions.h - The instructions of a stage -------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_PLAN_INSTRUCTIONS_H
-#define DPC_CODEGEN_PLAN_INSTRUCTIONS_H
+#pragma once
 
 #include "codegen/Codegen.h"
 #include "codegen/plan/StepSchedule.h"
@@ -47,5 +46,3 @@ void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents);
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_PLAN_INSTRUCTIONS_H

@@ -1,6 +1,5 @@
 //===- Placement.h - Frames and offsets of a stage's buffers ----*- C++ -*-===//
-#ifndef DPC_CODEGEN_PLAN_PLACEMENT_H
-#define DPC_CODEGEN_PLAN_PLACEMENT_H
+#pragma once
 
 #include "codegen/plan/Instructions.h"
 
@@ -32,5 +31,3 @@ void placeBuffers(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
                   const InstructionList &list, std::vector<FramePlan> &frames);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_PLAN_PLACEMENT_H

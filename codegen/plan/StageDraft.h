@@ -13,8 +13,7 @@
 //   placeBuffers() frames and offsets                (Placement.cpp)
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_PLAN_STAGEDRAFT_H
-#define DPC_CODEGEN_PLAN_STAGEDRAFT_H
+#pragma once
 
 #include "codegen/kernel/DTypes.h"
 #include "codegen/kernel/Kernel.h"
@@ -128,5 +127,3 @@ mlir::LogicalResult lowerFetch(StageDraft &s, FetchOp op);
 mlir::LogicalResult lowerStore(StageDraft &s, StoreOp op);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_PLAN_STAGEDRAFT_H

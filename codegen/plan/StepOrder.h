@@ -1,6 +1,5 @@
 //===- StepOrder.h - The ops of a step in execution order -------*- C++ -*-===//
-#ifndef DPC_CODEGEN_PLAN_STEPORDER_H
-#define DPC_CODEGEN_PLAN_STEPORDER_H
+#pragma once
 
 #include "codegen/plan/StepSchedule.h"
 #include "ir/StepBuffers.h"
@@ -33,5 +32,3 @@ orderOf(mlir::func::FuncOp step, const StepSchedule &schedule,
 std::string nameOfOp(mlir::Operation *op);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_PLAN_STEPORDER_H

@@ -1,6 +1,5 @@
 //===- StepSchedule.h - Phases of a step and their order --------*- C++ -*-===//
-#ifndef DPC_CODEGEN_PLAN_STEPSCHEDULE_H
-#define DPC_CODEGEN_PLAN_STEPSCHEDULE_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -40,5 +39,3 @@ mlir::FailureOr<StepSchedule> scheduleOf(mlir::func::FuncOp step,
                                          const rt::Mesh &mesh);
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_PLAN_STEPSCHEDULE_H

@@ -4,8 +4,7 @@
 // are in buffers that the setup phase clears.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_CODEGEN_PLAN_VALUESLOTS_H
-#define DPC_CODEGEN_PLAN_VALUESLOTS_H
+#pragma once
 
 #include "codegen/plan/StepOrder.h"
 #include "ir/StridedView.h"
@@ -54,5 +53,3 @@ private:
 };
 
 } // namespace dpc::codegen
-
-#endif // DPC_CODEGEN_PLAN_VALUESLOTS_H

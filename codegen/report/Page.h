@@ -1,6 +1,5 @@
 //===- Page.h - The parts of report.html ------------------------*- C++ -*-===//
-#ifndef DPC_CODEGEN_REPORT_PAGE_H
-#define DPC_CODEGEN_REPORT_PAGE_H
+#pragma once
 
 #include <string_view>
 
@@ -16,5 +15,3 @@ struct PageParts {
 PageParts pageParts();
 
 } // namespace dpc::report
-
-#endif // DPC_CODEGEN_REPORT_PAGE_H

@@ -1,6 +1,5 @@
 //===- Calibrate.h - Device constants from measurements ---------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_CALIBRATE_CALIBRATE_H
-#define DPC_COST_MODEL_CALIBRATE_CALIBRATE_H
+#pragma once
 
 #include "cost-model/machine/ComputeCost.h"
 
@@ -47,5 +46,3 @@ std::string calibrationLine(const std::string &what, double value,
                             const std::string &unit);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_CALIBRATE_CALIBRATE_H

@@ -1,6 +1,5 @@
 //===- CalibrateGpu.h - A device file for a measured GPU --------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_CALIBRATE_CALIBRATEGPU_H
-#define DPC_COST_MODEL_CALIBRATE_CALIBRATEGPU_H
+#pragma once
 
 #include "cost-model/machine/ComputeCost.h"
 
@@ -52,5 +51,3 @@ struct GpuCalibration {
 Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_CALIBRATE_CALIBRATEGPU_H

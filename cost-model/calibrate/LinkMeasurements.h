@@ -15,8 +15,7 @@
 // with more bandwidth, and more time with more latency.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_CALIBRATE_LINKMEASUREMENTS_H
-#define DPC_COST_MODEL_CALIBRATE_LINKMEASUREMENTS_H
+#pragma once
 
 #include "cost-model/machine/CollectiveCost.h"
 
@@ -53,5 +52,3 @@ Expected<std::string> withMeasuredLevels(const std::string &text,
                                          const Cluster &cluster);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_CALIBRATE_LINKMEASUREMENTS_H

@@ -1,6 +1,5 @@
 //===- AttentionWorkspace.h - Workspace of cuDNN's attention ----*- C++ -*-===//
-#ifndef DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H
-#define DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ inline int64_t attentionWorkspaceBytes(int64_t heads, bool sharesKeys,
 }
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H

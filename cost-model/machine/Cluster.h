@@ -4,8 +4,7 @@
 // units: bytes, seconds, FLOP/s. Bandwidths are per device and direction.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_CLUSTER_H
-#define DPC_COST_MODEL_MACHINE_CLUSTER_H
+#pragma once
 
 #include "cost-model/machine/GemmTable.h"
 #include "cost-model/machine/Software.h"
@@ -207,5 +206,3 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
                                    const std::string &calibratedDevice = "");
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_CLUSTER_H

@@ -49,8 +49,7 @@
 // and the largest latency. reduce_scatter and all_gather have no tree.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_COLLECTIVECOST_H
-#define DPC_COST_MODEL_MACHINE_COLLECTIVECOST_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 
@@ -100,5 +99,3 @@ GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size);
 GroupPlacement placePair(const Cluster &cluster, int64_t first, int64_t second);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_COLLECTIVECOST_H

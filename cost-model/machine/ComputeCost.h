@@ -29,8 +29,7 @@
 // peak under short load. The device file's peak fraction is for sustained load.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_COMPUTECOST_H
-#define DPC_COST_MODEL_MACHINE_COMPUTECOST_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 
@@ -96,5 +95,3 @@ DType computeType(const Device &device, DType wanted);
 double achievableBandwidth(const Device &device);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_COMPUTECOST_H

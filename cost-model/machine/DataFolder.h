@@ -1,6 +1,5 @@
 //===- DataFolder.h - Data files of devices and software --------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_MACHINE_DATAFOLDER_H
-#define DPC_COST_MODEL_MACHINE_DATAFOLDER_H
+#pragma once
 
 #include "runtime/base/EnumNames.h"
 #include "runtime/base/Json.h"
@@ -95,5 +94,3 @@ void readName(const std::string &text, const std::string &where, E &out,
 }
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_DATAFOLDER_H

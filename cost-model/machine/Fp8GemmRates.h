@@ -1,6 +1,5 @@
 //===- Fp8GemmRates.h - GEMMs in fp8 ----------------------------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_MACHINE_FP8GEMMRATES_H
-#define DPC_COST_MODEL_MACHINE_FP8GEMMRATES_H
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ inline double fp8CodingBytes(int64_t m, int64_t n, int64_t k) {
 }
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_FP8GEMMRATES_H

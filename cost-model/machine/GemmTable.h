@@ -8,8 +8,7 @@
 // of the table.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_GEMMTABLE_H
-#define DPC_COST_MODEL_MACHINE_GEMMTABLE_H
+#pragma once
 
 #include "runtime/base/EnumNames.h"
 
@@ -51,5 +50,3 @@ struct GemmTable {
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_GEMMTABLE_H

@@ -11,8 +11,7 @@
 // determines what fits.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_HETEROGENEOUSCLUSTER_H
-#define DPC_COST_MODEL_MACHINE_HETEROGENEOUSCLUSTER_H
+#pragma once
 
 #include "cost-model/machine/Placement.h"
 #include "cost-model/strategy/Strategy.h"
@@ -76,5 +75,3 @@ std::vector<StageDevices> devicesOfDataRanks(const Cluster &cluster,
                                              int64_t stage, DType type);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_HETEROGENEOUSCLUSTER_H

@@ -17,8 +17,7 @@
 // "tp.dp.pp@1.0". Axes that the text does not name follow in the default order.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_PLACEMENT_H
-#define DPC_COST_MODEL_MACHINE_PLACEMENT_H
+#pragma once
 
 #include "cost-model/machine/CollectiveCost.h"
 #include "cost-model/strategy/KeyValues.h"
@@ -75,5 +74,3 @@ RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
                         const std::vector<Traffic> &traffic);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_PLACEMENT_H

@@ -53,8 +53,7 @@
 //               reservedBytes: context, libraries, communicators and buckets
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_SOFTWARE_H
-#define DPC_COST_MODEL_MACHINE_SOFTWARE_H
+#pragma once
 
 #include "runtime/base/EnumNames.h"
 #include "runtime/base/NumberRange.h"
@@ -185,5 +184,3 @@ Expected<Software> loadSoftware(const std::string &name);
 std::vector<std::string> knownSoftware();
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_SOFTWARE_H

@@ -12,8 +12,7 @@
 // it. The allocator returns slack before it fails, so slack is at most `free`.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_MACHINE_SOFTWAREMEMORY_H
-#define DPC_COST_MODEL_MACHINE_SOFTWAREMEMORY_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/solve/PeakMemory.h"
@@ -37,5 +36,3 @@ StateBytes stateBytes(const Software &software, DType type, int64_t zero,
 MemoryBreakdown heldMemory(const Cluster &cluster, MemoryBreakdown counted);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_MACHINE_SOFTWAREMEMORY_H

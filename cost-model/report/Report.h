@@ -1,6 +1,5 @@
 //===- Report.h - report.json and the strategy table ------------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_REPORT_REPORT_H
-#define DPC_COST_MODEL_REPORT_REPORT_H
+#pragma once
 
 #include "cost-model/report/StepDetail.h"
 #include "cost-model/report/TextLines.h"
@@ -88,5 +87,3 @@ std::string formatBytes(double bytes);
 std::string formatSeconds(double seconds);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_REPORT_REPORT_H

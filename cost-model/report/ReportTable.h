@@ -1,6 +1,5 @@
 //===- ReportTable.h - Rows of the strategy table ---------------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_REPORT_REPORTTABLE_H
-#define DPC_COST_MODEL_REPORT_REPORTTABLE_H
+#pragma once
 
 #include "cost-model/report/TextLines.h"
 #include "cost-model/search/Search.h"
@@ -48,5 +47,3 @@ Block blockOf(const std::vector<TableRow> &rows, const TableWidths &widths,
 std::string pad(const std::string &text, size_t width, bool toRight);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_REPORT_REPORTTABLE_H

@@ -6,8 +6,7 @@
 // a stage is the predicted traffic.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_REPORT_STEPDETAIL_H
-#define DPC_COST_MODEL_REPORT_STEPDETAIL_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/solve/PeakMemory.h"
@@ -97,5 +96,3 @@ nlohmann::ordered_json detailToJson(const StepDetail &detail,
                                     const Cluster &cluster);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_REPORT_STEPDETAIL_H

@@ -1,6 +1,5 @@
 //===- TextLines.h - Lines of a report for a terminal -----------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_REPORT_TEXTLINES_H
-#define DPC_COST_MODEL_REPORT_TEXTLINES_H
+#pragma once
 
 #include <string>
 #include <vector>
@@ -46,5 +45,3 @@ struct Block {
 std::string joinLines(const Lines &lines, const TextForm &form);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_REPORT_TEXTLINES_H

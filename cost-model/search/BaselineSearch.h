@@ -1,6 +1,5 @@
 //===- BaselineSearch.h - The baselines of a search ------------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_BASELINESEARCH_H
-#define DPC_COST_MODEL_SEARCH_BASELINESEARCH_H
+#pragma once
 
 #include "cost-model/search/CandidatePool.h"
 
@@ -34,5 +33,3 @@ void addBaselinesToCandidates(const SearchProblem &problem,
                               CandidatePool &pool);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_BASELINESEARCH_H

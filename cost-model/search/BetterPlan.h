@@ -1,6 +1,5 @@
 //===- BetterPlan.h - A better plan than the present one --------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_BETTERPLAN_H
-#define DPC_COST_MODEL_SEARCH_BETTERPLAN_H
+#pragma once
 
 #include "cost-model/search/Search.h"
 
@@ -33,5 +32,3 @@ std::string betterPlanText(const BetterPlan &better);
 nlohmann::ordered_json betterPlanToJson(const BetterPlan &better);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_BETTERPLAN_H

@@ -16,8 +16,7 @@
 // most promising. The result does not depend on the number of threads.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_BLOCKSEARCH_H
-#define DPC_COST_MODEL_SEARCH_BLOCKSEARCH_H
+#pragma once
 
 #include "cost-model/search/CandidatePool.h"
 #include "cost-model/search/Pending.h"
@@ -108,5 +107,3 @@ private:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_BLOCKSEARCH_H

@@ -8,8 +8,7 @@
 // (BlockSearch.h). Search.h gives the pruning rules (P1) and (P2).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_BRANCHANDBOUND_H
-#define DPC_COST_MODEL_SEARCH_BRANCHANDBOUND_H
+#pragma once
 
 #include "cost-model/search/CandidatePool.h"
 #include "cost-model/search/Pending.h"
@@ -71,5 +70,3 @@ private:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_BRANCHANDBOUND_H

@@ -3,8 +3,7 @@
 // Private to the search.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_CANDIDATEPOOL_H
-#define DPC_COST_MODEL_SEARCH_CANDIDATEPOOL_H
+#pragma once
 
 #include "cost-model/search/Feasibility.h"
 #include "cost-model/search/Search.h"
@@ -102,5 +101,3 @@ private:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_CANDIDATEPOOL_H

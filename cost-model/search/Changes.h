@@ -6,8 +6,7 @@
 // changes add up to the difference between the two plans.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_CHANGES_H
-#define DPC_COST_MODEL_SEARCH_CHANGES_H
+#pragma once
 
 #include "cost-model/search/CandidatePool.h"
 
@@ -24,5 +23,3 @@ struct ChangesToWinner {
 ChangesToWinner findChanges(const SearchProblem &problem, CandidatePool &pool);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_CHANGES_H

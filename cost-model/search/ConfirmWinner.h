@@ -1,6 +1,5 @@
 //===- ConfirmWinner.h - Exact evaluations of the winner --------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_CONFIRMWINNER_H
-#define DPC_COST_MODEL_SEARCH_CONFIRMWINNER_H
+#pragma once
 
 #include "cost-model/search/CandidatePool.h"
 
@@ -26,5 +25,3 @@ void confirmWinner(const SearchProblem &problem, CandidatePool &pool,
                    std::function<void()> meanwhile = nullptr);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_CONFIRMWINNER_H

@@ -6,8 +6,7 @@
 // and counts cover all ranks.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_EVALUATION_H
-#define DPC_COST_MODEL_SEARCH_EVALUATION_H
+#pragma once
 
 #include "cost-model/machine/Placement.h"
 #include "cost-model/solve/PeakMemory.h"
@@ -149,5 +148,3 @@ struct ModelTotals {
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_EVALUATION_H

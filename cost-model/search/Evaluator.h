@@ -1,6 +1,5 @@
 //===- Evaluator.h - Evaluates strategies for the search --------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_EVALUATOR_H
-#define DPC_COST_MODEL_SEARCH_EVALUATOR_H
+#pragma once
 
 #include "cost-model/search/Evaluation.h"
 
@@ -49,5 +48,3 @@ public:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_EVALUATOR_H

@@ -3,8 +3,7 @@
 // Private to the search.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_EXPLAIN_H
-#define DPC_COST_MODEL_SEARCH_EXPLAIN_H
+#pragma once
 
 #include "cost-model/search/CandidatePool.h"
 
@@ -20,5 +19,3 @@ void explainCandidates(const SearchProblem &problem, SearchResult &result);
 void findBindingConstraint(const SearchProblem &problem, SearchResult &result);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_EXPLAIN_H

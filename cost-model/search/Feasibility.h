@@ -1,6 +1,5 @@
 //===- Feasibility.h - Whether a plan fits the memory -----------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_FEASIBILITY_H
-#define DPC_COST_MODEL_SEARCH_FEASIBILITY_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/search/Evaluation.h"
@@ -38,5 +37,3 @@ private:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_FEASIBILITY_H

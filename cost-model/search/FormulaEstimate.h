@@ -1,6 +1,5 @@
 //===- FormulaEstimate.h - Strategies estimated by formula ------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_FORMULAESTIMATE_H
-#define DPC_COST_MODEL_SEARCH_FORMULAESTIMATE_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/search/Evaluation.h"
@@ -14,5 +13,3 @@ Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
                              const Strategy &strategy);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_FORMULAESTIMATE_H

@@ -37,8 +37,7 @@
 //        they would be even slower.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_IDLEDEVICES_H
-#define DPC_COST_MODEL_SEARCH_IDLEDEVICES_H
+#pragma once
 
 #include "cost-model/search/Search.h"
 
@@ -101,5 +100,3 @@ Expected<PartResult> searchParts(const Cluster &cluster,
                                  const PartProblem &problem);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_IDLEDEVICES_H

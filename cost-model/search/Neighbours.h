@@ -1,6 +1,5 @@
 //===- Neighbours.h - Strategies with small differences ---------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_NEIGHBOURS_H
-#define DPC_COST_MODEL_SEARCH_NEIGHBOURS_H
+#pragma once
 
 #include "cost-model/strategy/Strategy.h"
 
@@ -16,5 +15,3 @@ bool areNeighbours(const Strategy &a, const Strategy &b);
 bool areNeighbourBlocks(const Strategy &a, const Strategy &b);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_NEIGHBOURS_H

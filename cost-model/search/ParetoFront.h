@@ -1,6 +1,5 @@
 //===- ParetoFront.h - Throughput against memory ----------------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_PARETOFRONT_H
-#define DPC_COST_MODEL_SEARCH_PARETOFRONT_H
+#pragma once
 
 #include "cost-model/strategy/Strategy.h"
 
@@ -32,5 +31,3 @@ private:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_PARETOFRONT_H

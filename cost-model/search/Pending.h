@@ -3,8 +3,7 @@
 // Private to the search.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_PENDING_H
-#define DPC_COST_MODEL_SEARCH_PENDING_H
+#pragma once
 
 #include "cost-model/search/Search.h"
 
@@ -77,5 +76,3 @@ inline double stateBytesOf(const MemoryBreakdown &memory) {
 }
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_PENDING_H

@@ -16,8 +16,7 @@
 // Bounds never exceed the true values, so pruning never changes the winner.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_SEARCH_H
-#define DPC_COST_MODEL_SEARCH_SEARCH_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/search/Evaluator.h"
@@ -142,5 +141,3 @@ SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
                               const SearchOptions &options);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_SEARCH_H

@@ -1,6 +1,5 @@
 //===- SearchSpace.h - The strategies to consider for a model ---*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_SEARCHSPACE_H
-#define DPC_COST_MODEL_SEARCH_SEARCHSPACE_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/search/Evaluation.h"
@@ -14,5 +13,3 @@ namespace dpc::cost {
 StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_SEARCHSPACE_H

@@ -1,6 +1,5 @@
 //===- WhatIf.h - The search on a changed cluster ---------------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_SEARCH_WHATIF_H
-#define DPC_COST_MODEL_SEARCH_WHATIF_H
+#pragma once
 
 #include "cost-model/search/Search.h"
 
@@ -36,5 +35,3 @@ WhatIf answerOf(const std::string &change, const SearchResult &result,
 nlohmann::ordered_json whatIfToJson(const WhatIf &whatIf);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SEARCH_WHATIF_H

@@ -4,8 +4,7 @@
 // networks of training programs are long and narrow and need only a few phases.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SOLVE_MINCUT_H
-#define DPC_COST_MODEL_SOLVE_MINCUT_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -48,5 +47,3 @@ private:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SOLVE_MINCUT_H

@@ -5,8 +5,7 @@
 // live in the steps first..last, both included.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SOLVE_PEAKMEMORY_H
-#define DPC_COST_MODEL_SOLVE_PEAKMEMORY_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -73,5 +72,3 @@ struct Packing {
 Packing packBuffers(const std::vector<Buffer> &buffers);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SOLVE_PEAKMEMORY_H

@@ -23,8 +23,7 @@
 // join the same two nodes.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SOLVE_PROBLEM_H
-#define DPC_COST_MODEL_SOLVE_PROBLEM_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -93,5 +92,3 @@ private:
 };
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SOLVE_PROBLEM_H

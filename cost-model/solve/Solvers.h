@@ -5,8 +5,7 @@
 // indices. If no solution exists, it returns an error.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SOLVE_SOLVERS_H
-#define DPC_COST_MODEL_SOLVE_SOLVERS_H
+#pragma once
 
 #include "cost-model/solve/Problem.h"
 
@@ -42,5 +41,3 @@ Expected<Solution> solveByElimination(const Problem &problem,
                                       EliminationStats *stats = nullptr);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_SOLVE_SOLVERS_H

@@ -19,8 +19,7 @@
 // with 4 ranks, 3:1 means 3:3:1:1.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_STRATEGY_BATCHSHARES_H
-#define DPC_COST_MODEL_STRATEGY_BATCHSHARES_H
+#pragma once
 
 #include "cost-model/strategy/KeyValues.h"
 
@@ -48,5 +47,3 @@ std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
 BatchShares sharesFrom(const std::vector<int64_t> &shares);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_STRATEGY_BATCHSHARES_H

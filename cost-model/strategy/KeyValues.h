@@ -5,8 +5,7 @@
 // messages share one printer and one parser per type.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_STRATEGY_KEYVALUES_H
-#define DPC_COST_MODEL_STRATEGY_KEYVALUES_H
+#pragma once
 
 #include "cost-model/machine/Software.h"
 #include "cost-model/strategy/Schedule.h"
@@ -212,5 +211,3 @@ template <typename T> std::string describeValues(const KeyInfo &key) {
 }
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_STRATEGY_KEYVALUES_H

@@ -37,8 +37,7 @@
 //   Idle if f = b = w: (pp-1)(f+b-w), a third of 1F1B's (pp-1)(f+b+w).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_STRATEGY_SCHEDULE_H
-#define DPC_COST_MODEL_STRATEGY_SCHEDULE_H
+#pragma once
 
 #include "runtime/base/EnumNames.h"
 #include "runtime/base/Status.h"
@@ -153,5 +152,3 @@ simulateSchedule(const std::vector<std::vector<ScheduleStep>> &tables,
                  const ScheduleCosts &costs);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_STRATEGY_SCHEDULE_H

@@ -1,6 +1,5 @@
 //===- Strategy.h - Strategies and their keys -------------------*- C++ -*-===//
-#ifndef DPC_COST_MODEL_STRATEGY_STRATEGY_H
-#define DPC_COST_MODEL_STRATEGY_STRATEGY_H
+#pragma once
 
 #include "cost-model/strategy/KeyValues.h"
 
@@ -313,5 +312,3 @@ std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_STRATEGY_STRATEGY_H

@@ -1,6 +1,5 @@
 //===- StrategyShrink.h - The same kinds of parallelism on fewer ranks ----===//
-#ifndef DPC_COST_MODEL_STRATEGY_STRATEGYSHRINK_H
-#define DPC_COST_MODEL_STRATEGY_STRATEGYSHRINK_H
+#pragma once
 
 #include "cost-model/strategy/Strategy.h"
 
@@ -28,5 +27,3 @@ ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
                               int64_t maxRanks);
 
 } // namespace dpc::cost
-
-#endif // DPC_COST_MODEL_STRATEGY_STRATEGYSHRINK_H

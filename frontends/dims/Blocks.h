@@ -1,6 +1,5 @@
 //===- Blocks.h - Building blocks of transformer layers ---------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_DIMS_BLOCKS_H
-#define DPC_FRONTENDS_DIMS_BLOCKS_H
+#pragma once
 
 #include "frontends/dims/ModelDims.h"
 #include "frontends/dims/OnnxGraph.h"
@@ -77,5 +76,3 @@ private:
 };
 
 } // namespace dpc::model
-
-#endif // DPC_FRONTENDS_DIMS_BLOCKS_H

@@ -24,8 +24,7 @@
 // also predicts a variance, which the loss ignores.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_DIMS_MODELBUILDER_H
-#define DPC_FRONTENDS_DIMS_MODELBUILDER_H
+#pragma once
 
 #include "frontends/dims/ModelDims.h"
 
@@ -42,5 +41,3 @@ struct Model {
 Model buildModel(const ModelDims &dims);
 
 } // namespace dpc::model
-
-#endif // DPC_FRONTENDS_DIMS_MODELBUILDER_H

@@ -1,6 +1,5 @@
 //===- ModelDims.h - Dims of a model family ---------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_DIMS_MODELDIMS_H
-#define DPC_FRONTENDS_DIMS_MODELDIMS_H
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -75,5 +74,3 @@ struct ModelDims {
 };
 
 } // namespace dpc::model
-
-#endif // DPC_FRONTENDS_DIMS_MODELDIMS_H

@@ -5,8 +5,7 @@
 // treats such weights as abstract (frontends/onnx/ModelFile.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_DIMS_ONNXGRAPH_H
-#define DPC_FRONTENDS_DIMS_ONNXGRAPH_H
+#pragma once
 
 #include "onnx-ml.pb.h"
 
@@ -72,5 +71,3 @@ private:
 };
 
 } // namespace dpc::model
-
-#endif // DPC_FRONTENDS_DIMS_ONNXGRAPH_H

@@ -4,8 +4,7 @@
 // build the same model with different sizes.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_DIMS_STATEDDIMS_H
-#define DPC_FRONTENDS_DIMS_STATEDDIMS_H
+#pragma once
 
 #include "frontends/dims/ModelDims.h"
 
@@ -27,5 +26,3 @@ std::optional<ModelDims> dimsOfFile(const std::string &path);
 bool writeModelFile(const ModelDims &dims, const std::string &path);
 
 } // namespace dpc::model
-
-#endif // DPC_FRONTENDS_DIMS_STATEDDIMS_H

@@ -1,6 +1,5 @@
 //===- Bind.h - Sizes for symbolic dimensions -------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_EMIT_BIND_H
-#define DPC_FRONTENDS_EMIT_BIND_H
+#pragma once
 
 #include "frontends/emit/ConstTensor.h"
 #include "frontends/emit/Options.h"
@@ -40,5 +39,3 @@ bindInputs(llvm::StringRef file, std::vector<DeclaredInput> inputs,
            const ImportOptions &options);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_BIND_H

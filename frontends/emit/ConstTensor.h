@@ -5,8 +5,7 @@
 // squared elements, so uniform and triangular tensors have a compact layout.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_EMIT_CONSTTENSOR_H
-#define DPC_FRONTENDS_EMIT_CONSTTENSOR_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -118,5 +117,3 @@ ConstTensor reduced(ReduceKind kind, const ConstTensor &x,
 ConstTensor triangularPart(const ConstTensor &x, int64_t k, bool upper);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_CONSTTENSOR_H

@@ -1,6 +1,5 @@
 //===- Contraction.h - Tensor contractions ----------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_EMIT_CONTRACTION_H
-#define DPC_FRONTENDS_EMIT_CONTRACTION_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -14,5 +13,3 @@ Val stackedMatmul(Emitter &e, Val a, Val b);
 Val einsum(Emitter &e, llvm::StringRef equation, llvm::ArrayRef<Val> operands);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_CONTRACTION_H

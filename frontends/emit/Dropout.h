@@ -18,8 +18,7 @@
 // @forward with the role scalar.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_EMIT_DROPOUT_H
-#define DPC_FRONTENDS_EMIT_DROPOUT_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -33,5 +32,3 @@ Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p);
 Val applyDropout(Emitter &emit, Val x, Val kept, double p);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_DROPOUT_H

@@ -1,6 +1,5 @@
 //===- Elementwise.h - Elementwise functions of several ops -----*- C++ -*-===//
-#ifndef DPC_FRONTENDS_EMIT_ELEMENTWISE_H
-#define DPC_FRONTENDS_EMIT_ELEMENTWISE_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -36,5 +35,3 @@ Val hardSwish(Emitter &e, Val x);
 Val expBelow(Emitter &e, Val x, double scale);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_ELEMENTWISE_H

@@ -6,8 +6,7 @@
 // is null, so converters need no checks between steps.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_EMIT_EMITTER_H
-#define DPC_FRONTENDS_EMIT_EMITTER_H
+#pragma once
 
 #include "frontends/emit/ConstTensor.h"
 #include "frontends/emit/Options.h"
@@ -244,5 +243,3 @@ private:
 };
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_EMITTER_H

@@ -64,8 +64,8 @@ static DictionaryAttr attrsOf(const BoundInput &input, MLIRContext *c) {
 }
 
 void Forward::makeModule(llvm::ArrayRef<std::string> constants) {
-  // The location is a file position, not a name, because the compiler derives
-  // names from named locations, and these must not contain the model's path.
+  // The location is a file position, not a name: the compiler derives names
+  // from named locations, and derived names must not contain the model's path.
   Location loc = FileLineColLoc::get(context, file, 0, 0);
   module = ModuleOp::create(loc);
   (*module)->setAttr(attr::kModel,

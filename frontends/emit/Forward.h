@@ -4,8 +4,7 @@
 // roles and sources of arguments, names of results, and the loss.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_EMIT_FORWARD_H
-#define DPC_FRONTENDS_EMIT_FORWARD_H
+#pragma once
 
 #include "frontends/emit/Bind.h"
 #include "frontends/emit/Emitter.h"
@@ -77,5 +76,3 @@ verified(llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> module,
          llvm::StringRef file, mlir::MLIRContext &context);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_FORWARD_H

@@ -1,6 +1,5 @@
 //===- Handler.h - Converters of operators ----------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_EMIT_HANDLER_H
-#define DPC_FRONTENDS_EMIT_HANDLER_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -48,5 +47,3 @@ private:
 };
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_HANDLER_H

@@ -6,8 +6,7 @@
 // are never stored, and all dimensions can be sharded.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_EMIT_INDEXING_H
-#define DPC_FRONTENDS_EMIT_INDEXING_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -60,5 +59,3 @@ Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
 Val argReduce(Emitter &e, ReduceKind kind, Val x, int64_t axis, bool last);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_INDEXING_H

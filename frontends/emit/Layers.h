@@ -1,6 +1,5 @@
 //===- Layers.h - Norms, attention and losses -------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_EMIT_LAYERS_H
-#define DPC_FRONTENDS_EMIT_LAYERS_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -44,5 +43,3 @@ Val pickedLoss(Emitter &e, Val rows, Val labels);
 Val classWeights(Emitter &e, Val weights, Val labels, Val counts);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_LAYERS_H

@@ -1,6 +1,5 @@
 //===- Options.h - Import options that the user sets ------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_EMIT_OPTIONS_H
-#define DPC_FRONTENDS_EMIT_OPTIONS_H
+#pragma once
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -83,5 +82,3 @@ private:
 
 } // namespace frontend
 } // namespace dpc
-
-#endif // DPC_FRONTENDS_EMIT_OPTIONS_H

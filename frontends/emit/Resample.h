@@ -6,8 +6,7 @@
 // gradients, sharding rules and kernels.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_EMIT_RESAMPLE_H
-#define DPC_FRONTENDS_EMIT_RESAMPLE_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -34,5 +33,3 @@ Val resampled(Emitter &e, Val x, llvm::ArrayRef<ResampledAxis> axes,
               const ResampleMode &mode);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_RESAMPLE_H

@@ -1,6 +1,5 @@
 //===- Windows.h - Sliding windows over images ------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_EMIT_WINDOWS_H
-#define DPC_FRONTENDS_EMIT_WINDOWS_H
+#pragma once
 
 #include "frontends/emit/Emitter.h"
 
@@ -67,5 +66,3 @@ Val windowShares(Emitter &e, mlir::Type element, const Windows &windows,
 Val alongChannels(Emitter &e, Val channels, Val like);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_EMIT_WINDOWS_H

@@ -20,8 +20,7 @@
 // Specs cannot express micro-batches, so the metadata records the strategy.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_ANNOTATE_H
-#define DPC_FRONTENDS_ONNX_ANNOTATE_H
+#pragma once
 
 #include "frontends/onnx/Import.h"
 
@@ -48,5 +47,3 @@ llvm::Expected<OnnxAnnotation> writeAnnotatedOnnx(llvm::StringRef source,
                                                   const std::string &strategy);
 
 } // namespace dpc
-
-#endif // DPC_FRONTENDS_ONNX_ANNOTATE_H

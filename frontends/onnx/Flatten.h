@@ -1,6 +1,5 @@
 //===- Flatten.h - Inlining of model-local functions ------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_ONNX_FLATTEN_H
-#define DPC_FRONTENDS_ONNX_FLATTEN_H
+#pragma once
 
 #include "frontends/onnx/ModelFile.h"
 
@@ -35,5 +34,3 @@ void collectReads(const ::onnx::NodeProto &node,
                   llvm::function_ref<void(llvm::StringRef)> read);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_FLATTEN_H

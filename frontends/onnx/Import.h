@@ -3,8 +3,7 @@
 // The public interface of the ONNX frontend (see README.md).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_IMPORT_H
-#define DPC_FRONTENDS_ONNX_IMPORT_H
+#pragma once
 
 #include "frontends/emit/Options.h"
 
@@ -50,5 +49,3 @@ importOnnx(const frontend::ModelFile &model, mlir::MLIRContext &context,
            llvm::StringMap<mlir::Value> *values = nullptr);
 
 } // namespace dpc
-
-#endif // DPC_FRONTENDS_ONNX_IMPORT_H

@@ -1,6 +1,5 @@
 //===- ModelFile.h - An .onnx file and its weights --------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_ONNX_MODELFILE_H
-#define DPC_FRONTENDS_ONNX_MODELFILE_H
+#pragma once
 
 #include "frontends/emit/Forward.h"
 
@@ -67,5 +66,3 @@ private:
 };
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_MODELFILE_H

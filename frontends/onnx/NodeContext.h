@@ -1,6 +1,5 @@
 //===- NodeContext.h - Conversion context of one ONNX node ------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_ONNX_NODECONTEXT_H
-#define DPC_FRONTENDS_ONNX_NODECONTEXT_H
+#pragma once
 
 #include "frontends/emit/Handler.h"
 #include "frontends/onnx/Flatten.h"
@@ -97,5 +96,3 @@ Val convolution(NodeContext &c, Val x, Val w);
 bool takesSequences(llvm::StringRef op);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_NODECONTEXT_H

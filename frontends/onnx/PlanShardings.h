@@ -1,6 +1,5 @@
 //===- PlanShardings.h - Shardings of model values in a plan ----*- C++ -*-===//
-#ifndef DPC_FRONTENDS_ONNX_PLANSHARDINGS_H
-#define DPC_FRONTENDS_ONNX_PLANSHARDINGS_H
+#pragma once
 
 #include "ir/Sharding.h"
 
@@ -50,5 +49,3 @@ private:
 };
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_PLANSHARDINGS_H

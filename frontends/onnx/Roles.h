@@ -14,8 +14,7 @@
 // Initializers that the option `--trainable` names are always trained.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_ROLES_H
-#define DPC_FRONTENDS_ONNX_ROLES_H
+#pragma once
 
 #include "frontends/emit/Options.h"
 #include "frontends/onnx/Flatten.h"
@@ -45,5 +44,3 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
                 const ImportOptions &options, mlir::MLIRContext *context);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_ROLES_H

@@ -260,9 +260,9 @@ llvm::Error Keeper::findStages() {
   int64_t groups = devices / inStage;
   if (devices % inStage || groups < 1 || count % groups)
     return makeError(
-        "{0}: {1} pipeline stages do not fit {3} devices, of which "
-        "shardings use {2} per stage; accepted: a multiple of "
-        "{3} / {2} stages, which must be an integer",
+        "{0}: {1} pipeline stages do not fit {3} devices, because "
+        "the shardings use {2} devices per stage; accepted: a multiple of "
+        "{3} / {2} stages, if {2} divides {3}",
         file.path(), count, inStage, devices);
   pp = groups;
   if (count > groups)
@@ -291,9 +291,9 @@ void Keeper::put() {
   if (left)
     emitRemark(made.getLoc())
         << left
-        << " weights are sharded over the devices of the batch, or in two "
-           "ways, "
-           "which is left to the search (zero and ep in --strategy)";
+        << " weights are sharded over the same devices as the batch, or "
+           "differently by several nodes; their shardings are left to the "
+           "search (zero and ep in --strategy)";
 }
 
 llvm::Error Keeper::run() {

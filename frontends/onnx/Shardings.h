@@ -13,8 +13,7 @@
 // nodes read with different shardings, and values inside the model.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_SHARDINGS_H
-#define DPC_FRONTENDS_ONNX_SHARDINGS_H
+#pragma once
 
 #include "frontends/onnx/ModelFile.h"
 
@@ -27,5 +26,3 @@ llvm::Error keepShardings(const ModelFile &file,
                           mlir::ModuleOp made);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_SHARDINGS_H

@@ -5,8 +5,7 @@
 // key of a group of devices that hold replicas.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_SPECS_H
-#define DPC_FRONTENDS_ONNX_SPECS_H
+#pragma once
 
 #include "frontends/onnx/ModelFile.h"
 #include "ir/Sharding.h"
@@ -47,5 +46,3 @@ llvm::Expected<ReadSpec> readSpec(const ::onnx::ShardingSpecProto &spec,
                                   int64_t rank, int64_t devices);
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_SPECS_H

@@ -10,8 +10,7 @@
 // that it replaces, so that plans can name values of the file.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_VALUENAMES_H
-#define DPC_FRONTENDS_ONNX_VALUENAMES_H
+#pragma once
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Location.h"
@@ -37,5 +36,3 @@ inline llvm::StringRef valueNameOf(mlir::Location location) {
 }
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_VALUENAMES_H

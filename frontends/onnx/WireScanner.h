@@ -4,8 +4,7 @@
 // their positions, so this scanner walks the wire format to find the positions.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_WIRESCANNER_H
-#define DPC_FRONTENDS_ONNX_WIRESCANNER_H
+#pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -75,5 +74,3 @@ inline bool scanFields(llvm::StringRef bytes,
 }
 
 } // namespace dpc::frontend
-
-#endif // DPC_FRONTENDS_ONNX_WIRESCANNER_H

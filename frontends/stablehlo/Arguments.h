@@ -5,8 +5,9 @@
 //
 // Names. The location of an argument is its Python expression if the module was
 // printed with enable_debug_info=True: loc("params['w']") becomes "params.w".
-// Otherwise an argument that is tied to a result has the path of the result
-// ("result[0]['w']"). Without such a path, arguments are numbered ("arg3").
+// Otherwise an argument that is tied to a result gets the path of the result
+// ("result[0]['w']") if the result has one. All other arguments are numbered
+// ("arg3").
 //
 // Donations. tf.aliasing_output and jax.buffer_donor mark donated arguments. A
 // function with donated arguments is a training step. Each donated argument is
@@ -28,8 +29,7 @@
 // --frozen change the parameters. All other arguments are inputs.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_STABLEHLO_ARGUMENTS_H
-#define DPC_FRONTENDS_STABLEHLO_ARGUMENTS_H
+#pragma once
 
 #include "frontends/emit/Forward.h"
 
@@ -70,5 +70,3 @@ llvm::Expected<Signature> readSignature(mlir::func::FuncOp function,
 void makeTrainStep(mlir::ModuleOp module, const Signature &signature);
 
 } // namespace dpc::frontend::hlo
-
-#endif // DPC_FRONTENDS_STABLEHLO_ARGUMENTS_H

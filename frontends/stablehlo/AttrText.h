@@ -5,8 +5,7 @@
 // dialect does not parse them.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_STABLEHLO_ATTRTEXT_H
-#define DPC_FRONTENDS_STABLEHLO_ATTRTEXT_H
+#pragma once
 
 #include "frontends/emit/ConstTensor.h"
 
@@ -40,5 +39,3 @@ struct ConvDims {
 std::optional<ConvDims> parseConv(llvm::StringRef text);
 
 } // namespace dpc::frontend::hlo
-
-#endif // DPC_FRONTENDS_STABLEHLO_ATTRTEXT_H

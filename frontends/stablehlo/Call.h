@@ -1,6 +1,5 @@
 //===- Call.h - Conversion context of one operation -------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_STABLEHLO_CALL_H
-#define DPC_FRONTENDS_STABLEHLO_CALL_H
+#pragma once
 
 #include "frontends/emit/Handler.h"
 #include "frontends/stablehlo/AttrText.h"
@@ -122,5 +121,3 @@ void addIndexing(OperatorTable &table);
 void addControl(OperatorTable &table);
 
 } // namespace dpc::frontend::hlo
-
-#endif // DPC_FRONTENDS_STABLEHLO_CALL_H

@@ -15,8 +15,7 @@
 // same way are on the same axis.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_STABLEHLO_HLOSHARDING_H
-#define DPC_FRONTENDS_STABLEHLO_HLOSHARDING_H
+#pragma once
 
 #include "frontends/emit/ConstTensor.h"
 
@@ -44,5 +43,3 @@ struct HloSharding {
 std::optional<HloSharding> parseHloSharding(llvm::StringRef text);
 
 } // namespace dpc::frontend::hlo
-
-#endif // DPC_FRONTENDS_STABLEHLO_HLOSHARDING_H

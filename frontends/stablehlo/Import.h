@@ -3,8 +3,7 @@
 // The public interface of the StableHLO frontend (see README.md).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_STABLEHLO_IMPORT_H
-#define DPC_FRONTENDS_STABLEHLO_IMPORT_H
+#pragma once
 
 #include "frontends/emit/Options.h"
 
@@ -36,5 +35,3 @@ importStableHlo(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
                 mlir::MLIRContext &context, const ImportOptions &options);
 
 } // namespace dpc
-
-#endif // DPC_FRONTENDS_STABLEHLO_IMPORT_H

@@ -197,8 +197,8 @@ llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
   steps += read.listingSteps();
   if (steps > kMaxSteps)
     return makeError("{0}: the shardings of the arguments up to '{1}' place "
-                     "parts on {2} devices in too many ways; accepted: one "
-                     "split of the batch, and one of parameters across it",
+                     "parts on {2} devices in too many ways; accepted: "
+                     "one axis for the batch and one axis for parameters",
                      file, of.name, devices);
   auto tileOf = read.tileOf();
   if (!tileOf)
@@ -249,8 +249,8 @@ llvm::Error Keeper::readHlo(unsigned argument) {
 
 llvm::Error Keeper::noGrid() const {
   return makeError("{0}: the shardings of the arguments split {1} devices in "
-                   "ways that are not axes of one mesh; accepted: one split of "
-                   "the batch, and one of parameters across it",
+                   "ways that are not axes of one mesh; accepted: one axis for "
+                   "the batch and one axis for parameters",
                    file, hloAxes[0].size());
 }
 
@@ -353,7 +353,7 @@ llvm::Error Keeper::put(ModuleOp made) {
         if (data.contains(axis))
           return makeError(
               "{0}: argument '{1}' is split over '{2}', which splits the "
-              "batch; leave it whole there and use --strategy=zero=3",
+              "batch; do not split it and use --strategy=zero=3 instead",
               file, argument.name, axis);
         tensor.insert(axis);
         split.push_back(static_cast<int64_t>(d));
@@ -365,8 +365,8 @@ llvm::Error Keeper::put(ModuleOp made) {
                           b.getDenseI64ArrayAttr(split));
   }
   if (tensor.size() > 1)
-    return makeError("{0}: shardings over several axes besides those of the "
-                     "batch are not supported; accepted: one",
+    return makeError("{0}: the arguments are sharded over several axes in "
+                     "addition to the batch axes; accepted: one",
                      file);
   if (sizeOf(data) > kMaxDevices || sizeOf(tensor) > kMaxDevices)
     return makeError("{0}: the axes that shard arguments have more than "

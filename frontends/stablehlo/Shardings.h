@@ -7,8 +7,7 @@
 // sdy.sharding, as in old modules, mhlo.shardings are used (HloSharding.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_STABLEHLO_SHARDINGS_H
-#define DPC_FRONTENDS_STABLEHLO_SHARDINGS_H
+#pragma once
 
 #include "frontends/stablehlo/Arguments.h"
 
@@ -38,5 +37,3 @@ llvm::Error keepShardings(mlir::ModuleOp module, mlir::func::FuncOp main,
                           mlir::ModuleOp made);
 
 } // namespace dpc::frontend::hlo
-
-#endif // DPC_FRONTENDS_STABLEHLO_SHARDINGS_H

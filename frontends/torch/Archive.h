@@ -5,8 +5,7 @@
 // directory, and checks every field, because the file can be damaged.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_TORCH_ARCHIVE_H
-#define DPC_FRONTENDS_TORCH_ARCHIVE_H
+#pragma once
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -55,5 +54,3 @@ private:
 };
 
 } // namespace dpc::frontend::pt2
-
-#endif // DPC_FRONTENDS_TORCH_ARCHIVE_H

@@ -1,6 +1,5 @@
 //===- Call.h - Conversion context of one ATen call -------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_TORCH_CALL_H
-#define DPC_FRONTENDS_TORCH_CALL_H
+#pragma once
 
 #include "frontends/emit/Handler.h"
 #include "frontends/torch/Program.h"
@@ -142,5 +141,3 @@ void addSpatial(OperatorTable &table);
 void addSymbolic(OperatorTable &table);
 
 } // namespace dpc::frontend::pt2
-
-#endif // DPC_FRONTENDS_TORCH_CALL_H

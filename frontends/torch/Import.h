@@ -3,8 +3,7 @@
 // The public interface of the PyTorch frontend (see README.md).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_TORCH_IMPORT_H
-#define DPC_FRONTENDS_TORCH_IMPORT_H
+#pragma once
 
 #include "frontends/emit/Options.h"
 
@@ -32,5 +31,3 @@ importTorch(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
             mlir::MLIRContext &context, const ImportOptions &options);
 
 } // namespace dpc
-
-#endif // DPC_FRONTENDS_TORCH_IMPORT_H

@@ -1,6 +1,5 @@
 //===- Json.h - Untrusted JSON ----------------------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_TORCH_JSON_H
-#define DPC_FRONTENDS_TORCH_JSON_H
+#pragma once
 
 #include <nlohmann/json.hpp>
 
@@ -80,5 +79,3 @@ private:
 };
 
 } // namespace dpc::frontend::pt2
-
-#endif // DPC_FRONTENDS_TORCH_JSON_H

@@ -1,6 +1,5 @@
 //===- Liveness.h - Live nodes of a program ---------------------*- C++ -*-===//
-#ifndef DPC_FRONTENDS_TORCH_LIVENESS_H
-#define DPC_FRONTENDS_TORCH_LIVENESS_H
+#pragma once
 
 #include "frontends/torch/Program.h"
 
@@ -32,5 +31,3 @@ struct Liveness {
 Liveness findLive(const Program &program);
 
 } // namespace dpc::frontend::pt2
-
-#endif // DPC_FRONTENDS_TORCH_LIVENESS_H

@@ -3,8 +3,7 @@
 // Structures of torch.export's schema, version 8 (_export/serde/schema.py).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_TORCH_PROGRAM_H
-#define DPC_FRONTENDS_TORCH_PROGRAM_H
+#pragma once
 
 #include "frontends/torch/Archive.h"
 #include "frontends/torch/Json.h"
@@ -126,5 +125,3 @@ readWeightTable(const Archive &archive);
 llvm::Error inlineCalls(Graph &graph, llvm::StringRef file);
 
 } // namespace dpc::frontend::pt2
-
-#endif // DPC_FRONTENDS_TORCH_PROGRAM_H

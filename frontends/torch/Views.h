@@ -6,8 +6,7 @@
 // value, its bases up to the root, and all other values that are read later.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_TORCH_VIEWS_H
-#define DPC_FRONTENDS_TORCH_VIEWS_H
+#pragma once
 
 #include "frontends/torch/Call.h"
 
@@ -44,5 +43,3 @@ private:
 Val writtenBack(Call &maker, Val base, Val part);
 
 } // namespace dpc::frontend::pt2
-
-#endif // DPC_FRONTENDS_TORCH_VIEWS_H

@@ -6,8 +6,7 @@
 // buffers, float masks (zeros and large negative numbers), and literals.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_TORCH_WEIGHTS_H
-#define DPC_FRONTENDS_TORCH_WEIGHTS_H
+#pragma once
 
 #include "frontends/emit/Forward.h"
 #include "frontends/torch/Program.h"
@@ -32,5 +31,3 @@ placeWeights(const Archive &archive, const Program &program,
              const ImportOptions &options, mlir::MLIRContext *context);
 
 } // namespace dpc::frontend::pt2
-
-#endif // DPC_FRONTENDS_TORCH_WEIGHTS_H

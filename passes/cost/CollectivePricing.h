@@ -1,6 +1,5 @@
 //===- CollectivePricing.h - Costs of a step's collectives ------*- C++ -*-===//
-#ifndef DPC_PASSES_COST_COLLECTIVEPRICING_H
-#define DPC_PASSES_COST_COLLECTIVEPRICING_H
+#pragma once
 
 #include "cost-model/machine/Placement.h"
 #include "ir/Attributes.h"
@@ -55,5 +54,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_COST_COLLECTIVEPRICING_H

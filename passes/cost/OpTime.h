@@ -1,6 +1,5 @@
 //===- OpTime.h - Seconds of one op on one device ---------------*- C++ -*-===//
-#ifndef DPC_PASSES_COST_OPTIME_H
-#define DPC_PASSES_COST_OPTIME_H
+#pragma once
 
 #include "cost-model/machine/ComputeCost.h"
 #include "ir/Dialect.h"
@@ -36,5 +35,3 @@ double opSeconds(mlir::Operation *op, const cost::Device &device);
 double activationBytes(mlir::Value value, bool narrow);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_COST_OPTIME_H

@@ -6,8 +6,7 @@
 // the root depends on it.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_AUTODIFF_H
-#define DPC_PASSES_GRAPH_AUTODIFF_H
+#pragma once
 
 #include "passes/graph/GraphBuilder.h"
 #include "llvm/ADT/DenseSet.h"
@@ -54,5 +53,3 @@ mlir::Value buildScale(GraphBuilder g, const PeeledLoss &peeled,
                        mlir::Type elementType);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_AUTODIFF_H

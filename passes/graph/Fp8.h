@@ -7,8 +7,7 @@
 // on a rank.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_FP8_H
-#define DPC_PASSES_GRAPH_FP8_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -43,5 +42,3 @@ void markFp8Matmuls(mlir::func::FuncOp forward);
 void settleFp8(MatmulOp op);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_FP8_H

@@ -8,8 +8,7 @@
 // Works only at the graph altitude, where types have no encodings.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_GRAPHBUILDER_H
-#define DPC_PASSES_GRAPH_GRAPHBUILDER_H
+#pragma once
 
 #include "ir/TensorUtils.h"
 #include "mlir/IR/Builders.h"
@@ -84,5 +83,3 @@ public:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_GRAPHBUILDER_H

@@ -25,8 +25,7 @@
 // fixed S of 1, they skip steps that overflow.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_LOSSSCALE_H
-#define DPC_PASSES_GRAPH_LOSSSCALE_H
+#pragma once
 
 #include "passes/graph/Autodiff.h"
 
@@ -79,5 +78,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_LOSSSCALE_H

@@ -4,8 +4,7 @@
 // the answer is unknown, they return nullopt or null.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_MATCH_H
-#define DPC_PASSES_GRAPH_MATCH_H
+#pragma once
 
 #include "passes/graph/GraphBuilder.h"
 
@@ -75,5 +74,3 @@ std::optional<double> elementAt(mlir::Value value,
                                 llvm::ArrayRef<int64_t> index);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_MATCH_H

@@ -3,8 +3,7 @@
 // Passes.td documents the passes.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_PASSES_H
-#define DPC_PASSES_GRAPH_PASSES_H
+#pragma once
 
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,5 +39,3 @@ bool hasBatchNorms(mlir::func::FuncOp func);
 inline void registerGraphPasses() { registerDpcGraphPasses(); }
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_PASSES_H

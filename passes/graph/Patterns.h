@@ -5,8 +5,7 @@
 // only makes the program slower, but a wrong match makes it incorrect.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_PATTERNS_H
-#define DPC_PASSES_GRAPH_PATTERNS_H
+#pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/PatternMatch.h"
@@ -34,5 +33,3 @@ void dropKeyBiases(mlir::func::FuncOp func);
 bool dependsOnParameter(mlir::Value value);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_PATTERNS_H

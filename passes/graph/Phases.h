@@ -5,8 +5,7 @@
 // requested. For training, it then adds gradients and the optimizer.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_PHASES_H
-#define DPC_PASSES_GRAPH_PHASES_H
+#pragma once
 
 #include "passes/graph/Passes.h"
 
@@ -40,5 +39,3 @@ mlir::LogicalResult runPasses(mlir::ModuleOp module, const PassList &passes,
 std::string textOf(const PassList &passes);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_GRAPH_PHASES_H

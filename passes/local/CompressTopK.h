@@ -14,8 +14,7 @@
 // same terms in the same order, so their results are equal.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOCAL_COMPRESSTOPK_H
-#define DPC_PASSES_LOCAL_COMPRESSTOPK_H
+#pragma once
 
 #include "ir/Sharding.h"
 
@@ -34,5 +33,3 @@ void reduceLargest(mlir::func::FuncOp func, AllReduceOp op, int64_t ranks,
                    double share, llvm::StringRef of, mlir::Operation *sumAt);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_COMPRESSTOPK_H

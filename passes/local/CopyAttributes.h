@@ -1,6 +1,5 @@
 //===- CopyAttributes.h - Attributes of many ops ----------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOCAL_COPYATTRIBUTES_H
-#define DPC_PASSES_LOCAL_COPYATTRIBUTES_H
+#pragma once
 
 #include "ir/Attributes.h"
 
@@ -58,5 +57,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_COPYATTRIBUTES_H

@@ -1,6 +1,5 @@
 //===- ExpandAttention.h - Parts of local attention -------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOCAL_EXPANDATTENTION_H
-#define DPC_PASSES_LOCAL_EXPANDATTENTION_H
+#pragma once
 
 #include "ir/Sharding.h"
 #include "passes/graph/GraphBuilder.h"
@@ -56,5 +55,3 @@ mlir::Value maskOf(mlir::Operation *op);
 llvm::LogicalResult expandRing(mlir::Operation *op, MeshAttr mesh);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_EXPANDATTENTION_H

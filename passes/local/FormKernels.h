@@ -5,8 +5,7 @@
 // broadcast) only moves data.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOCAL_FORMKERNELS_H
-#define DPC_PASSES_LOCAL_FORMKERNELS_H
+#pragma once
 
 #include "ir/Dialect.h"
 #include "ir/StridedView.h"
@@ -29,5 +28,3 @@ void markViews(mlir::Block &block);
 StridedView layoutOf(mlir::Value value);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_FORMKERNELS_H

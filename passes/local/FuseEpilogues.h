@@ -1,6 +1,5 @@
 //===- FuseEpilogues.h - Epilogues of GEMMs ---------------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOCAL_FUSEEPILOGUES_H
-#define DPC_PASSES_LOCAL_FUSEEPILOGUES_H
+#pragma once
 
 #include "ir/GemmLayout.h"
 #include "passes/local/FormKernels.h"
@@ -38,5 +37,3 @@ std::optional<FusedEpilogue> epilogueBeside(MatmulOp matmul);
 void fuseEpilogues(mlir::func::FuncOp step);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_FUSEEPILOGUES_H

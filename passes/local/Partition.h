@@ -11,8 +11,7 @@
 //   ExpandGlobalNorm.cpp   global_norm, which needs an all_reduce
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOCAL_PARTITION_H
-#define DPC_PASSES_LOCAL_PARTITION_H
+#pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -126,5 +125,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_PARTITION_H

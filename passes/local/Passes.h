@@ -1,6 +1,5 @@
 //===- Passes.h - Passes of the local altitude ------------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOCAL_PASSES_H
-#define DPC_PASSES_LOCAL_PASSES_H
+#pragma once
 
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,5 +34,3 @@ inline void onEachStep(mlir::ModuleOp module,
 }
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_PASSES_H

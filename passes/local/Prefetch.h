@@ -18,8 +18,7 @@
 // the phase gathers. Otherwise, a small model would gather everything at once.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOCAL_PREFETCH_H
-#define DPC_PASSES_LOCAL_PREFETCH_H
+#pragma once
 
 #include "passes/local/Partition.h"
 
@@ -46,5 +45,3 @@ mlir::Operation *mergeCollectives(llvm::ArrayRef<mlir::Operation *> members);
 int64_t bucketedBytes(mlir::Operation *op);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_PREFETCH_H

@@ -4,8 +4,7 @@
 // *root* is a value with a buffer; reshapes of a root share its buffer.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOCAL_RECOMPUTE_H
-#define DPC_PASSES_LOCAL_RECOMPUTE_H
+#pragma once
 
 #include "passes/local/Partition.h"
 
@@ -70,5 +69,3 @@ llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward,
                                              double gather);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_RECOMPUTE_H

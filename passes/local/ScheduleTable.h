@@ -1,6 +1,5 @@
 //===- ScheduleTable.h - The schedule of a stage's function -----*- C++ -*-===//
-#ifndef DPC_PASSES_LOCAL_SCHEDULETABLE_H
-#define DPC_PASSES_LOCAL_SCHEDULETABLE_H
+#pragma once
 
 #include "cost-model/strategy/Schedule.h"
 
@@ -13,5 +12,3 @@ namespace dpc {
 std::vector<cost::ScheduleStep> tableOf(mlir::func::FuncOp step);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_SCHEDULETABLE_H

@@ -1,6 +1,5 @@
 //===- SplitStages.h - Places of ops in a pipeline --------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOCAL_SPLITSTAGES_H
-#define DPC_PASSES_LOCAL_SPLITSTAGES_H
+#pragma once
 
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -70,5 +69,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOCAL_SPLITSTAGES_H

@@ -1,6 +1,5 @@
 //===- FirstError.h - Keeps the first diagnostic ---------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOWER_FIRSTERROR_H
-#define DPC_PASSES_LOWER_FIRSTERROR_H
+#pragma once
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -34,5 +33,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_FIRSTERROR_H

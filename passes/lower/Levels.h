@@ -1,6 +1,5 @@
 //===- Levels.h - The levels of a cluster in a program ----------*- C++ -*-===//
-#ifndef DPC_PASSES_LOWER_LEVELS_H
-#define DPC_PASSES_LOWER_LEVELS_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "passes/shard/LoweringSpec.h"
@@ -24,5 +23,3 @@ double gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec);
 void markHierarchies(mlir::func::FuncOp step, const cost::Cluster &cluster);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_LEVELS_H

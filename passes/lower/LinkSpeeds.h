@@ -37,8 +37,7 @@
 //     random cases (ExactnessTest).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOWER_LINKSPEEDS_H
-#define DPC_PASSES_LOWER_LINKSPEEDS_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "passes/shard/LoweringSpec.h"
@@ -58,5 +57,3 @@ std::vector<double> linkSpeedsToTry(mlir::ModuleOp program,
                                     const LoweringSpec &spec);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_LINKSPEEDS_H

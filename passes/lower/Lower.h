@@ -1,6 +1,5 @@
 //===- Lower.h - From a training step to one rank's program --*- C++ -*-===//
-#ifndef DPC_PASSES_LOWER_LOWER_H
-#define DPC_PASSES_LOWER_LOWER_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/search/Evaluation.h"
@@ -104,5 +103,3 @@ mlir::func::FuncOp findStep(mlir::ModuleOp module);
 llvm::SmallVector<mlir::func::FuncOp> findSteps(mlir::ModuleOp module);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_LOWER_H

@@ -1,6 +1,5 @@
 //===- Passes.h - Passes and pipelines of lowering --------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOWER_PASSES_H
-#define DPC_PASSES_LOWER_PASSES_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -18,5 +17,3 @@ namespace dpc {
 void registerLoweringPasses();
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_PASSES_H

@@ -1,6 +1,5 @@
 //===- ProgramFamily.h - A model with fewer layers --------------*- C++ -*-===//
-#ifndef DPC_PASSES_LOWER_PROGRAMFAMILY_H
-#define DPC_PASSES_LOWER_PROGRAMFAMILY_H
+#pragma once
 
 #include "passes/graph/Phases.h"
 
@@ -58,5 +57,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_PROGRAMFAMILY_H

@@ -5,8 +5,7 @@
 // clone. Invariant: the result equals the result of lowerForStrategy.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOWER_SHAREDLOWERING_H
-#define DPC_PASSES_LOWER_SHAREDLOWERING_H
+#pragma once
 
 #include "passes/lower/Lower.h"
 
@@ -41,5 +40,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_SHAREDLOWERING_H

@@ -1,6 +1,5 @@
 //===- SpecOptions.h - A strategy and a cluster from options ----*- C++ -*-===//
-#ifndef DPC_PASSES_LOWER_SPECOPTIONS_H
-#define DPC_PASSES_LOWER_SPECOPTIONS_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "passes/shard/LoweringSpec.h"
@@ -20,5 +19,3 @@ Expected<SpecOnCluster> readSpec(llvm::StringRef strategy, int64_t microBatches,
                                  llvm::StringRef cluster);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_SPECOPTIONS_H

@@ -11,8 +11,7 @@
 //        the two splits are adjacent.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_LOWER_UNEVENSHARES_H
-#define DPC_PASSES_LOWER_UNEVENSHARES_H
+#pragma once
 
 #include "passes/shard/LoweringSpec.h"
 
@@ -33,5 +32,3 @@ void markShares(mlir::func::FuncOp step, llvm::ArrayRef<int64_t> shares);
 std::string whyEvenShares(mlir::func::FuncOp step);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_LOWER_UNEVENSHARES_H

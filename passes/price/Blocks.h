@@ -18,8 +18,7 @@
 // does not overlap with other segments. The winner is evaluated again (Fold.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_BLOCKS_H
-#define DPC_PASSES_PRICE_BLOCKS_H
+#pragma once
 
 #include "cost-model/search/Evaluation.h"
 #include "passes/lower/SharedLowering.h"
@@ -139,5 +138,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_BLOCKS_H

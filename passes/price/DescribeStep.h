@@ -1,6 +1,5 @@
 //===- DescribeStep.h - The step of a strategy in the report ----*- C++ -*-===//
-#ifndef DPC_PASSES_PRICE_DESCRIBESTEP_H
-#define DPC_PASSES_PRICE_DESCRIBESTEP_H
+#pragma once
 
 #include "cost-model/report/StepDetail.h"
 #include "passes/price/StepRecord.h"
@@ -46,5 +45,3 @@ std::vector<cost::OperatorSharding>
 describeOperators(mlir::func::FuncOp sharded);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_DESCRIBESTEP_H

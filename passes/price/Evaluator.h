@@ -1,6 +1,5 @@
 //===- Evaluator.h - Strategies evaluated over the IR -----------*- C++ -*-===//
-#ifndef DPC_PASSES_PRICE_EVALUATOR_H
-#define DPC_PASSES_PRICE_EVALUATOR_H
+#pragma once
 
 #include "cost-model/search/Evaluator.h"
 #include "passes/price/Fold.h"
@@ -73,5 +72,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_EVALUATOR_H

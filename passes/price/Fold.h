@@ -13,8 +13,7 @@
 // number of layers per stage, in chunks, or in the order of the schedule.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_FOLD_H
-#define DPC_PASSES_PRICE_FOLD_H
+#pragma once
 
 #include "cost-model/search/Evaluation.h"
 #include "passes/lower/Lower.h"
@@ -56,5 +55,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_FOLD_H

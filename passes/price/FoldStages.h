@@ -10,8 +10,7 @@
 // The number of an op is its position among the staged ops (Stages.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_FOLDSTAGES_H
-#define DPC_PASSES_PRICE_FOLDSTAGES_H
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -54,5 +53,3 @@ FoldedPipeline foldStages(const LayerRun &run,
                           const std::vector<int64_t> &starts, int64_t few);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_FOLDSTAGES_H

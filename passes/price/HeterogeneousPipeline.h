@@ -3,8 +3,7 @@
 // each order of the groups, the program is lowered and evaluated on a cluster
 // with this order. The best order is used.
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H
-#define DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H
+#pragma once
 
 #include "passes/price/Evaluator.h"
 
@@ -67,5 +66,3 @@ std::unique_ptr<cost::Evaluator> makeEvaluator(ProgramFamily *family,
                                                const LoweringSpec &common);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H

@@ -1,6 +1,5 @@
 //===- LayerPlacement.h - Layers among the ops of stages --------*- C++ -*-===//
-#ifndef DPC_PASSES_PRICE_LAYERPLACEMENT_H
-#define DPC_PASSES_PRICE_LAYERPLACEMENT_H
+#pragma once
 
 #include "passes/lower/ProgramFamily.h"
 #include "passes/price/FoldStages.h"
@@ -27,5 +26,3 @@ std::optional<LayerPlacement> findLayerPlacement(ProgramFamily &family,
                                                  const cost::Cluster &cluster);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_LAYERPLACEMENT_H

@@ -6,8 +6,7 @@
 // folded evaluation (Fold.h) extrapolates the times to more layers.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_PIPELINEPARTS_H
-#define DPC_PASSES_PRICE_PIPELINEPARTS_H
+#pragma once
 
 #include "passes/price/StepRecord.h"
 
@@ -76,5 +75,3 @@ Expected<StepTime> runPipeline(PipelineParts parts,
                                StepRecord *record = nullptr);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_PIPELINEPARTS_H

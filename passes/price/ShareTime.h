@@ -1,6 +1,5 @@
 //===- ShareTime.h - Step time with uneven batch shares ---------*- C++ -*-===//
-#ifndef DPC_PASSES_PRICE_SHARETIME_H
-#define DPC_PASSES_PRICE_SHARETIME_H
+#pragma once
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/search/Evaluation.h"
@@ -24,5 +23,3 @@ void shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
                 const LoweringSpec &spec);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_SHARETIME_H

@@ -3,8 +3,7 @@
 // Private to passes/price.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_SMALLPROGRAM_H
-#define DPC_PASSES_PRICE_SMALLPROGRAM_H
+#pragma once
 
 #include "passes/lower/ProgramFamily.h"
 #include "passes/lower/SharedLowering.h"
@@ -30,5 +29,3 @@ mlir::FailureOr<SmallProgram> measureLayers(
         nullptr);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_SMALLPROGRAM_H

@@ -18,8 +18,7 @@
 //                activations. They stay as in the plan.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
-#define DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
+#pragma once
 
 #include "passes/price/StepLiveness.h"
 #include "passes/shard/LoweringSpec.h"
@@ -38,5 +37,3 @@ cost::MemoryBreakdown splitStates(mlir::func::FuncOp step,
                                   const MemoryOwner &owner);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_SOFTWAREBUFFERS_H

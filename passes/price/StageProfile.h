@@ -8,8 +8,7 @@
 // of the two stages are paired, from the begin and from the end of each phase.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_STAGEPROFILE_H
-#define DPC_PASSES_PRICE_STAGEPROFILE_H
+#pragma once
 
 #include "passes/price/PipelineParts.h"
 
@@ -85,5 +84,3 @@ cost::MemoryBreakdown peakOfChunks(const std::vector<StageBytes> &chunks,
                                    const std::vector<int64_t> &slots);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_STAGEPROFILE_H

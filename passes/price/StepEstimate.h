@@ -33,8 +33,7 @@
 // time. With one live micro-batch at a time, there are no frames.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_STEPESTIMATE_H
-#define DPC_PASSES_PRICE_STEPESTIMATE_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/machine/Placement.h"
@@ -157,5 +156,3 @@ int64_t microBatchesOf(mlir::func::FuncOp step);
 /// Returns true if `op` runs on the copy queue.
 bool isTransfer(mlir::Operation *op);
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_STEPESTIMATE_H

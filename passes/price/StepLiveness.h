@@ -1,8 +1,7 @@
 //===- StepLiveness.h - The lifetimes of a step's buffers -------*- C++ -*-===//
 // Private to passes/price. StepEstimate.h describes the rules.
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_STEPLIVENESS_H
-#define DPC_PASSES_PRICE_STEPLIVENESS_H
+#pragma once
 
 #include "ir/Lifetimes.h"
 #include "ir/StepBuffers.h"
@@ -72,5 +71,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_STEPLIVENESS_H

@@ -1,8 +1,7 @@
 //===- StepQueues.h - The queues of a rank ----------------------*- C++ -*-===//
 // Private to passes/price. StepEstimate.h describes the rules.
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_STEPQUEUES_H
-#define DPC_PASSES_PRICE_STEPQUEUES_H
+#pragma once
 
 #include "cost-model/machine/Placement.h"
 #include "passes/price/StepRecord.h"
@@ -58,5 +57,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_STEPQUEUES_H

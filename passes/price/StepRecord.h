@@ -4,8 +4,7 @@
 // run, an op begins at entry.begin + op.begin. The predicted seconds of the
 // step are the end of the last entry plus the seconds of the host (tested).
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_STEPRECORD_H
-#define DPC_PASSES_PRICE_STEPRECORD_H
+#pragma once
 
 #include "passes/price/StepEstimate.h"
 
@@ -83,5 +82,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_STEPRECORD_H

@@ -1,6 +1,5 @@
 //===- Totals.h - Sums over the whole program -------------------*- C++ -*-===//
-#ifndef DPC_PASSES_PRICE_TOTALS_H
-#define DPC_PASSES_PRICE_TOTALS_H
+#pragma once
 
 #include "cost-model/search/Evaluation.h"
 
@@ -24,5 +23,3 @@ ProgramTotals alongLayers(const ProgramTotals &fewer, const ProgramTotals &more,
                           int64_t layers);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_PRICE_TOTALS_H

@@ -1,6 +1,5 @@
 //===- Assign.h - Writes shardings into types -------------------*- C++ -*-===//
-#ifndef DPC_PASSES_SHARD_ASSIGN_H
-#define DPC_PASSES_SHARD_ASSIGN_H
+#pragma once
 
 #include "passes/shard/StrategyGraph.h"
 
@@ -21,5 +20,3 @@ mlir::LogicalResult assignShardings(const ProgramFacts &facts,
                                     const LoweringSpec &spec);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_ASSIGN_H

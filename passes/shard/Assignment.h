@@ -1,6 +1,5 @@
 //===- Assignment.h - The state of assignShardings --------------*- C++ -*-===//
-#ifndef DPC_PASSES_SHARD_ASSIGNMENT_H
-#define DPC_PASSES_SHARD_ASSIGNMENT_H
+#pragma once
 
 #include "ir/TensorUtils.h"
 #include "passes/shard/Assign.h"
@@ -140,5 +139,3 @@ bool isInnerSum(mlir::Operation *op);
 void assignGradientSum(Assignment &state, BinaryOp root);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_ASSIGNMENT_H

@@ -28,8 +28,7 @@
 // Values without a gradient pay only the forward part.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_AXISSTATES_H
-#define DPC_PASSES_SHARD_AXISSTATES_H
+#pragma once
 
 #include "passes/shard/Factors.h"
 
@@ -72,5 +71,3 @@ llvm::SmallVector<AxisChoice> choicesOf(const FactorAnalysis &factors,
                                         mlir::Operation *op, bool hasGradient);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_AXISSTATES_H

@@ -1,6 +1,5 @@
 //===- DimTable.h - Factors of dimensions by number -------------*- C++ -*-===//
-#ifndef DPC_PASSES_SHARD_DIMTABLE_H
-#define DPC_PASSES_SHARD_DIMTABLE_H
+#pragma once
 
 #include "ir/Sharding.h"
 
@@ -141,5 +140,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_DIMTABLE_H

@@ -23,8 +23,7 @@
 // that repeats tokens for every expert reads gathered tokens.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_EXPERTS_H
-#define DPC_PASSES_SHARD_EXPERTS_H
+#pragma once
 
 #include "passes/shard/StrategyGraph.h"
 
@@ -45,5 +44,3 @@ void chooseExperts(const ProgramFacts &facts, const Experts &experts,
                    const MeshAxis &axis, ShardChoices &choices);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_EXPERTS_H

@@ -15,8 +15,7 @@
 // iteration dimensions are *blocked*: the op needs them whole.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_FACTORS_H
-#define DPC_PASSES_SHARD_FACTORS_H
+#pragma once
 
 #include "ir/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -131,5 +130,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_FACTORS_H

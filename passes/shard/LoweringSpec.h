@@ -21,8 +21,7 @@
 // are solved one after the other (StrategyGraph.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_LOWERINGSPEC_H
-#define DPC_PASSES_SHARD_LOWERINGSPEC_H
+#pragma once
 
 #include "cost-model/machine/Placement.h"
 #include "cost-model/machine/Software.h"
@@ -123,5 +122,3 @@ cost::RankOrder rankOrder(const LoweringSpec &spec);
 std::optional<double> topkShare(llvm::StringRef compression);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_LOWERINGSPEC_H

@@ -1,6 +1,5 @@
 //===- Offload.h - Marks of offloaded arguments --------*- C++ -*-===//
-#ifndef DPC_PASSES_SHARD_OFFLOAD_H
-#define DPC_PASSES_SHARD_OFFLOAD_H
+#pragma once
 
 #include "passes/shard/LoweringSpec.h"
 
@@ -19,5 +18,3 @@ namespace dpc {
 void markOffload(mlir::func::FuncOp func, const LoweringSpec &spec);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_OFFLOAD_H

@@ -1,6 +1,5 @@
 //===- Passes.h - Passes of the sharded altitude ----------------*- C++ -*-===//
-#ifndef DPC_PASSES_SHARD_PASSES_H
-#define DPC_PASSES_SHARD_PASSES_H
+#pragma once
 
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,5 +23,3 @@ inline llvm::StringRef roleOfArgument(mlir::func::FuncOp func, unsigned index) {
 }
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_PASSES_H

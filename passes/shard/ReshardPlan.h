@@ -27,8 +27,7 @@
 // data is not moved.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_RESHARDPLAN_H
-#define DPC_PASSES_SHARD_RESHARDPLAN_H
+#pragma once
 
 #include "ir/Sharding.h"
 
@@ -86,5 +85,3 @@ std::optional<std::vector<ReshardStep>> searchReshard(const ShardingSpec &from,
                                                       std::string &why);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_RESHARDPLAN_H

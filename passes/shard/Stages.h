@@ -22,8 +22,7 @@
 // finds the optimum in O(stages * n^2).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_STAGES_H
-#define DPC_PASSES_SHARD_STAGES_H
+#pragma once
 
 #include "passes/shard/StrategyGraph.h"
 
@@ -83,5 +82,3 @@ struct StageProblem {
 std::vector<int64_t> balanceStages(const StageProblem &problem);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_STAGES_H

@@ -35,8 +35,7 @@
 //   split. (R5) Attention is split by heads (Ulysses) or by positions (a ring).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_STRATEGYGRAPH_H
-#define DPC_PASSES_SHARD_STRATEGYGRAPH_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/machine/CollectiveCost.h"
@@ -122,5 +121,3 @@ Expected<ShardChoices> chooseShards(const ProgramFacts &facts,
                                     const LoweringSpec &spec);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHARD_STRATEGYGRAPH_H

@@ -1,6 +1,5 @@
 //===- Passes.h - Passes that make a program smaller ------------*- C++ -*-===//
-#ifndef DPC_PASSES_SHRINK_PASSES_H
-#define DPC_PASSES_SHRINK_PASSES_H
+#pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
@@ -14,5 +13,3 @@ namespace dpc {
 inline void registerShrinkPasses() { registerDpcShrinkPasses(); }
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHRINK_PASSES_H

@@ -18,8 +18,7 @@
 // concatenations, in windows, after reshapes that do not align, and in ops
 // without a rule. Constants are cut to the first indices of their factors.
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHRINK_SHRINK_H
-#define DPC_PASSES_SHRINK_SHRINK_H
+#pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -70,5 +69,3 @@ llvm::LogicalResult shrinkSizes(mlir::func::FuncOp forward,
                                 const ShrinkOptions &options);
 
 } // namespace dpc
-
-#endif // DPC_PASSES_SHRINK_SHRINK_H

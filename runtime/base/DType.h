@@ -1,6 +1,5 @@
 //===- DType.h - element types ----------------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_DTYPE_H
-#define DPC_RUNTIME_BASE_DTYPE_H
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -80,5 +79,3 @@ double loadAsDouble(const void *data, DType type, int64_t index);
 void storeFromDouble(void *data, DType type, int64_t index, double value);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_DTYPE_H

@@ -8,8 +8,7 @@
 //   inline constexpr std::array<std::string_view, 2> kNamesOf<Kind> = {...};
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_BASE_ENUMNAMES_H
-#define DPC_RUNTIME_BASE_ENUMNAMES_H
+#pragma once
 
 #include <array>
 #include <optional>
@@ -55,5 +54,3 @@ template <NamedEnum E> constexpr std::string_view nameOf(E value) {
 } // namespace rt
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_BASE_ENUMNAMES_H

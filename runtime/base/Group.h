@@ -1,6 +1,5 @@
 //===- Group.h - groups of ranks, kinds of reductions -----------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_GROUP_H
-#define DPC_RUNTIME_BASE_GROUP_H
+#pragma once
 
 #include "runtime/base/EnumNames.h"
 
@@ -31,5 +30,3 @@ template <>
 inline constexpr std::array<std::string_view, 4> kNamesOf<rt::ReduceKind> = {
     "sum", "max", "min", "prod"};
 } // namespace dpc
-
-#endif // DPC_RUNTIME_BASE_GROUP_H

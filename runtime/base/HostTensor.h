@@ -1,6 +1,5 @@
 //===- HostTensor.h - a dense array in host memory --------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_HOSTTENSOR_H
-#define DPC_RUNTIME_BASE_HOSTTENSOR_H
+#pragma once
 
 #include "runtime/base/DType.h"
 
@@ -36,5 +35,3 @@ void convertElements(const void *from, DType fromType, void *to, DType toType,
                      int64_t count);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_HOSTTENSOR_H

@@ -4,8 +4,7 @@
 // JSON file needs to check for an error only once, at its end.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_BASE_JSON_H
-#define DPC_RUNTIME_BASE_JSON_H
+#pragma once
 
 #include "runtime/base/NumberRange.h"
 #include "runtime/base/Status.h"
@@ -90,5 +89,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_BASE_JSON_H

@@ -30,8 +30,7 @@
 // rank and cell 3 to the second rank.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_BASE_LAYOUT_H
-#define DPC_RUNTIME_BASE_LAYOUT_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -166,5 +165,3 @@ bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank, int64_t mb,
                int64_t stage = 0);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_LAYOUT_H

@@ -1,6 +1,5 @@
 //===- NumberRange.h - The numbers that a reader accepts --------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_NUMBERRANGE_H
-#define DPC_RUNTIME_BASE_NUMBERRANGE_H
+#pragma once
 
 #include <limits>
 
@@ -23,5 +22,3 @@ inline constexpr NumberRange atLeastOne{
     1, true, std::numeric_limits<double>::infinity(), "a number >= 1"};
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_BASE_NUMBERRANGE_H

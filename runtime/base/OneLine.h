@@ -1,6 +1,5 @@
 //===- OneLine.h - text from files, made safe for messages ------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_ONELINE_H
-#define DPC_RUNTIME_BASE_ONELINE_H
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -18,5 +17,3 @@ inline std::string oneLine(std::string text) {
 }
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_ONELINE_H

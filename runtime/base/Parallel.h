@@ -1,6 +1,5 @@
 //===- Parallel.h - a parallel loop -----------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_PARALLEL_H
-#define DPC_RUNTIME_BASE_PARALLEL_H
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -15,5 +14,3 @@ void parallelFor(size_t count, size_t grain,
                  const std::function<void(size_t)> &work);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_BASE_PARALLEL_H

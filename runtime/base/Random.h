@@ -4,8 +4,7 @@
 // tensor do not depend on its sharding.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_BASE_RANDOM_H
-#define DPC_RUNTIME_BASE_RANDOM_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 
@@ -34,5 +33,3 @@ void fillRandom(HostTensor &tensor, const RandomStream &stream,
                 double deviation, int64_t limit, int64_t first = 0);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_RANDOM_H

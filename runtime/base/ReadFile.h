@@ -1,6 +1,5 @@
 //===- ReadFile.h - careful reading of untrusted files ----------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_READFILE_H
-#define DPC_RUNTIME_BASE_READFILE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -47,5 +46,3 @@ Expected<std::string> readTextFile(const std::string &path,
                                    const std::string &expected);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_BASE_READFILE_H

@@ -6,8 +6,7 @@
 // intersections of their intervals in each dimension.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_BASE_RESHARD_H
-#define DPC_RUNTIME_BASE_RESHARD_H
+#pragma once
 
 #include "runtime/base/Layout.h"
 
@@ -59,5 +58,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_RESHARD_H

@@ -7,8 +7,7 @@
 // Asserts check invariants.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_BASE_STATUS_H
-#define DPC_RUNTIME_BASE_STATUS_H
+#pragma once
 
 #include <cassert>
 #include <cstdio>
@@ -154,5 +153,3 @@ private:
 #define DPC_NAME_OF(PREFIX, LINE) PREFIX##LINE
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_BASE_STATUS_H

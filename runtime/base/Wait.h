@@ -1,6 +1,5 @@
 //===- Wait.h - waiting for a word to change --------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_WAIT_H
-#define DPC_RUNTIME_BASE_WAIT_H
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -53,5 +52,3 @@ private:
 double nowSeconds();
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_WAIT_H

@@ -1,6 +1,5 @@
 //===- WriteFile.h - writing whole files ------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_BASE_WRITEFILE_H
-#define DPC_RUNTIME_BASE_WRITEFILE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -22,5 +21,3 @@ Status checkWritable(const std::string &path);
 Status makeFolder(const std::string &path);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_BASE_WRITEFILE_H

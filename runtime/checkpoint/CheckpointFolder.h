@@ -13,8 +13,7 @@
 // if the machine stops.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
-#define DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
+#pragma once
 
 #include "runtime/checkpoint/Manifest.h"
 
@@ -85,5 +84,3 @@ Expected<Manifest> readManifest(const std::string &path);
 Status syncFolder(const std::string &path);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H

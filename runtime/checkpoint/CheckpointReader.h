@@ -6,8 +6,7 @@
 // saved shards are copied unchanged.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
-#define DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
+#pragma once
 
 #include "runtime/checkpoint/ShardFile.h"
 #include "runtime/io/InitialValues.h"
@@ -51,5 +50,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H

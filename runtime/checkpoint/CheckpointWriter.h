@@ -10,8 +10,7 @@
 // a process dies, its file never appears, and rank 0 fails after a timeout.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTWRITER_H
-#define DPC_RUNTIME_CHECKPOINT_CHECKPOINTWRITER_H
+#pragma once
 
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/ShardFile.h"
@@ -81,5 +80,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CHECKPOINT_CHECKPOINTWRITER_H

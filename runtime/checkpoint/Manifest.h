@@ -14,8 +14,7 @@
 // plans of the same model can also read it (CheckpointReader.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CHECKPOINT_MANIFEST_H
-#define DPC_RUNTIME_CHECKPOINT_MANIFEST_H
+#pragma once
 
 #include "runtime/io/InputSource.h"
 #include "runtime/plan/Plan.h"
@@ -75,5 +74,3 @@ Expected<Manifest> parseManifest(const std::string &text,
 std::string shardFileName(int64_t rank);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CHECKPOINT_MANIFEST_H

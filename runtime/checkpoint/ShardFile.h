@@ -6,8 +6,7 @@
 // hash of the header.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CHECKPOINT_SHARDFILE_H
-#define DPC_RUNTIME_CHECKPOINT_SHARDFILE_H
+#pragma once
 
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/io/Safetensors.h"
@@ -59,5 +58,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CHECKPOINT_SHARDFILE_H

@@ -7,8 +7,7 @@
 // If another rank has failed, calls fail with StatusCode::Cancelled.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_COMM_COMMUNICATOR_H
-#define DPC_RUNTIME_COMM_COMMUNICATOR_H
+#pragma once
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Group.h"
@@ -106,5 +105,3 @@ bool hasMpi();
 std::string mpiLibrary();
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_COMM_COMMUNICATOR_H

@@ -1,6 +1,5 @@
 //===- MeasureCollectives.h - measured times of collectives -----*- C++ -*-===//
-#ifndef DPC_RUNTIME_COMM_MEASURECOLLECTIVES_H
-#define DPC_RUNTIME_COMM_MEASURECOLLECTIVES_H
+#pragma once
 
 #include "runtime/comm/Communicator.h"
 
@@ -32,5 +31,3 @@ std::string formatAllReduce(const std::vector<CollectiveSample> &samples,
                             const std::vector<std::vector<int>> &groups = {});
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_COMM_MEASURECOLLECTIVES_H

@@ -1,6 +1,5 @@
 //===- Reduce.h - reductions of arrays --------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_COMM_REDUCE_H
-#define DPC_RUNTIME_COMM_REDUCE_H
+#pragma once
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Group.h"
@@ -16,5 +15,3 @@ void reduceParts(const std::vector<const void *> &parts, void *out,
                  int64_t first, int64_t count, DType type, ReduceKind kind);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_COMM_REDUCE_H

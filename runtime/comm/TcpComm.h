@@ -1,6 +1,5 @@
 //===- TcpComm.h - a communicator over TCP, without MPI ---------*- C++ -*-===//
-#ifndef DPC_RUNTIME_COMM_TCPCOMM_H
-#define DPC_RUNTIME_COMM_TCPCOMM_H
+#pragma once
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/TcpStore.h"
@@ -15,5 +14,3 @@ Expected<std::unique_ptr<Communicator>> makeTcpComm(const StoreAddress &address,
                                                     const CommOptions &options);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_COMM_TCPCOMM_H

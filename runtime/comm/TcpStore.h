@@ -5,8 +5,7 @@
 // NCCL communicator, losses and saved parameters.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_COMM_TCPSTORE_H
-#define DPC_RUNTIME_COMM_TCPSTORE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -110,5 +109,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_COMM_TCPSTORE_H

@@ -1,6 +1,5 @@
 //===- BlasApi.h - cuBLASLt through pointers --------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_CUDA_BLASAPI_H
-#define DPC_RUNTIME_CUDA_BLASAPI_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 
@@ -39,5 +38,3 @@ struct BlasApi {
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_BLASAPI_H

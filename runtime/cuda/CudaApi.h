@@ -5,8 +5,7 @@
 // header before any header of CUDA: cuda_runtime.h overloads some of the names.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_CUDAAPI_H
-#define DPC_RUNTIME_CUDA_CUDAAPI_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -175,5 +174,3 @@ struct CudaApi {
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_CUDAAPI_H

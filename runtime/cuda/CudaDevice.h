@@ -1,6 +1,5 @@
 //===- CudaDevice.h - GPUs as devices ---------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_CUDA_CUDADEVICE_H
-#define DPC_RUNTIME_CUDA_CUDADEVICE_H
+#pragma once
 
 #include "runtime/cuda/BlasApi.h"
 #include "runtime/cuda/DeviceCudnn.h"
@@ -30,5 +29,3 @@ std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
 Status checkTarget(const Plan &plan, int capability);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_CUDADEVICE_H

@@ -6,8 +6,7 @@
 // the second is captured as a graph, which all later steps launch.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
-#define DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
+#pragma once
 
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/DeviceKernels.h"
@@ -157,5 +156,3 @@ DeviceGemm gemmOf(const Plan &plan, char *arena, const Task &task,
                   const MatmulOp &op);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_CUDAEXECUTOR_H

@@ -1,6 +1,5 @@
 //===- CudaProbe.h - measurements of a GPU ----------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_CUDA_CUDAPROBE_H
-#define DPC_RUNTIME_CUDA_CUDAPROBE_H
+#pragma once
 
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/exec/DeviceProbe.h"
@@ -21,5 +20,3 @@ Status fillWithNumbers(const CudaApi &cuda, char *room, int64_t bytes,
                        cudaStream_t stream);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_CUDAPROBE_H

@@ -1,6 +1,5 @@
 //===- CudnnApi.h - cuDNN through pointers ----------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_CUDA_CUDNNAPI_H
-#define DPC_RUNTIME_CUDA_CUDNNAPI_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 
@@ -36,5 +35,3 @@ struct CudnnApi {
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_CUDNNAPI_H

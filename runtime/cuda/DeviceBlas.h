@@ -1,6 +1,5 @@
 //===- DeviceBlas.h - GEMMs on the device -----------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_CUDA_DEVICEBLAS_H
-#define DPC_RUNTIME_CUDA_DEVICEBLAS_H
+#pragma once
 
 #include "runtime/cuda/BlasApi.h"
 #include "runtime/cuda/DeviceKernels.h"
@@ -116,5 +115,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_DEVICEBLAS_H

@@ -9,8 +9,7 @@
 // same position in one common order of communication (MessagePlan.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_DEVICECOMM_H
-#define DPC_RUNTIME_CUDA_DEVICECOMM_H
+#pragma once
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/cuda/CudaApi.h"
@@ -97,5 +96,3 @@ makeInProcessComms(const CudaApi &api, const DeviceKernels &kernels, int ranks,
                    double timeoutSeconds);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_DEVICECOMM_H

@@ -3,8 +3,7 @@
 // These interfaces hide cuDNN's headers from the rest of the runtime.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_DEVICECUDNN_H
-#define DPC_RUNTIME_CUDA_DEVICECUDNN_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 #include "runtime/kernels/Attention.h"
@@ -79,5 +78,3 @@ Expected<int64_t> compileCudnnAttention(const AttentionGradOp &op,
                                         int capability);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_DEVICECUDNN_H

@@ -1,6 +1,5 @@
 //===- DeviceKernels.h - kernels of the runtime -----------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_CUDA_DEVICEKERNELS_H
-#define DPC_RUNTIME_CUDA_DEVICEKERNELS_H
+#pragma once
 
 #include "runtime/cuda/DeviceComm.h"
 #include "runtime/plan/Plan.h"
@@ -70,5 +69,3 @@ Status launchKernel(const CudaApi &cuda, cudaKernel_t kernel, dim3 blocks,
                     const std::vector<int64_t> &scalars, cudaStream_t stream);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_DEVICEKERNELS_H

@@ -4,8 +4,7 @@
 // signals several times is a separate CUDA event for each signal.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_DEVICESTREAMS_H
-#define DPC_RUNTIME_CUDA_DEVICESTREAMS_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 #include "runtime/cuda/MessagePlan.h"
@@ -60,5 +59,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_DEVICESTREAMS_H

@@ -9,8 +9,7 @@
 // the streams instruction by instruction, without a graph.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_DEVICETRACE_H
-#define DPC_RUNTIME_CUDA_DEVICETRACE_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 #include "runtime/exec/RankProgram.h"
@@ -68,5 +67,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_DEVICETRACE_H

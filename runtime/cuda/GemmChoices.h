@@ -14,8 +14,7 @@
 // make a run slow, but not wrong.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_GEMMCHOICES_H
-#define DPC_RUNTIME_CUDA_GEMMCHOICES_H
+#pragma once
 
 #include "runtime/cuda/DeviceBlas.h"
 #include "runtime/cuda/DeviceComm.h"
@@ -97,5 +96,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_GEMMCHOICES_H

@@ -4,8 +4,7 @@
 // addresses never change, so that a CUDA graph can use them in every step.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_HOSTVALUES_H
-#define DPC_RUNTIME_CUDA_HOSTVALUES_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 #include "runtime/cuda/MessagePlan.h"
@@ -76,5 +75,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_HOSTVALUES_H

@@ -5,8 +5,7 @@
 // the system's Python, and in the CUDA toolkit of the build, in this order.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_LOADAPIS_H
-#define DPC_RUNTIME_CUDA_LOADAPIS_H
+#pragma once
 
 #include "runtime/cuda/BlasApi.h"
 #include "runtime/cuda/DeviceCudnn.h"
@@ -41,5 +40,3 @@ std::vector<std::string> librarySearchPaths(const std::string &name,
 Expected<int> countDevices(const CudaApi &cuda);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_LOADAPIS_H

@@ -12,8 +12,7 @@
 // which no operation depends on a later operation.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_CUDA_MESSAGEPLAN_H
-#define DPC_RUNTIME_CUDA_MESSAGEPLAN_H
+#pragma once
 
 #include "runtime/exec/RankProgram.h"
 
@@ -54,5 +53,3 @@ struct DeviceProgram {
 Expected<DeviceProgram> planDevice(const Plan &plan, int rank, char *device);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_MESSAGEPLAN_H

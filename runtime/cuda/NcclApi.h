@@ -1,6 +1,5 @@
 //===- NcclApi.h - NCCL through pointers ------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_CUDA_NCCLAPI_H
-#define DPC_RUNTIME_CUDA_NCCLAPI_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 
@@ -51,5 +50,3 @@ struct NcclApi {
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_CUDA_NCCLAPI_H

@@ -4,8 +4,7 @@
 // opening a file checks shapes and types, and read() checks values.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_DATA_DATASET_H
-#define DPC_RUNTIME_DATA_DATASET_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/plan/Plan.h"
@@ -57,5 +56,3 @@ Expected<std::unique_ptr<Dataset>> openTokenDataset(const Plan &plan,
 int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_DATA_DATASET_H

@@ -1,6 +1,5 @@
 //===- DatasetInputs.h - batches of a dataset -------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_DATA_DATASETINPUTS_H
-#define DPC_RUNTIME_DATA_DATASETINPUTS_H
+#pragma once
 
 #include "runtime/data/Dataset.h"
 #include "runtime/io/InputSource.h"
@@ -125,5 +124,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_DATA_DATASETINPUTS_H

@@ -1,6 +1,5 @@
 //===- CopyValues.h - copying tensor values between sessions ----*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_COPYVALUES_H
-#define DPC_RUNTIME_EXEC_COPYVALUES_H
+#pragma once
 
 #include "runtime/exec/Session.h"
 
@@ -21,5 +20,3 @@ Status checkCopy(const Plan &from, const Plan &to);
 Status copyValues(const Running &from, const Running &to);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_COPYVALUES_H

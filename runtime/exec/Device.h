@@ -5,8 +5,7 @@
 // be built from the same sources.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_EXEC_DEVICE_H
-#define DPC_RUNTIME_EXEC_DEVICE_H
+#pragma once
 
 #include "runtime/exec/DeviceProbe.h"
 #include "runtime/exec/Executor.h"
@@ -67,5 +66,3 @@ std::string cudaPluginFile();
 Expected<std::unique_ptr<Device>> openCudaDevice();
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_DEVICE_H

@@ -1,6 +1,5 @@
 //===- DeviceProbe.h - measurements of a device's speed ---------*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_DEVICEPROBE_H
-#define DPC_RUNTIME_EXEC_DEVICEPROBE_H
+#pragma once
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Status.h"
@@ -43,5 +42,3 @@ public:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_DEVICEPROBE_H

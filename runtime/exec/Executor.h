@@ -1,6 +1,5 @@
 //===- Executor.h - interface that runs a rank's steps ----------*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_EXECUTOR_H
-#define DPC_RUNTIME_EXEC_EXECUTOR_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/comm/Communicator.h"
@@ -87,5 +86,3 @@ using ExecutorFactory = std::function<Expected<std::unique_ptr<Executor>>(
     Communicator &, const ExecutorOptions &)>;
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_EXECUTOR_H

@@ -1,6 +1,5 @@
 //===- Launch.h - the place of this process in its job ----------*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_LAUNCH_H
-#define DPC_RUNTIME_EXEC_LAUNCH_H
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ struct Launch {
 Launch detectLaunch();
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_LAUNCH_H

@@ -1,6 +1,5 @@
 //===- MeasureDevice.h - a table of measured times of a device --*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_MEASUREDEVICE_H
-#define DPC_RUNTIME_EXEC_MEASUREDEVICE_H
+#pragma once
 
 #include "runtime/exec/DeviceProbe.h"
 
@@ -33,5 +32,3 @@ measureDevice(DeviceProbe &probe, const DeviceSchedule &schedule,
               const std::function<void(const std::string &)> &progress = {});
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_MEASUREDEVICE_H

@@ -1,6 +1,5 @@
 //===- RankExecutor.h - the executor of one rank on the CPU -----*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_RANKEXECUTOR_H
-#define DPC_RUNTIME_EXEC_RANKEXECUTOR_H
+#pragma once
 
 #include "runtime/base/Wait.h"
 #include "runtime/exec/Executor.h"
@@ -81,5 +80,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_RANKEXECUTOR_H

@@ -1,6 +1,5 @@
 //===- RankMemory.h - the three memory spaces of a rank ---------*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_RANKMEMORY_H
-#define DPC_RUNTIME_EXEC_RANKMEMORY_H
+#pragma once
 
 #include "runtime/io/OffloadFile.h"
 #include "runtime/plan/Plan.h"
@@ -48,5 +47,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_RANKMEMORY_H

@@ -1,6 +1,5 @@
 //===- RankProgram.h - the unrolled step of one rank ------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_EXEC_RANKPROGRAM_H
-#define DPC_RUNTIME_EXEC_RANKPROGRAM_H
+#pragma once
 
 #include "runtime/kernels/KernelLibrary.h"
 #include "runtime/plan/Plan.h"
@@ -42,5 +41,3 @@ Expected<RankProgram> unroll(const Plan &plan, int rank, char *device,
                              const KernelLibrary *kernels, bool overlap);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_RANKPROGRAM_H

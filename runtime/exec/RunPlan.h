@@ -4,8 +4,7 @@
 // the plan.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_EXEC_RUNPLAN_H
-#define DPC_RUNTIME_EXEC_RUNPLAN_H
+#pragma once
 
 #include "runtime/io/InitialValues.h"
 #include "runtime/kernels/KernelLibrary.h"
@@ -44,5 +43,3 @@ Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             const KernelLibrary &kernels, RunRequest request);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_RUNPLAN_H

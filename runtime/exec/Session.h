@@ -10,8 +10,7 @@
 // communicators, or one rank under mpirun. All processes make every call.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_EXEC_SESSION_H
-#define DPC_RUNTIME_EXEC_SESSION_H
+#pragma once
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Executor.h"
@@ -119,5 +118,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_EXEC_SESSION_H

@@ -1,6 +1,5 @@
 //===- InitialValues.h - values of tensors before step 1 --------*- C++ -*-===//
-#ifndef DPC_RUNTIME_IO_INITIALVALUES_H
-#define DPC_RUNTIME_IO_INITIALVALUES_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/io/WeightFiles.h"
@@ -64,5 +63,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_IO_INITIALVALUES_H

@@ -1,6 +1,5 @@
 //===- InputSource.h - the inputs of steps ----------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_IO_INPUTSOURCE_H
-#define DPC_RUNTIME_IO_INPUTSOURCE_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/plan/Plan.h"
@@ -55,5 +54,3 @@ fixedInputs(const Plan &plan,
             std::vector<std::map<std::string, HostTensor>> steps);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_IO_INPUTSOURCE_H

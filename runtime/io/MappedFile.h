@@ -1,6 +1,5 @@
 //===- MappedFile.h - read-only mappings of files ---------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_IO_MAPPEDFILE_H
-#define DPC_RUNTIME_IO_MAPPEDFILE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -30,5 +29,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_IO_MAPPEDFILE_H

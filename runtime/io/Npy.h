@@ -1,6 +1,5 @@
 //===- Npy.h - NumPy's .npy files -------------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_IO_NPY_H
-#define DPC_RUNTIME_IO_NPY_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/ReadFile.h"
@@ -57,5 +56,3 @@ private:
 Status writeNpy(const std::string &path, const HostTensor &tensor);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_IO_NPY_H

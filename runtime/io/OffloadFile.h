@@ -1,6 +1,5 @@
 //===- OffloadFile.h - disk memory of a rank --------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_IO_OFFLOADFILE_H
-#define DPC_RUNTIME_IO_OFFLOADFILE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -33,5 +32,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_IO_OFFLOADFILE_H

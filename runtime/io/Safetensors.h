@@ -10,8 +10,7 @@
 // gaps or overlaps.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_IO_SAFETENSORS_H
-#define DPC_RUNTIME_IO_SAFETENSORS_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/io/MappedFile.h"
@@ -71,5 +70,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_IO_SAFETENSORS_H

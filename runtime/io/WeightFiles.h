@@ -8,8 +8,7 @@
 //                                           "weight_map": {NAME: FILE}}
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_IO_WEIGHTFILES_H
-#define DPC_RUNTIME_IO_WEIGHTFILES_H
+#pragma once
 
 #include "runtime/io/Safetensors.h"
 
@@ -73,5 +72,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_IO_WEIGHTFILES_H

@@ -1,6 +1,5 @@
 //===- Checkpoints.h - --checkpoint and --resume ----------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_CHECKPOINTS_H
-#define DPC_RUNTIME_JOB_CHECKPOINTS_H
+#pragma once
 
 #include "runtime/checkpoint/CheckpointWriter.h"
 #include "runtime/exec/Session.h"
@@ -50,5 +49,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_CHECKPOINTS_H

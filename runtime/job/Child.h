@@ -1,6 +1,5 @@
 //===- Child.h - a supervised command ---------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_CHILD_H
-#define DPC_RUNTIME_JOB_CHILD_H
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -68,5 +67,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_CHILD_H

@@ -10,8 +10,7 @@
 // each plan at most once and does not use the plans of other runs.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_JOB_ELASTIC_H
-#define DPC_RUNTIME_JOB_ELASTIC_H
+#pragma once
 
 #include "runtime/job/RunOptions.h"
 #include "runtime/plan/PlanCommand.h"
@@ -68,5 +67,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_ELASTIC_H

@@ -1,6 +1,5 @@
 //===- Evaluation.h - inference over a dataset ------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_EVALUATION_H
-#define DPC_RUNTIME_JOB_EVALUATION_H
+#pragma once
 
 #include "runtime/io/Npy.h"
 #include "runtime/plan/Plan.h"
@@ -43,5 +42,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_EVALUATION_H

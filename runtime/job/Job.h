@@ -1,6 +1,5 @@
 //===- Job.h - a run of dpc-run ---------------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_JOB_H
-#define DPC_RUNTIME_JOB_JOB_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/comm/Communicator.h"
@@ -98,5 +97,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_JOB_H

@@ -1,6 +1,5 @@
 //===- MaskCheck.h - whether a loss ignores labels ---*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_MASKCHECK_H
-#define DPC_RUNTIME_JOB_MASKCHECK_H
+#pragma once
 
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/exec/Session.h"
@@ -35,5 +34,3 @@ Status checkIgnored(const rt::Plan &plan, const rt::IgnoredLabels &ignored,
                     const LossOf &lossOf);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_MASKCHECK_H

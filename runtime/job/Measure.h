@@ -1,6 +1,5 @@
 //===- Measure.h - --measure-links and --measure-device ---------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_MEASURE_H
-#define DPC_RUNTIME_JOB_MEASURE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/job/RunOptions.h"
@@ -18,5 +17,3 @@ Status measureLinks(const RunOptions &options);
 Status measureDevice(const RunOptions &options);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_MEASURE_H

@@ -5,8 +5,7 @@
 // a broken core or a wrong kernel.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_JOB_REPLICACHECK_H
-#define DPC_RUNTIME_JOB_REPLICACHECK_H
+#pragma once
 
 #include "runtime/exec/Session.h"
 
@@ -23,5 +22,3 @@ int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
 Status checkReplicas(const Plan &plan, Session &session);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_JOB_REPLICACHECK_H

@@ -1,6 +1,5 @@
 //===- RunOptions.h - the options of a run ----------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_RUNOPTIONS_H
-#define DPC_RUNTIME_JOB_RUNOPTIONS_H
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -59,5 +58,3 @@ struct RunOptions {
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_RUNOPTIONS_H

@@ -1,6 +1,5 @@
 //===- Samples.h - --data and --eval-data -----------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_SAMPLES_H
-#define DPC_RUNTIME_JOB_SAMPLES_H
+#pragma once
 
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/job/RunOptions.h"
@@ -24,5 +23,3 @@ Expected<std::unique_ptr<rt::InputSource>>
 openHeldOut(const RunOptions &options, const rt::Plan &plan);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_SAMPLES_H

@@ -1,6 +1,5 @@
 //===- SaveWeights.h - --save-params and --export ---------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_SAVEWEIGHTS_H
-#define DPC_RUNTIME_JOB_SAVEWEIGHTS_H
+#pragma once
 
 #include "runtime/exec/Session.h"
 #include "runtime/job/RunOptions.h"
@@ -13,5 +12,3 @@ Status saveWeights(const RunOptions &options, const rt::Plan &plan,
                    rt::Session &session);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_SAVEWEIGHTS_H

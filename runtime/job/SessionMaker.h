@@ -1,6 +1,5 @@
 //===- SessionMaker.h - sessions on CPUs or GPUs ----------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_SESSIONMAKER_H
-#define DPC_RUNTIME_JOB_SESSIONMAKER_H
+#pragma once
 
 #include "runtime/exec/Device.h"
 #include "runtime/exec/Session.h"
@@ -36,5 +35,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_SESSIONMAKER_H

@@ -5,8 +5,7 @@
 // communication.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_JOB_SLOWRANKS_H
-#define DPC_RUNTIME_JOB_SLOWRANKS_H
+#pragma once
 
 #include "runtime/exec/Session.h"
 
@@ -26,5 +25,3 @@ std::vector<std::string> slowRanks(const Plan &plan,
                                    int64_t steps, double factor);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_JOB_SLOWRANKS_H

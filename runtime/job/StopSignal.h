@@ -1,6 +1,5 @@
 //===- StopSignal.h - signals that end a run --------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_STOPSIGNAL_H
-#define DPC_RUNTIME_JOB_STOPSIGNAL_H
+#pragma once
 
 namespace dpc {
 
@@ -13,5 +12,3 @@ void catchStopSignals();
 int stopSignal();
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_STOPSIGNAL_H

@@ -7,8 +7,7 @@
 // renamed, and the previous checkpoint is used.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_JOB_SUPERVISOR_H
-#define DPC_RUNTIME_JOB_SUPERVISOR_H
+#pragma once
 
 #include "runtime/job/RunOptions.h"
 
@@ -27,5 +26,3 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_SUPERVISOR_H

@@ -1,6 +1,5 @@
 //===- Validation.h - --eval-plan and --eval-data ---------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_VALIDATION_H
-#define DPC_RUNTIME_JOB_VALIDATION_H
+#pragma once
 
 #include "runtime/exec/CopyValues.h"
 #include "runtime/io/InputSource.h"
@@ -51,5 +50,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_JOB_VALIDATION_H

@@ -1,6 +1,5 @@
 //===- Attention.h - attention on the CPU -----------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_KERNELS_ATTENTION_H
-#define DPC_RUNTIME_KERNELS_ATTENTION_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/PlanAttention.h"
@@ -45,5 +44,3 @@ Status runAttention(const AttentionOp &op, const AttentionData &data);
 Status runAttention(const AttentionGradOp &op, const AttentionData &data);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_KERNELS_ATTENTION_H

@@ -1,6 +1,5 @@
 //===- Convolution.h - convolutions on the CPU ------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_KERNELS_CONVOLUTION_H
-#define DPC_RUNTIME_KERNELS_CONVOLUTION_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/PlanConv.h"
@@ -15,5 +14,3 @@ namespace dpc::rt {
 Status runConv(const ConvOp &op, void *x, void *w, void *y);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_KERNELS_CONVOLUTION_H

@@ -3,8 +3,7 @@
 // Other backends are compared with these plain loops.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_KERNELS_EPILOGUE_H
-#define DPC_RUNTIME_KERNELS_EPILOGUE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
@@ -33,5 +32,3 @@ Status runWithEpilogue(const MatmulOp &op, const void *a, DType aType,
                        const EpilogueArrays &arrays);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_KERNELS_EPILOGUE_H

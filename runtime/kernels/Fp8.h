@@ -1,6 +1,5 @@
 //===- Fp8.h - 8-bit codes of a matrix --------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_KERNELS_FP8_H
-#define DPC_RUNTIME_KERNELS_FP8_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
@@ -50,5 +49,3 @@ Status runFp8Matmul(const MatmulOp &op, const void *a, const void *b, void *c,
                     DType cType);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_KERNELS_FP8_H

@@ -1,6 +1,5 @@
 //===- KernelLibrary.h - the compiled kernels of a plan ---------*- C++ -*-===//
-#ifndef DPC_RUNTIME_KERNELS_KERNELLIBRARY_H
-#define DPC_RUNTIME_KERNELS_KERNELLIBRARY_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
@@ -47,5 +46,3 @@ std::string cpuFlags();
 Status checkCpu(const Plan &plan);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_KERNELS_KERNELLIBRARY_H

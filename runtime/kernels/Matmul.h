@@ -1,6 +1,5 @@
 //===- Matmul.h - GEMMs on the CPU ------------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_KERNELS_MATMUL_H
-#define DPC_RUNTIME_KERNELS_MATMUL_H
+#pragma once
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Status.h"
@@ -26,5 +25,3 @@ void setMatmulThreads(int threads);
 std::string gemmLibrary();
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_KERNELS_MATMUL_H

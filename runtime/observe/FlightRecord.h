@@ -11,8 +11,7 @@
 //   ended 1763860000110400 step 12, offload.m1
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_OBSERVE_FLIGHTRECORD_H
-#define DPC_RUNTIME_OBSERVE_FLIGHTRECORD_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
@@ -80,5 +79,3 @@ inline constexpr size_t kMostRanks = 4;
 void removeRecords(const std::string &folder);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_OBSERVE_FLIGHTRECORD_H

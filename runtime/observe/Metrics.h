@@ -1,6 +1,5 @@
 //===- Metrics.h - the numbers of steps, and their destinations -*- C++ -*-===//
-#ifndef DPC_RUNTIME_OBSERVE_METRICS_H
-#define DPC_RUNTIME_OBSERVE_METRICS_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -77,5 +76,3 @@ Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
                                                    int64_t done);
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_OBSERVE_METRICS_H

@@ -1,6 +1,5 @@
 //===- NumberCheck.h - the origin of NaN ------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_OBSERVE_NUMBERCHECK_H
-#define DPC_RUNTIME_OBSERVE_NUMBERCHECK_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -29,5 +28,3 @@ int badness(double value);
 std::string faultOf(const Tensor &tensor, const void *data, int64_t count);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_OBSERVE_NUMBERCHECK_H

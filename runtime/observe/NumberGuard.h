@@ -1,6 +1,5 @@
 //===- NumberGuard.h - checks of losses -------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_OBSERVE_NUMBERGUARD_H
-#define DPC_RUNTIME_OBSERVE_NUMBERGUARD_H
+#pragma once
 
 #include "runtime/observe/Metrics.h"
 #include "runtime/plan/Plan.h"
@@ -56,5 +55,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_OBSERVE_NUMBERGUARD_H

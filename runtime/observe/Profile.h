@@ -6,8 +6,7 @@
 // includes all layers: "blocks.3/Add" and "blocks.4/Add" become "blocks.*/Add".
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_OBSERVE_PROFILE_H
-#define DPC_RUNTIME_OBSERVE_PROFILE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -61,5 +60,3 @@ Status writeProfile(const std::string &plan, const std::string &events);
 std::string profileText(const Profile &profile, size_t mostRows);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_OBSERVE_PROFILE_H

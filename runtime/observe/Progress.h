@@ -1,6 +1,5 @@
 //===- Progress.h - terminal output and metrics of dpc-run ------*- C++ -*-===//
-#ifndef DPC_RUNTIME_OBSERVE_PROGRESS_H
-#define DPC_RUNTIME_OBSERVE_PROGRESS_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/observe/Metrics.h"
@@ -33,5 +32,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_RUNTIME_OBSERVE_PROGRESS_H

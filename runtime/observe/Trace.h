@@ -1,6 +1,5 @@
 //===- Trace.h - times of instructions --------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_OBSERVE_TRACE_H
-#define DPC_RUNTIME_OBSERVE_TRACE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
@@ -40,5 +39,3 @@ Status writeTrace(const std::string &path, const std::string &eventsJson,
                   const std::string &leftOut = "");
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_OBSERVE_TRACE_H

@@ -1,6 +1,5 @@
 //===- Ledger.h - the communication of a rank in one step -------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_LEDGER_H
-#define DPC_RUNTIME_PLAN_LEDGER_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -27,5 +26,3 @@ std::string ledgerText(const Plan &plan, int rank);
 Status writeLedgers(const Plan &plan, const std::string &dir);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_LEDGER_H

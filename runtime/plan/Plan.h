@@ -27,8 +27,7 @@
 //   by a "transfer", which is in the copy queue.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_PLAN_PLAN_H
-#define DPC_RUNTIME_PLAN_PLAN_H
+#pragma once
 
 #include "runtime/base/DType.h"
 #include "runtime/base/EnumNames.h"
@@ -479,5 +478,3 @@ template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<rt::Queue> = {
     "compute", "comm", "copy"};
 } // namespace dpc
-
-#endif // DPC_RUNTIME_PLAN_PLAN_H

@@ -1,6 +1,5 @@
 //===- PlanAttention.h - attention instructions of a plan -------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_PLANATTENTION_H
-#define DPC_RUNTIME_PLAN_PLANATTENTION_H
+#pragma once
 
 #include "runtime/base/DType.h"
 
@@ -54,5 +53,3 @@ struct AttentionGradOp {
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_PLANATTENTION_H

@@ -107,7 +107,7 @@ Status checkDistinct(const Operand &one) {
       continue;
     if (stride < least)
       return wrongField(concat("a stride of ", one.name), stride, "at least ",
-                        least, ", as it is written");
+                        least, ", because the operand is written");
     least = stride * (extent - 1) + least;
   }
   return Status::success();

@@ -19,13 +19,13 @@ Status checkOperand(const Plan &plan, const ConvOp &op, const Operand &one) {
     return Status::invalid("compute is ", nameOf(op.compute), ", but ",
                            one.name, " holds ", nameOf(buffer.dtype));
   if (one.shape.size() < 3 || one.shape.size() != op.xShape.size())
-    return wrongField(concat("rank of ", one.name),
+    return wrongField(concat("number of dimensions of ", one.name),
                       static_cast<int64_t>(one.shape.size()),
-                      "3 or more, all equal");
+                      "3 or more, equal for x, w and y");
   int64_t count = checkedElements(one.shape);
   if (count < 0 || count != numElements(buffer.shape))
-    return wrongField(concat("elements of ", one.name), count,
-                      numElements(buffer.shape), ", as its buffer");
+    return wrongField(concat("number of elements of ", one.name), count,
+                      numElements(buffer.shape), ", as in its buffer");
   return Status::success();
 }
 

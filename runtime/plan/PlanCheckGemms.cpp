@@ -222,8 +222,9 @@ Status checkFp8(const Plan &plan, const MatmulOp &op) {
   DPC_TRY(checkFormats(*op.fp8));
   DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype;
   if (op.compute != DType::BF16 || a != DType::BF16 || b != DType::BF16)
-    return Status::invalid("fp8 needs bf16 factors, these are ", nameOf(a),
-                           " and ", nameOf(b), " in ", nameOf(op.compute));
+    return Status::invalid("fp8 needs a, b and compute bf16, but a and b are ",
+                           nameOf(a), " and ", nameOf(b), ", and compute is ",
+                           nameOf(op.compute));
   if (op.batch != 1 || op.batch2 != 1)
     return Status::invalid("fp8 needs one matrix, batch is ", op.batch,
                            " and batch2 ", op.batch2);

@@ -238,8 +238,9 @@ Status checkOutputs(const Plan &plan, int64_t stage, const Walk &walk) {
       return Status::invalid(place, "buffer ", port.buffer,
                              " is in a frame, but no store_output takes it");
     if (!walk.holds(port.buffer, {}))
-      return Status::invalid(place, "buffer ", port.buffer,
-                             " does not hold it at the end of the step");
+      return Status::invalid(
+          place, "buffer ", port.buffer,
+          " does not hold the output at the end of the step");
   }
   return Status::success();
 }

@@ -4,8 +4,7 @@
 // contain the place in the plan; validatePlan() prepends the file.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_PLAN_PLANCHECKS_H
-#define DPC_RUNTIME_PLAN_PLANCHECKS_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -81,5 +80,3 @@ inline int rootOf(const Plan &plan, int buffer) {
 }
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_PLANCHECKS_H

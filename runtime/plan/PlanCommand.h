@@ -10,8 +10,7 @@
 // File names are absolute.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_PLAN_PLANCOMMAND_H
-#define DPC_RUNTIME_PLAN_PLANCOMMAND_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -41,5 +40,3 @@ Expected<PlanCommand> readPlanCommand(const std::string &dir);
 std::vector<std::string> wordsFor(const PlanCommand &command, int64_t devices);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_PLANCOMMAND_H

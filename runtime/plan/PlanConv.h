@@ -1,6 +1,5 @@
 //===- PlanConv.h - convolution instructions of a plan ----------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_PLANCONV_H
-#define DPC_RUNTIME_PLAN_PLANCONV_H
+#pragma once
 
 #include "runtime/base/DType.h"
 #include "runtime/base/EnumNames.h"
@@ -40,5 +39,3 @@ template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<rt::ConvKind> = {
     "forward", "grad_input", "grad_filter"};
 } // namespace dpc
-
-#endif // DPC_RUNTIME_PLAN_PLANCONV_H

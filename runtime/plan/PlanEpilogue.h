@@ -1,6 +1,5 @@
 //===- PlanEpilogue.h - GEMM epilogues of a plan ----------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_PLANEPILOGUE_H
-#define DPC_RUNTIME_PLAN_PLANEPILOGUE_H
+#pragma once
 
 #include "runtime/base/EnumNames.h"
 
@@ -55,5 +54,3 @@ inline constexpr std::array<std::string_view, 12> kNamesOf<rt::Epilogue> = {
     "gelu",      "gelu_bias",      "gelu_aux",  "gelu_aux_bias",
     "gelu_grad", "gelu_grad_bias", "sums_of_a", "sums_of_b"};
 } // namespace dpc
-
-#endif // DPC_RUNTIME_PLAN_PLANEPILOGUE_H

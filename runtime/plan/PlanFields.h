@@ -4,8 +4,7 @@
 // the order of plan.json. Used to write and to read plan.json.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_PLAN_PLANFIELDS_H
-#define DPC_RUNTIME_PLAN_PLANFIELDS_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -178,5 +177,3 @@ template <typename V> void fields(V &visit, Is<Plan> auto &v) {
 }
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_PLANFIELDS_H

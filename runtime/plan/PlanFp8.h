@@ -1,6 +1,5 @@
 //===- PlanFp8.h - GEMMs of 8-bit codes -------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_PLANFP8_H
-#define DPC_RUNTIME_PLAN_PLANFP8_H
+#pragma once
 
 #include "runtime/base/DType.h"
 
@@ -44,5 +43,3 @@ constexpr int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
 }
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_PLANFP8_H

@@ -1,6 +1,5 @@
 //===- PlanJson.h - writing and reading plan.json ---------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_PLANJSON_H
-#define DPC_RUNTIME_PLAN_PLANJSON_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -28,5 +27,3 @@ Expected<std::string> hashFile(const std::string &path);
 std::string hashText(std::string_view text);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_PLANJSON_H

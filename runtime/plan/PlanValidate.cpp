@@ -331,9 +331,9 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
   }
   bool isState = tensor.role == TensorRole::State;
   if (isState == tensor.slot.empty() || (!isState && !tensor.of.empty()))
-    return Status::invalid(isState
-                               ? "slot is empty in a state"
-                               : "of or slot is set, but it is not a state");
+    return Status::invalid(
+        isState ? "slot is empty in a state"
+                : "of or slot is set, but the tensor is not a state");
   bool found = tensor.of.empty() ||
                std::any_of(plan.tensors.begin(), plan.tensors.end(),
                            [&](const Tensor &other) {

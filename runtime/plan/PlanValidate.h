@@ -1,6 +1,5 @@
 //===- PlanValidate.h - validation of a plan before a run -------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_PLANVALIDATE_H
-#define DPC_RUNTIME_PLAN_PLANVALIDATE_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -16,5 +15,3 @@ namespace dpc::rt {
 Status validatePlan(const Plan &plan, const std::string &file);
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_PLANVALIDATE_H

@@ -5,8 +5,7 @@
 // them. Codegen adds these events, and the validator checks them.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_PLAN_QUEUEORDER_H
-#define DPC_RUNTIME_PLAN_QUEUEORDER_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -95,5 +94,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_QUEUEORDER_H

@@ -1,6 +1,5 @@
 //===- RankCells.h - communication partners of every rank -------*- C++ -*-===//
-#ifndef DPC_RUNTIME_PLAN_RANKCELLS_H
-#define DPC_RUNTIME_PLAN_RANKCELLS_H
+#pragma once
 
 #include "runtime/plan/Plan.h"
 
@@ -35,5 +34,3 @@ private:
 };
 
 } // namespace dpc::rt
-
-#endif // DPC_RUNTIME_PLAN_RANKCELLS_H

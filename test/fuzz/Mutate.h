@@ -1,6 +1,5 @@
 //===- Mutate.h - Random damage to files ------------------------*- C++ -*-===//
-#ifndef DPC_TEST_FUZZ_MUTATE_H
-#define DPC_TEST_FUZZ_MUTATE_H
+#pragma once
 
 #include <cstdint>
 #include <random>
@@ -30,5 +29,3 @@ private:
 };
 
 } // namespace dpc::fuzz
-
-#endif // DPC_TEST_FUZZ_MUTATE_H

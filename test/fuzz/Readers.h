@@ -1,6 +1,5 @@
 //===- Readers.h - Readers of untrusted files -------------------*- C++ -*-===//
-#ifndef DPC_TEST_FUZZ_READERS_H
-#define DPC_TEST_FUZZ_READERS_H
+#pragma once
 
 #include <functional>
 #include <string>
@@ -29,5 +28,3 @@ struct Reader {
 std::vector<Reader> allReaders(const std::string &scratch);
 
 } // namespace dpc::fuzz
-
-#endif // DPC_TEST_FUZZ_READERS_H

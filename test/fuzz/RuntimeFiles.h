@@ -1,6 +1,5 @@
 //===- RuntimeFiles.h - Readers of files that a run takes -------*- C++ -*-===//
-#ifndef DPC_TEST_FUZZ_RUNTIMEFILES_H
-#define DPC_TEST_FUZZ_RUNTIMEFILES_H
+#pragma once
 
 #include "test/fuzz/Readers.h"
 
@@ -15,5 +14,3 @@ std::vector<Reader> runtimeReaders(const std::string &scratch);
 std::string checkLine(const std::string &message);
 
 } // namespace dpc::fuzz
-
-#endif // DPC_TEST_FUZZ_RUNTIMEFILES_H

@@ -2,8 +2,7 @@
 // Elements of all types are stored as double. This is exact for the integers in
 // tests that compare exactly. The values of i1 are 0 and 1.
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TEST_SUPPORT_HOSTARRAY_H
-#define DPC_TEST_SUPPORT_HOSTARRAY_H
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -59,5 +58,3 @@ void forEachIndex(const std::vector<int64_t> &shape, Body body) {
 inline constexpr double kPadding = std::numeric_limits<double>::quiet_NaN();
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_SUPPORT_HOSTARRAY_H

@@ -7,8 +7,7 @@
 // missing mask changes the result.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TEST_SUPPORT_RANKINTERPRETER_H
-#define DPC_TEST_SUPPORT_RANKINTERPRETER_H
+#pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "test/support/RankOps.h"
@@ -43,5 +42,3 @@ RankResult runRanks(mlir::func::FuncOp step,
                     const std::vector<HostArray> &inputs);
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_SUPPORT_RANKINTERPRETER_H

@@ -1,6 +1,5 @@
 //===- RankOps.h - Ops on host tensors for one rank -------------*- C++ -*-===//
-#ifndef DPC_TEST_SUPPORT_RANKOPS_H
-#define DPC_TEST_SUPPORT_RANKOPS_H
+#pragma once
 
 #include "ir/Sharding.h"
 #include "test/support/HostArray.h"
@@ -40,5 +39,3 @@ std::vector<int64_t> globalPositions(const ShardingSpec &spec, int64_t dim,
                                      const Coordinates &coordinates);
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_SUPPORT_RANKOPS_H

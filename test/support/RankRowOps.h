@@ -1,6 +1,5 @@
 //===- RankRowOps.h - Handlers of row ops (private to RankOps) --*- C++ -*-===//
-#ifndef DPC_TEST_SUPPORT_RANKROWOPS_H
-#define DPC_TEST_SUPPORT_RANKROWOPS_H
+#pragma once
 
 #include "test/support/RankOps.h"
 
@@ -21,5 +20,3 @@ std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent);
 double combine(ReduceKind kind, double a, double b);
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_SUPPORT_RANKROWOPS_H

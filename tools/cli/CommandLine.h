@@ -1,6 +1,5 @@
 //===- CommandLine.h - common parts of the command lines --------*- C++ -*-===//
-#ifndef DPC_TOOLS_CLI_COMMANDLINE_H
-#define DPC_TOOLS_CLI_COMMANDLINE_H
+#pragma once
 
 #include <CLI/CLI.hpp>
 
@@ -70,5 +69,3 @@ inline CLI::Validator aboveZero() {
 }
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_CLI_COMMANDLINE_H

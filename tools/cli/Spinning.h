@@ -1,6 +1,5 @@
 //===- Spinning.h - limit of spinning in OpenMP threads ---------*- C++ -*-===//
-#ifndef DPC_TOOLS_CLI_SPINNING_H
-#define DPC_TOOLS_CLI_SPINNING_H
+#pragma once
 
 namespace dpc {
 
@@ -12,5 +11,3 @@ namespace dpc {
 void limitSpinning(char **argv);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_CLI_SPINNING_H

@@ -1,8 +1,7 @@
 // The MLIR headers that nearly every file of ir/, passes/, codegen/ and
 // frontends/ includes. A change here rebuilds everything, so include only
 // stable headers.
-#ifndef DPC_TOOLS_CMAKE_PCH_H
-#define DPC_TOOLS_CMAKE_PCH_H
+#pragma once
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -40,5 +39,3 @@
 #include <set>
 #include <string>
 #include <vector>
-
-#endif // DPC_TOOLS_CMAKE_PCH_H

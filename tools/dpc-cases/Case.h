@@ -1,6 +1,5 @@
 //===- Case.h - Compiles and runs one model -----------*- C++ -*-===//
-#ifndef DPC_TOOLS_DPC_CASES_CASE_H
-#define DPC_TOOLS_DPC_CASES_CASE_H
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -54,5 +53,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DPC_CASES_CASE_H

@@ -1,6 +1,5 @@
 //===- CaseProgram.h - Steps of a case --------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DPC_CASES_CASEPROGRAM_H
-#define DPC_TOOLS_DPC_CASES_CASEPROGRAM_H
+#pragma once
 
 #include "runtime/exec/RunPlan.h"
 #include "runtime/io/Npy.h"
@@ -35,5 +34,3 @@ std::optional<rt::Plan> buildOnRanks(mlir::ModuleOp program,
                                      int64_t ranks, const std::string &folder);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DPC_CASES_CASEPROGRAM_H

@@ -1,6 +1,5 @@
 //===- Doctor.h - --version and --doctor ------------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DPC_OPT_DOCTOR_H
-#define DPC_TOOLS_DPC_OPT_DOCTOR_H
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ std::string versionText();
 int runDoctor();
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DPC_OPT_DOCTOR_H

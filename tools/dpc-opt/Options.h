@@ -1,6 +1,5 @@
 //===- Options.h - The command line of dpc-opt ------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DPC_OPT_OPTIONS_H
-#define DPC_TOOLS_DPC_OPT_OPTIONS_H
+#pragma once
 
 #include "tools/driver/CompileOptions.h"
 
@@ -12,5 +11,3 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
                                            int &exitCode);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DPC_OPT_OPTIONS_H

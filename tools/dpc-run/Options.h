@@ -1,6 +1,5 @@
 //===- Options.h - the command line of dpc-run ------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DPC_RUN_OPTIONS_H
-#define DPC_TOOLS_DPC_RUN_OPTIONS_H
+#pragma once
 
 #include "runtime/job/RunOptions.h"
 
@@ -11,5 +10,3 @@ namespace dpc {
 bool parseOptions(int argc, char **argv, RunOptions &options, int &exitCode);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DPC_RUN_OPTIONS_H

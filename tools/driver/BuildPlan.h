@@ -1,6 +1,5 @@
 //===- BuildPlan.h - From a program and a strategy to a plan -*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_BUILDPLAN_H
-#define DPC_TOOLS_DRIVER_BUILDPLAN_H
+#pragma once
 
 #include "codegen/Codegen.h"
 #include "passes/lower/Lower.h"
@@ -53,5 +52,3 @@ std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
                                           const std::filesystem::path &dir);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_BUILDPLAN_H

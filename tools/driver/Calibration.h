@@ -1,6 +1,5 @@
 //===- Calibration.h - Measures this machine --------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_CALIBRATION_H
-#define DPC_TOOLS_DRIVER_CALIBRATION_H
+#pragma once
 
 #include "tools/driver/Session.h"
 
@@ -23,5 +22,3 @@ namespace dpc {
 std::string calibrate(const CompileOptions &options, Reporter &reporter);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_CALIBRATION_H

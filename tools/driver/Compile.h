@@ -7,8 +7,7 @@
 // session.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TOOLS_DRIVER_COMPILE_H
-#define DPC_TOOLS_DRIVER_COMPILE_H
+#pragma once
 
 #include "cost-model/report/Report.h"
 #include "runtime/io/InitialValues.h"
@@ -122,5 +121,3 @@ std::vector<cost::WhatIf> searchChanges(Session &session,
 mlir::LogicalResult compileModel(CompileOptions options, Reporter &reporter);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_COMPILE_H

@@ -1,6 +1,5 @@
 //===- CompileOptions.h - The options of a compilation ----------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_COMPILEOPTIONS_H
-#define DPC_TOOLS_DRIVER_COMPILEOPTIONS_H
+#pragma once
 
 #include "codegen/export/Import.h"
 
@@ -74,5 +73,3 @@ struct CompileOptions {
 };
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_COMPILEOPTIONS_H

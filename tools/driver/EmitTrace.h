@@ -5,8 +5,7 @@
 // equally. Instructions that codegen adds (loads, copies) take no time.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TOOLS_DRIVER_EMITTRACE_H
-#define DPC_TOOLS_DRIVER_EMITTRACE_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "passes/shard/LoweringSpec.h"
@@ -44,5 +43,3 @@ std::string emitTrace(const CompileOptions &options, mlir::ModuleOp program,
                       const std::filesystem::path &path, std::string &leftOut);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_EMITTRACE_H

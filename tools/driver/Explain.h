@@ -1,6 +1,5 @@
 //===- Explain.h - How a value is sharded, and alternatives -----*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_EXPLAIN_H
-#define DPC_TOOLS_DRIVER_EXPLAIN_H
+#pragma once
 
 #include "cost-model/report/StepDetail.h"
 #include "passes/shard/LoweringSpec.h"
@@ -34,5 +33,3 @@ Expected<std::string> explain(const std::string &name,
                               const ExplainedPlan &plan);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_EXPLAIN_H

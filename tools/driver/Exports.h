@@ -1,6 +1,5 @@
 //===- Exports.h - Files for other programs ---------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_EXPORTS_H
-#define DPC_TOOLS_DRIVER_EXPORTS_H
+#pragma once
 
 #include "codegen/export/Targets.h"
 #include "tools/driver/Compile.h"
@@ -61,5 +60,3 @@ writeExportedFiles(const std::vector<exports::ExportedFile> &files,
                    const std::vector<TargetForecast> &forecasts = {});
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_EXPORTS_H

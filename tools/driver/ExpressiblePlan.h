@@ -20,8 +20,7 @@
 //      d is an odd divisor of the number of layers.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
-#define DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
+#pragma once
 
 #include "codegen/export/Targets.h"
 #include "cost-model/search/Search.h"
@@ -81,5 +80,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H

@@ -1,6 +1,5 @@
 //===- Inputs.h - Inputs, weights and their files ------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_INPUTS_H
-#define DPC_TOOLS_DRIVER_INPUTS_H
+#pragma once
 
 #include "runtime/io/InitialValues.h"
 #include "runtime/plan/Plan.h"
@@ -26,5 +25,3 @@ void makeSourcesAbsolute(mlir::ModuleOp module);
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_INPUTS_H

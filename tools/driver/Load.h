@@ -1,7 +1,6 @@
 //===- Load.h - Reads the files of the command line --------------*- C++
 //-*-===//
-#ifndef DPC_TOOLS_DRIVER_LOAD_H
-#define DPC_TOOLS_DRIVER_LOAD_H
+#pragma once
 
 #include "frontends/emit/Options.h"
 #include "tools/driver/CompileOptions.h"
@@ -29,5 +28,3 @@ std::string readNamedStrategy(CompileOptions &options);
 bool printsProgram(const CompileOptions &options);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_LOAD_H

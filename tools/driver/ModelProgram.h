@@ -1,6 +1,5 @@
 //===- ModelProgram.h - A model that is ready to be sharded -----*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_MODELPROGRAM_H
-#define DPC_TOOLS_DRIVER_MODELPROGRAM_H
+#pragma once
 
 #include "cost-model/search/Search.h"
 #include "passes/lower/ProgramFamily.h"
@@ -46,5 +45,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_MODELPROGRAM_H

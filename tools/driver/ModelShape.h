@@ -1,6 +1,5 @@
 //===- ModelShape.h - Sizes of a transformer from its graph -----*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_MODELSHAPE_H
-#define DPC_TOOLS_DRIVER_MODELSHAPE_H
+#pragma once
 
 #include "codegen/export/Job.h"
 #include "cost-model/machine/Cluster.h"
@@ -22,5 +21,3 @@ std::vector<int64_t> layersByStage(mlir::ModuleOp program,
                                    const LoweringSpec &spec);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_MODELSHAPE_H

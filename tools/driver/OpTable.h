@@ -1,6 +1,5 @@
 //===- OpTable.h - Interfaces of each op of the dialect ---------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_OPTABLE_H
-#define DPC_TOOLS_DRIVER_OPTABLE_H
+#pragma once
 
 #include <string>
 #include <vector>
@@ -24,5 +23,3 @@ std::string whyNot(const std::string &op, OpColumn column);
 std::string opTable();
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_OPTABLE_H

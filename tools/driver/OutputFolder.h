@@ -1,6 +1,5 @@
 //===- OutputFolder.h - A folder that appears when complete ----*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
-#define DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -49,5 +48,3 @@ std::string writeText(const std::filesystem::path &path,
                       const std::string &text);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_OUTPUTFOLDER_H

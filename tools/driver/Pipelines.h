@@ -1,6 +1,5 @@
 //===- Pipelines.h - The pass pipelines of the options ----------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_PIPELINES_H
-#define DPC_TOOLS_DRIVER_PIPELINES_H
+#pragma once
 
 #include "passes/graph/Phases.h"
 #include "tools/driver/CompileOptions.h"
@@ -19,5 +18,3 @@ PassList stepPasses(const CompileOptions &options, bool trains);
 bool scalesLoss(const CompileOptions &options);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_PIPELINES_H

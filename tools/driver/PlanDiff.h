@@ -1,6 +1,5 @@
 //===- PlanDiff.h - Differences between two plans ---------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_PLANDIFF_H
-#define DPC_TOOLS_DRIVER_PLANDIFF_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -17,5 +16,3 @@ Expected<std::string> diffOfPlans(const std::filesystem::path &before,
                                   const std::filesystem::path &after);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_PLANDIFF_H

@@ -1,6 +1,5 @@
 //===- PlanSearch.h - The search of a compilation ------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_PLANSEARCH_H
-#define DPC_TOOLS_DRIVER_PLANSEARCH_H
+#pragma once
 
 #include "cost-model/search/IdleDevices.h"
 #include "tools/driver/ModelProgram.h"
@@ -40,5 +39,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_PLANSEARCH_H

@@ -1,6 +1,5 @@
 //===- Remarks.h - Remarks on options that may be a mistake -----*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_REMARKS_H
-#define DPC_TOOLS_DRIVER_REMARKS_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/strategy/Strategy.h"
@@ -49,5 +48,3 @@ std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_REMARKS_H

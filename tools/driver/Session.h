@@ -1,6 +1,5 @@
 //===- Session.h - State that a compilation shares --------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_SESSION_H
-#define DPC_TOOLS_DRIVER_SESSION_H
+#pragma once
 
 #include "cost-model/report/TextLines.h"
 #include "tools/driver/CompileOptions.h"
@@ -101,5 +100,3 @@ private:
 };
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_SESSION_H

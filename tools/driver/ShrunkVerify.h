@@ -1,6 +1,5 @@
 //===- ShrunkVerify.h - Verification of large models -----------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_SHRUNKVERIFY_H
-#define DPC_TOOLS_DRIVER_SHRUNKVERIFY_H
+#pragma once
 
 #include "cost-model/report/Report.h"
 #include "cost-model/strategy/StrategyShrink.h"
@@ -54,5 +53,3 @@ verifyInShrunkForm(mlir::ModuleOp fused, const PlanSettings &settings,
 void setVerdict(cost::Verification &verification, const Verdict &verdict);
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_SHRUNKVERIFY_H

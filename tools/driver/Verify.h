@@ -1,6 +1,5 @@
 //===- Verify.h - N ranks against one device --------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_DRIVER_VERIFY_H
-#define DPC_TOOLS_DRIVER_VERIFY_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/plan/Plan.h"
@@ -77,5 +76,3 @@ Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
                                const NamedTensors &given = {});
 
 } // namespace dpc
-
-#endif // DPC_TOOLS_DRIVER_VERIFY_H

@@ -1,6 +1,5 @@
 //===- Network.h - Clusters from their published descriptions ---*- C++ -*-===//
-#ifndef DPC_TOOLS_REPLAY_NETWORK_H
-#define DPC_TOOLS_REPLAY_NETWORK_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 
@@ -31,5 +30,3 @@ Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
                                   const std::string &network);
 
 } // namespace dpc::validate
-
-#endif // DPC_TOOLS_REPLAY_NETWORK_H

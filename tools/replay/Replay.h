@@ -8,8 +8,7 @@
 // buckets span layers.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TOOLS_REPLAY_REPLAY_H
-#define DPC_TOOLS_REPLAY_REPLAY_H
+#pragma once
 
 #include "passes/price/Evaluator.h"
 #include "tools/replay/Run.h"
@@ -53,5 +52,3 @@ private:
 };
 
 } // namespace dpc::validate
-
-#endif // DPC_TOOLS_REPLAY_REPLAY_H

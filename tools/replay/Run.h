@@ -22,8 +22,7 @@
 //   * the ZeRO stage is 0.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TOOLS_REPLAY_RUN_H
-#define DPC_TOOLS_REPLAY_RUN_H
+#pragma once
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/strategy/Strategy.h"
@@ -69,5 +68,3 @@ Expected<PublishedRun> runOf(const Row &row);
 double tableFlops(const model::ModelDims &dims, double globalBatch, int passes);
 
 } // namespace dpc::validate
-
-#endif // DPC_TOOLS_REPLAY_RUN_H

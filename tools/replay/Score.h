@@ -1,6 +1,5 @@
 //===- Score.h - Errors of predictions --------------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_REPLAY_SCORE_H
-#define DPC_TOOLS_REPLAY_SCORE_H
+#pragma once
 
 #include "cost-model/solve/PeakMemory.h"
 
@@ -69,5 +68,3 @@ std::vector<Score> scoresOf(const std::vector<Prediction> &predictions);
 std::string scatterPlot(const std::vector<Prediction> &predictions);
 
 } // namespace dpc::validate
-
-#endif // DPC_TOOLS_REPLAY_SCORE_H

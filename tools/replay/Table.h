@@ -1,6 +1,5 @@
 //===- Table.h - Rows of a CSV file -----------------------------*- C++ -*-===//
-#ifndef DPC_TOOLS_REPLAY_TABLE_H
-#define DPC_TOOLS_REPLAY_TABLE_H
+#pragma once
 
 #include "runtime/base/Status.h"
 
@@ -30,5 +29,3 @@ Expected<std::vector<Row>> readTable(const std::string &file,
                                      const std::vector<std::string> &required);
 
 } // namespace dpc::validate
-
-#endif // DPC_TOOLS_REPLAY_TABLE_H

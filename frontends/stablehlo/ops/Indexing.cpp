@@ -390,9 +390,9 @@ Val Indexer::spreadRows(Val places, Val updates) const {
   return addRows(e, updates, places, rows);
 }
 
-/// Adds updates to zeros if there are several indexed dimensions: expands each
-/// update along all indexed dimensions except the first, then adds rows along
-/// the first. If `counts` is set, counts the updates per element instead.
+/// Adds updates to zeros along several indexed dimensions: expands each update
+/// along all indexed dimensions except the first, then adds rows along the
+/// first. If `counts` is set, counts the updates per element instead.
 Val Indexer::spreadOneByOne(Val updates, bool counts) const {
   int64_t batch = static_cast<int64_t>(batchShape.size());
   Val spread =

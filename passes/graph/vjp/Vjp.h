@@ -8,8 +8,7 @@
 // `attach` wraps such a function in a model of VjpOpInterface.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_GRAPH_VJP_VJP_H
-#define DPC_PASSES_GRAPH_VJP_VJP_H
+#pragma once
 
 #include "passes/graph/GraphBuilder.h"
 
@@ -68,5 +67,3 @@ void attachRows(mlir::MLIRContext &context);
 void attachSpatial(mlir::MLIRContext &context);
 
 } // namespace dpc::vjp
-
-#endif // DPC_PASSES_GRAPH_VJP_VJP_H

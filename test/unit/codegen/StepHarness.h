@@ -6,8 +6,7 @@
 // block by block and thread by thread. The same tests apply to both.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TEST_UNIT_CODEGEN_STEPHARNESS_H
-#define DPC_TEST_UNIT_CODEGEN_STEPHARNESS_H
+#pragma once
 
 #include "codegen/Codegen.h"
 
@@ -93,5 +92,3 @@ void expectClose(const Array &actual, const Array &expected,
                  double tolerance = 2e-6);
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_UNIT_CODEGEN_STEPHARNESS_H

@@ -1,6 +1,5 @@
 //===- ToySearch.h - A search over numbers ----------------------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
-#define DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
+#pragma once
 
 #include "cost-model/search/Search.h"
 #include "cost-model/search/SearchSpace.h"
@@ -92,5 +91,3 @@ inline SearchResult searchToy(Evaluator &evaluator,
 }
 
 } // namespace dpc::cost
-
-#endif // DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H

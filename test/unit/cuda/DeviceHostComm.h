@@ -1,6 +1,5 @@
 //===- DeviceHostComm.h - a DeviceComm as a Communicator --------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_CUDA_DEVICEHOSTCOMM_H
-#define DPC_TEST_UNIT_CUDA_DEVICEHOSTCOMM_H
+#pragma once
 
 #include "runtime/cuda/DeviceComm.h"
 
@@ -150,5 +149,3 @@ private:
 };
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_CUDA_DEVICEHOSTCOMM_H

@@ -1,6 +1,5 @@
 //===- DeviceRuns.h - runs of plans on the fake runtime ---------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_CUDA_DEVICERUNS_H
-#define DPC_TEST_UNIT_CUDA_DEVICERUNS_H
+#pragma once
 
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/exec/RunPlan.h"
@@ -43,5 +42,3 @@ Expected<DeviceResult> runOnDevice(const Plan &plan, Ranks ranks,
                                    bool graphs = true);
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_CUDA_DEVICERUNS_H

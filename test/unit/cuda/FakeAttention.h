@@ -3,8 +3,7 @@
 // Replaces CudnnAttention, whose graphs only the real cuDNN can run.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TEST_UNIT_CUDA_FAKEATTENTION_H
-#define DPC_TEST_UNIT_CUDA_FAKEATTENTION_H
+#pragma once
 
 #include "runtime/cuda/DeviceCudnn.h"
 
@@ -20,5 +19,3 @@ enum class FakeAttentionFault { None, NoLibrary, NoEngine, NoMemory, Run };
 void setFakeAttentionFault(FakeAttentionFault fault);
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_CUDA_FAKEATTENTION_H

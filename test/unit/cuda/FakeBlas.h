@@ -1,6 +1,5 @@
 //===- FakeBlas.h - cuBLASLt on streams of the fake runtime -----*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_CUDA_FAKEBLAS_H
-#define DPC_TEST_UNIT_CUDA_FAKEBLAS_H
+#pragma once
 
 #include "runtime/cuda/BlasApi.h"
 
@@ -25,5 +24,3 @@ void refuseFakeEpilogues(cublasStatus_t how);
 void addRuntimeKernels();
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_CUDA_FAKEBLAS_H

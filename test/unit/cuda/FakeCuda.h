@@ -8,8 +8,7 @@
 // a function of this process with the parameters of a plan's kernel.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TEST_UNIT_CUDA_FAKECUDA_H
-#define DPC_TEST_UNIT_CUDA_FAKECUDA_H
+#pragma once
 
 #include "runtime/cuda/CudaApi.h"
 
@@ -152,5 +151,3 @@ void enqueueOn(cudaStream_t stream, std::function<void()> work,
                double microseconds = kFakeMicroseconds);
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_CUDA_FAKECUDA_H

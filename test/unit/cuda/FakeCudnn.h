@@ -1,6 +1,5 @@
 //===- FakeCudnn.h - cuDNN on streams of the fake runtime -------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_CUDA_FAKECUDNN_H
-#define DPC_TEST_UNIT_CUDA_FAKECUDNN_H
+#pragma once
 
 #include "runtime/cuda/DeviceCudnn.h"
 
@@ -15,5 +14,3 @@ void refuseFakeRoutines(bool refuse);
 void refuseFakeTensorCores(bool refuse);
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_CUDA_FAKECUDNN_H

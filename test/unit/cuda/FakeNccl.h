@@ -6,8 +6,7 @@
 // order of the ranks.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TEST_UNIT_CUDA_FAKENCCL_H
-#define DPC_TEST_UNIT_CUDA_FAKENCCL_H
+#pragma once
 
 #include "runtime/cuda/NcclApi.h"
 
@@ -32,5 +31,3 @@ int fakeNcclMisuses();
 void stallFakeNcclEnds(bool stall);
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_CUDA_FAKENCCL_H

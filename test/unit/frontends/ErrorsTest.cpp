@@ -170,7 +170,7 @@ TEST(OnnxErrors, ValuesOfInputs) {
   EXPECT_TRUE(imported.module) << imported.error;
   options.bind = {{"n", 1}};
   expectError(m, {"--bind=n=1", "it has 'c'"}, options);
-  // A binding of an integer input leaves the batch unset.
+  // The bound input `flag` does not determine the batch size.
   ModelBuilder batched;
   batched.input("flag", "i64[1]").input("x", "f32[8,2]");
   batched.node("Relu x -> y").output("y");

@@ -6,8 +6,7 @@
 //   m.input("x", "f32[2,3]").node("Relu x -> y").output("y");
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_TEST_UNIT_FRONTENDS_MODELBUILDER_H
-#define DPC_TEST_UNIT_FRONTENDS_MODELBUILDER_H
+#pragma once
 
 #include "frontends/onnx/Import.h"
 #include "test/support/RankInterpreter.h"
@@ -86,5 +85,3 @@ void expectNear(const HostArray &got, const HostArray &want,
                 double tolerance = 1e-6);
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_UNIT_FRONTENDS_MODELBUILDER_H

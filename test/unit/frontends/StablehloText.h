@@ -1,6 +1,5 @@
 //===- StablehloText.h - StableHLO programs for tests -----------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_FRONTENDS_STABLEHLOTEXT_H
-#define DPC_TEST_UNIT_FRONTENDS_STABLEHLOTEXT_H
+#pragma once
 
 #include "frontends/stablehlo/Import.h"
 #include "ir/Dialect.h"
@@ -89,5 +88,3 @@ inline std::vector<std::string> argumentsOf(mlir::func::FuncOp function) {
 }
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_UNIT_FRONTENDS_STABLEHLOTEXT_H

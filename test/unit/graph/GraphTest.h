@@ -1,6 +1,5 @@
 //===- GraphTest.h - Running graph functions in tests -----------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_GRAPH_GRAPHTEST_H
-#define DPC_TEST_UNIT_GRAPH_GRAPHTEST_H
+#pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -37,5 +36,3 @@ int64_t countOps(mlir::ModuleOp module, llvm::StringRef name);
 double distance(const HostArray &a, const HostArray &b);
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_UNIT_GRAPH_GRAPHTEST_H

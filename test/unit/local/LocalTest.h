@@ -1,6 +1,5 @@
 //===- LocalTest.h - Helpers of the tests of passes/local -------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_LOCAL_LOCALTEST_H
-#define DPC_TEST_UNIT_LOCAL_LOCALTEST_H
+#pragma once
 
 #include "mlir/Pass/PassManager.h"
 #include "test/support/RankInterpreter.h"
@@ -40,5 +39,3 @@ std::string fillIn(std::string text,
                    const std::map<std::string, std::string> &bindings);
 
 } // namespace dpc::test
-
-#endif // DPC_TEST_UNIT_LOCAL_LOCALTEST_H

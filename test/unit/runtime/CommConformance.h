@@ -1,6 +1,5 @@
 //===- CommConformance.h - tests for every communicator ---------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H
-#define DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H
+#pragma once
 
 #include "runtime/comm/Communicator.h"
 
@@ -16,5 +15,3 @@ void onRanks(int ranks, double timeoutSeconds,
 std::vector<int> worldSizes();
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H

@@ -77,7 +77,8 @@ const Mutation kMutations[] = {
     {"wraps", [](Plan &p) { forward(p).q.strides[2] = INT64_MAX / 2; },
      "q leaves buffer"},
     {"repeats", [](Plan &p) { gradient(p).dq.strides[1] = 0; },
-     "a stride of dq is 0, expected at least 8, as it is written"},
+     "a stride of dq is 0, expected at least 8, because the operand is "
+     "written"},
     {"rowsOverlap", [](Plan &p) { forward(p).out.strides[2] = 7; },
      "a stride of out is 7"},
     {"lse", [](Plan &p) { forward(p).lse = 901; }, "lse is 901"},

@@ -75,13 +75,15 @@ const Mutation kMutations[] = {
        product(p).a = test::addBuffer(p, "wide", BufferKind::Parameter,
                                       {32, 40}, DType::F32);
      },
-     "fp8 needs bf16 factors, these are f32 and bf16 in bf16"},
+     "fp8 needs a, b and compute bf16, but a and b are f32 and bf16, and "
+     "compute is bf16"},
     {"otherFactor",
      [](Plan &p) {
        product(p).b = test::addBuffer(p, "wide", BufferKind::Parameter,
                                       {48, 40}, DType::F32);
      },
-     "fp8 needs bf16 factors, these are bf16 and f32 in bf16"},
+     "fp8 needs a, b and compute bf16, but a and b are bf16 and f32, and "
+     "compute is bf16"},
     {"batch", [](Plan &p) { product(p).batch = 2; }, "one matrix"},
     {"batch2", [](Plan &p) { product(p).batch2 = 2; }, "one matrix"},
     {"n", [](Plan &p) { product(p).n = 24; },

@@ -1,6 +1,5 @@
 //===- PlanMutation.h - expectations about plans ----------------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_RUNTIME_PLANMUTATION_H
-#define DPC_TEST_UNIT_RUNTIME_PLANMUTATION_H
+#pragma once
 
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
@@ -57,5 +56,3 @@ template <typename Op> Op &op(Plan &p, const char *phase, size_t index) {
 }
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_RUNTIME_PLANMUTATION_H

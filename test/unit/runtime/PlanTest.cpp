@@ -466,7 +466,7 @@ const Mutation kFlowMutations[] = {
        p.buffers[2].kind = BufferKind::Output;
        p.scalars.clear();
      },
-     "outputs[0] \"loss\": buffer 2 does not hold it"},
+     "outputs[0] \"loss\": buffer 2 does not hold the output"},
 };
 DPC_TEST_MUTATIONS(FlowMutation, everything(), "", kFlowMutations);
 

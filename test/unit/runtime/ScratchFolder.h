@@ -1,6 +1,5 @@
 //===- ScratchFolder.h - temporary files of a test --------------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
-#define DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
+#pragma once
 
 #include "test/unit/runtime/Expect.h"
 
@@ -31,5 +30,3 @@ protected:
 };
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H

@@ -1,6 +1,5 @@
 //===- TestPlans.h - small hand-written plans -------------------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_RUNTIME_TESTPLANS_H
-#define DPC_TEST_UNIT_RUNTIME_TESTPLANS_H
+#pragma once
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/plan/Plan.h"
@@ -66,5 +65,3 @@ int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
 HostTensor ramp(std::vector<int64_t> shape, double scale = 1, double shift = 0);
 
 } // namespace dpc::rt::test
-
-#endif // DPC_TEST_UNIT_RUNTIME_TESTPLANS_H

@@ -1,6 +1,5 @@
 //===- ParseProgram.h - IR text in tests ------------------------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H
-#define DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H
+#pragma once
 
 #include "ir/Dialect.h"
 
@@ -34,5 +33,3 @@ struct ParsedProgram {
 };
 
 } // namespace dpc
-
-#endif // DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H

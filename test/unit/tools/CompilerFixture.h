@@ -1,6 +1,5 @@
 //===- CompilerFixture.h - What tests of the compiler need ------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H
-#define DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H
+#pragma once
 
 #include "frontends/onnx/Import.h"
 #include "runtime/io/InitialValues.h"
@@ -58,5 +57,3 @@ protected:
 };
 
 } // namespace dpc
-
-#endif // DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H

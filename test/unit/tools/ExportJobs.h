@@ -1,6 +1,5 @@
 //===- ExportJobs.h - jobs and their files ----------------------*- C++ -*-===//
-#ifndef DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
-#define DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
+#pragma once
 
 #include "codegen/export/Targets.h"
 
@@ -55,5 +54,3 @@ inline nlohmann::json jsonOf(const char *name, const Job &job,
 }
 
 } // namespace dpc::exports::test
-
-#endif // DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
