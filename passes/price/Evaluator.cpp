@@ -94,9 +94,8 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
 
 /// In other frameworks, fused attention requires a 16-bit type and does not run
 /// as a ring, and GEMMs have no epilogues.
-LoweringSpec dpc::pricedSpec(LoweringSpec spec,
-                                const cost::Software &software,
-                                cost::DType type) {
+LoweringSpec dpc::pricedSpec(LoweringSpec spec, const cost::Software &software,
+                             cost::DType type) {
   using cost::AttentionKernels;
   bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
   spec.checkpoints = software.checkpoints;
@@ -123,9 +122,8 @@ LoweringSpec dpc::pricedSpec(LoweringSpec spec,
 
 LoweringSpec
 ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
-  return pricedSpec(
-      specOf(strategy, totalsOfProgram.sums.globalBatch, common),
-      cluster.software, totalsOfProgram.sums.computeType);
+  return pricedSpec(specOf(strategy, totalsOfProgram.sums.globalBatch, common),
+                    cluster.software, totalsOfProgram.sums.computeType);
 }
 
 /// Evaluates the order of mesh axes in `spec`. If `spec` sets no order,
