@@ -59,7 +59,8 @@ inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 inline constexpr llvm::StringLiteral kBatchDim = "dpc.batch_dim";
 /// On a result (unit): the result is the loss.
 inline constexpr llvm::StringLiteral kLoss = "dpc.loss";
-/// The sharded type of the global tensor.
+/// On an argument or result of the local altitude: the sharded type of the
+/// whole tensor. On ring attention: the sharded type of its first operand.
 inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 /// On a parameter or state: its memory space, host or disk. Absent: the memory
 /// of the device.
@@ -84,9 +85,10 @@ inline constexpr llvm::StringLiteral kGroup = "dpc.group";
 inline constexpr llvm::StringLiteral kStage = "dpc.stage";
 /// On an op of @step.s: the index of its model chunk on the rank. Absent: 0.
 inline constexpr llvm::StringLiteral kChunk = "dpc.chunk";
-/// On a reshard: the reshard runs in its own phase, although it depends on no
-/// input. On a parameter with kSpace: each op that depends only on this
-/// parameter runs in its own phase.
+/// On a reshard: the reshard normally runs in the phase that `dpc.phase` names,
+/// although it depends on no input. On a parameter with kSpace: each op that
+/// depends only on this parameter runs in the phase that the op's `dpc.phase`
+/// names.
 inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
 /// On the function (string): the values to recompute (see dpc-recompute). On an
 /// op (unit): the op is a recomputation.
@@ -110,8 +112,8 @@ inline constexpr llvm::StringLiteral kEpilogue = "dpc.epilogue";
 /// is split, and ranks exchange keys and values in a ring.
 inline constexpr llvm::StringLiteral kRing = "dpc.ring";
 /// On attention and its gradient (unit): the op becomes one instruction, whose
-/// operands and results may be strided. Without this attribute, in estimates
-/// for software that does not expand attention, operands and results are dense.
+/// operands and results may be strided. Estimates for other software may
+/// keep attention without this attribute, whose operands and results are dense.
 inline constexpr llvm::StringLiteral kFused = "dpc.fused";
 /// On fused attention: the kOutPerm of each result; an empty list means the
 /// default order.
@@ -198,8 +200,7 @@ inline void copyAttributes(mlir::Operation *from, mlir::Operation *to,
       to->setAttr(name, value);
 }
 
-/// Copies the attributes `names` from `from` to `to`, the attributes of an op
-/// that will be created.
+/// Copies the attributes `names` from `from` to the attribute list `to`.
 inline void copyAttributes(mlir::Operation *from, mlir::NamedAttrList &to,
                            llvm::ArrayRef<llvm::StringLiteral> names) {
   for (llvm::StringRef name : names)

@@ -87,8 +87,7 @@ ParseResult parseAxisName(AsmParser &parser, MeshAttr mesh, int64_t &axis) {
   return success();
 }
 
-/// Parses `{}`, `{dp, tp}` or a list of factors such as `{3, 4:tp, 8:(dp,
-/// cp)}`.
+/// Parses `{}`, `{dp, tp}` or factors such as `{3, 4:tp, 8:(dp, cp)}`.
 ParseResult parseDim(AsmParser &parser, MeshAttr mesh,
                      SmallVectorImpl<DimShardingAttr> &dims) {
   SmallVector<int64_t> sizes, counts, axes;

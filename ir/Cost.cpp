@@ -151,8 +151,7 @@ double AttentionGradOp::getFlops() {
 double AttentionProbsOp::getFlops() { return 7 * elements(getScores()); }
 double AttentionScoresGradOp::getFlops() { return 7 * elements(getScores()); }
 
-/// Returns 2 FLOPs for each pair of an element of `y` and an element of one
-/// filter.
+/// Counts 2 FLOPs for each pair of an element of `y` and a filter element.
 static double convFlops(Value y, Value w) {
   return 2 * elements(y) * elements(w) / size(w, 0);
 }

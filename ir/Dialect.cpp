@@ -23,8 +23,7 @@ using namespace dpc;
 
 namespace {
 
-/// Appends the axes and factor sizes of one dimension, such as "dp" or
-/// "3x4tp16".
+/// Appends the text of one dimension, such as "dp" or "3x4tp16".
 void appendDimName(MeshAttr mesh, DimShardingAttr dim, std::string &name) {
   if (dim.getAxes().empty()) {
     name += "_r";

@@ -6,7 +6,8 @@ include "ir/DpcOpBase.td"
 
 /// A collective works on contiguous buffers: the buffers of all ranks are a
 /// *stack*, whose leading dimension counts the ranks. Transposes and reshapes
-/// around the collective place the parts, so a communicator knows no layouts.
+/// around the collective rearrange the shards, so communicators need not know
+/// how tensors are split.
 class Dpc_Collective<string mnemonic, string methods = "">
     : Dpc_LocalOp<mnemonic, [Dpc_CommunicationOpInterface, Dpc_CollectiveOpInterface],
                   computes = false> {

@@ -2,9 +2,10 @@
 //
 // A fold never changes the type of a value, including its encoding:
 //   * An op folds to an operand only if both have the same type.
-//   * An op folds to a constant of the result type: materializeConstant makes a
-//     value without encoding and a result with one. Partial values do not fold,
-//     because a constant is never a partial sum.
+//   * An op folds to a constant of the result type. A fold returns elements
+//     without an encoding, from which materializeConstant creates a ConstantOp
+//     with the encoding. Partial values do not fold, because a constant is
+//     never a partial sum.
 //   * Operands are replaced only in ops without encodings, where no sharding
 //     rule applies.
 //
@@ -122,8 +123,7 @@ static DenseElementsAttr buildConstant(RankedTensorType type,
   return DenseElementsAttr::get(withoutSharding(type), values);
 }
 
-/// Evaluates `op`, which has a kind, on constant operands. Returns null if an
-/// operand `x` is null.
+/// Evaluates `op` on constant operands. Null if an operand `x` is null.
 template <typename Op, typename... Operands>
 static OpFoldResult foldElementwise(Op op, Operands... x) {
   if ((!x || ...) || !canBeConstant(op.getType()))
@@ -148,8 +148,7 @@ OpFoldResult UnaryOp::fold(FoldAdaptor adaptor) {
   return foldElementwise(*this, foldable(adaptor.getX()));
 }
 
-/// Returns the operand that equals the result because the other one is neutral
-/// (x + 0, x * 1), or null.
+/// Returns x for x + 0 and x * 1, else null.
 static Value foldNeutral(BinaryOp op, Attribute a, Attribute b) {
   auto ifRightIs = [&](double neutral) {
     return isSplatOf(b, neutral) ? op.getA() : Value();
@@ -212,8 +211,7 @@ OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
       });
 }
 
-/// Returns the splat `attr` in the shape of `type`, or null if `attr` is not a
-/// splat or `type` cannot be a constant.
+/// Null if `attr` is not a splat or `type` cannot be a constant.
 static DenseElementsAttr resizeSplat(Attribute attr, RankedTensorType type) {
   auto dense = dyn_cast_if_present<DenseElementsAttr>(attr);
   if (!dense || !dense.isSplat() || !canBeConstant(type))

@@ -58,8 +58,7 @@ static SmallVector<Batch> batchesOf(const StridedView &a, const StridedView &b,
   return batches;
 }
 
-/// Merges inner batch dimensions into the rows if all batches share one matrix
-/// b.
+/// Merges inner batch dimensions into the rows if all batches share `b`.
 static void foldIntoRows(GemmLayout &gemm) {
   while (!gemm.batches.empty() && !gemm.transA) {
     Batch &inner = gemm.batches.back();

@@ -113,8 +113,7 @@ dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
     }
     result.push_back(canonicalize(mesh, std::move(part)));
   }
-  // Only factors of size 1 may remain. If they are split, the last dimension
-  // gets them.
+  // Only factors of size 1 may remain. The last dimension gets split ones.
   for (const Factor &factor : llvm::reverse(rest)) {
     if (factor.size != 1 || (!factor.axes.empty() && result.empty()))
       return std::nullopt;

@@ -93,8 +93,7 @@ OpOperand *StepBuffers::reusedOperand(OpResult result) const {
   Operation *inner = yielded.getDefiningOp();
   if (!isa_and_nonnull<AdamWOp, SgdOp>(inner))
     return nullptr;
-  // The first operands of an update are the old values, in the order of the
-  // results.
+  // An update's first operands are the old values, in the order of results.
   auto old = dyn_cast<BlockArgument>(
       inner->getOperand(cast<OpResult>(yielded).getResultNumber()));
   if (!old)

@@ -9,9 +9,9 @@
 // * An all_gather writes the value, which is the next value of a parameter, and
 //   no later op reads the old value: the value reuses the parameter's buffer.
 //
-// If the operand is only a part of a buffer, a plan reduces it in place, and
-// updates it in place if it is contiguous. The estimate counts a second buffer
-// for the reduction.
+// If the operand is only a part of a buffer, a plan runs an all_reduce in
+// place, and an update in place if the part is contiguous. The estimate counts
+// a second buffer for the all_reduce.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -46,7 +46,7 @@ public:
   /// By buffer root: the position of the last reader. Views do not count as
   /// readers.
   llvm::DenseMap<mlir::Value, int64_t> lastRead;
-  /// Pairs of a result of the step and the argument whose next value it is.
+  /// Each pair (result, argument) whose result is the argument's next value.
   llvm::SmallVector<std::pair<mlir::Value, mlir::BlockArgument>> ties;
   /// results that are not the next value of an argument
   llvm::SmallVector<mlir::Value> outputs;
@@ -63,8 +63,8 @@ public:
   /// none or the buffer contains a result of the step.
   mlir::Operation *lastReaderOf(mlir::Value value) const;
   /// Returns the purpose of the buffer of `value`, an op's result that shares
-  /// its buffer with no other value. `lastReader` is null if unknown or after
-  /// the step.
+  /// its buffer with no other value. `lastReader` is null if the last reader is
+  /// unknown or runs after the step.
   BufferUse useOf(mlir::Value value, mlir::Operation *lastReader) const;
   /// Updates the tables after `to` has replaced `from` in the program.
   void replace(mlir::Value from, mlir::Value to);

@@ -144,8 +144,7 @@ LogicalResult StoreOp::verify() {
       .same("C2", "result", getType(), type);
 }
 
-/// Returns the type [B, H, T] of row statistics for `scores` [B, H, T, S], or
-/// null if `scores` has rank 0.
+/// Returns [B, H, T] for `scores` [B, H, T, S], or null for rank 0.
 static RankedTensorType rowsOf(RankedTensorType scores) {
   if (scores.getRank() == 0)
     return {};

@@ -138,8 +138,7 @@ static Checks checkAttention(Op op, StringRef shapes, StringRef masks) {
             element)
       .like(shapes, "lse", op.getLse(), {batch, heads, rows},
             statisticsType(element));
-  // In a ring, the mask of a rank has the rows of the rank and the columns of
-  // all ranks.
+  // In a ring, a rank's mask has the rows of the rank and all columns.
   Value mask = op.getMask();
   if (mask && op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal) &&
       tensorType(mask).getRank() == 4)

@@ -41,8 +41,7 @@ struct Named {
   RankedTensorType type;
 };
 
-/// Checks a convolution of x with the filter w to y. In a gradient op, x or w
-/// is the result.
+/// Checks y = conv(x, w). In a gradient op, x or w is the result.
 template <typename Op>
 static LogicalResult checkConv(Op op, Named x, Named w, Named y) {
   int64_t rank = x.type.getRank();

@@ -87,8 +87,7 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   info.reset(target->createMCSubtargetInfo(triple, cpu, result.attributes));
   if (!triple.isX86())
     return result;
-  // All features that can be checked on a machine. The other features of LLVM
-  // are for tuning.
+  // The features that a machine can be checked for; the others are for tuning.
   llvm::StringMap<bool> known = llvm::sys::getHostCPUFeatures();
   for (const llvm::SubtargetFeatureKV &feature :
        info->getEnabledProcessorFeatures())
@@ -98,8 +97,7 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   return result;
 }
 
-/// Moves the metadata of a loop from its header, where MLIR puts it, to its
-/// latch, where LLVM expects it.
+/// MLIR puts the metadata at a loop's header; LLVM expects it at the latch.
 static void moveLoopMetadata(llvm::Function &function) {
   llvm::DominatorTree dominators(function);
   llvm::LoopInfo loops(dominators);
@@ -113,8 +111,7 @@ static void moveLoopMetadata(llvm::Function &function) {
   }
 }
 
-/// Kernel bodies are not inlined, because that would weaken the `noalias` of
-/// their arguments.
+/// Inlining kernel bodies would weaken the `noalias` of their arguments.
 static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
@@ -164,8 +161,7 @@ LogicalResult compileToSharedObject(ModuleOp module, const TargetCpu &cpu,
   options.tuning.LoopInterleaving = true;
   // SLP vectorization (of straight-line code) takes too long.
   options.tuning.SLPVectorization = false;
-  // The loop vectorizer already interleaves iterations. Unrolling would triple
-  // code size and compile time.
+  // Unrolling after vectorization would triple code size and compile time.
   options.tuning.LoopUnrolling = false;
   std::string object = path + ".o";
   if (failed(compileKernels(module, options, object,

@@ -148,8 +148,7 @@ std::string RankWriter::write(const rt::TraceLane *lanes) {
   proto::GlobalMetadata head;
   head.set_version("1.0.0");
   google::protobuf::util::SerializeDelimitedToOstream(head, &stream);
-  // Writes nodes in schedule order, so that the node that signals an event
-  // precedes all nodes that wait for the event.
+  // The node that signals an event must precede all nodes that wait for it.
   std::array<size_t, rt::kNumQueues> next{};
   uint64_t id = 0;
   for (const rt::ScheduleEntry &entry :

@@ -120,8 +120,7 @@ private:
 
 } // namespace
 
-/// Returns the layout "Et*3|t*4|...|t*3L", where E is the embedding, t a layer
-/// and L the loss.
+/// Returns "Et*3|t*4|...|t*3L": E is the embedding, t a layer and L the loss.
 static std::string layoutOf(const std::vector<int64_t> &stageLayers) {
   std::string text = "E";
   for (size_t stage = 0; stage < stageLayers.size(); ++stage) {
@@ -245,8 +244,7 @@ static std::vector<std::string> modelRemarks(const ModelShape &model) {
   return remarks;
 }
 
-/// States even a constant schedule, because by default Megatron-LM decays the
-/// learning rate to 0.
+/// Always states the schedule: Megatron-LM decays the rate to 0 by default.
 static void addSchedule(Command &command, const Job &job) {
   const RateSchedule &schedule = job.schedule;
   command.add("lr-decay-style", schedule.kind);

@@ -33,8 +33,7 @@ private:
   std::string word(const std::string &flag);
   /// The value of the flag if it is an integer of at least 1, else nullopt.
   std::optional<int64_t> findNumber(const std::string &flag);
-  /// Returns the value of the flag, or `missing` if the flag is missing. Fails
-  /// unless the value is an integer of at least 1.
+  /// Returns `missing` without the flag. Fails unless the value is at least 1.
   int64_t number(const std::string &flag, int64_t missing);
   void refuseOthers();
   void readRanks();
@@ -249,8 +248,7 @@ void MegatronReader::readRecompute() {
   has("recompute-num-layers");
 }
 
-/// Ignores a size that is not a number, such as a variable whose value is set
-/// outside the script.
+/// Ignores sizes that are not numbers, such as variables of the shell.
 void MegatronReader::readSizes() {
   struct Flag {
     const char *name;

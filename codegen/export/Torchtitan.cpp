@@ -31,8 +31,7 @@ static void setFullSharding(Strategy &strategy) {
   strategy.hybridShard = 1;
 }
 
-/// PyTorch's interleaved schedule divides the micro-batches into max(1,
-/// micro-batches / pp) rounds of equal size.
+/// PyTorch's interleaved schedule runs max(1, micro-batches / pp) equal rounds.
 static bool hasWholeRounds(const Job &job) {
   int64_t rounds = std::max<int64_t>(1, job.microBatches() / job.strategy.pp);
   return job.strategy.vpp == 1 || job.microBatches() % rounds == 0;
@@ -178,8 +177,7 @@ static std::vector<KeyValue> trainingOf(const Job &job) {
   return settings;
 }
 
-/// Returns the settings of [lr_scheduler]. By default, torchtitan warms up for
-/// 200 steps and decays the rate to 0.
+/// By default, torchtitan warms up for 200 steps and decays the rate to 0.
 static std::vector<KeyValue> scheduleOf(const Job &job) {
   const RateSchedule &schedule = job.schedule;
   std::vector<KeyValue> settings = {{"warmup_steps", schedule.warmup}};

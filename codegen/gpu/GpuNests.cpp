@@ -51,7 +51,6 @@ void emitFillStage(GpuKernel &k, unsigned number, double value) {
   });
 }
 
-/// Emits a loop whose iterations are divided among all threads of all blocks.
 static void gridLoop(KernelBuilder &b, const GridThread &grid, int64_t begin,
                      int64_t end, const LoopBody &body) {
   if (begin >= end)

@@ -108,8 +108,7 @@ void GpuThreads::storeTogether(const std::function<void()> &body) {
   std::vector<KeptStore> stores, *outer = std::exchange(kept, &stores);
   body();
   kept = outer;
-  // Stores are grouped by buffer, because LLVM does not merge two stores if a
-  // store between them may alias.
+  // LLVM does not merge two stores if a store between them may alias.
   Values pointers;
   for (const KeptStore &one : stores)
     if (!llvm::is_contained(pointers, one.memory.pointer))

@@ -81,8 +81,7 @@ static Indices indicesOf(const SplitReduction &reduction, ArrayRef<Index> kept,
   return indices;
 }
 
-/// Stores `values`, one for each term of the reduction: as results, or as parts
-/// of results in scratch memory.
+/// Stores one value per term: as results, or as parts in scratch memory.
 static void storeResults(ElementEmitter &b, const SplitReduction &reduction,
                          ValueRange values, ArrayRef<Index> kept, Value number,
                          Value part) {

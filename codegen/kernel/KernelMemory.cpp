@@ -69,8 +69,7 @@ static unsigned alignmentOf(const KernelBuilder &b, const Index &linear,
   return std::gcd<int64_t>(16, step * bytes);
 }
 
-/// Returns the address of an element and its alignment in bytes; 0 means the
-/// alignment of its type.
+/// Returns the address and its alignment in bytes, or 0 for that of the type.
 static std::pair<Value, unsigned> address(KernelBuilder &b,
                                           const MemoryRef &memory, Type storage,
                                           ArrayRef<Index> indices) {

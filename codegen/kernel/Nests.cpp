@@ -154,8 +154,7 @@ static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
   }
 }
 
-/// With more boxes than this, the code for the boxes is longer than the selects
-/// that it saves.
+/// With more boxes than this, their code is longer than the selects it saves.
 static constexpr int64_t kMaxPieces = 12;
 
 void emitCut(ElementEmitter &b, ArrayRef<unsigned> results) {

@@ -62,8 +62,7 @@ Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
           place.push_back(LoopSpace::opaque(i));
         }
         Value x = b.at(op.getX(), place);
-        // An element wins if it is NaN, the first element, or larger than the
-        // best element.
+        // The first element, a NaN and an element above the best one win.
         Value larger = cmp(b, FloatPredicate::OGT, x, best[0]);
         Value isNan = cmp(b, FloatPredicate::UNO, x, x);
         Value first = cmp(b, IntPredicate::slt, best[1], 0);
@@ -98,8 +97,7 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
         Indices place(indices.take_front(2));
         Value reads;
         for (size_t d = 0; d < windows.size(); ++d) {
-          // The window whose tap `tap` reads this element: (place - tap *
-          // dilation) / stride.
+          // Tap `tap` is in window (place - tap * dilation) / stride.
           Value begin =
               subI(b, places[d], mulI(b, tap[d], op.getDilations()[d]));
           int64_t stride = op.getStrides()[d];
@@ -109,8 +107,7 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
             reads = both(b, reads, cmp(b, IntPredicate::eq, rest, 0));
             window = divS(b, begin, stride);
           }
-          // The division truncates -1 / 2 to window 0. The check of the
-          // remainder excludes this case.
+          // -1 / 2 truncates to window 0, but the remainder excludes it.
           Value valid = isInside(b, window, windows[d]);
           reads = both(b, reads, valid);
           place.push_back(LoopSpace::opaque(orZero(b, valid, window)));

@@ -263,8 +263,7 @@ static Value gelu(ScalarMath &m, Value x) {
                m.add(e, m.constant(type, 1.0)));
 }
 
-// d/dx x Phi(x) = Phi(x) + x phi(x), where phi is the normal density and Phi
-// its integral.
+// d/dx x Phi(x) = Phi(x) + x phi(x); Phi is the integral of the density phi.
 static Value geluGrad(ScalarMath &m, Value x) {
   Type type = x.getType();
   Value e = m.erf(m.mul(x, m.constant(type, 0.70710678118654752)));
@@ -454,8 +453,7 @@ Value ScalarMath::compare(CompareKind kind, Value x, Value y, bool isUnsigned) {
   return cmp(b, (isUnsigned ? whole : integers)[index], x, y);
 }
 
-/// Converts a float to an integer, toward zero. Values beyond the range of a
-/// narrow type wrap around.
+/// Rounds toward zero. Values beyond the range of a narrow type wrap around.
 static Value toInteger(ScalarMath &m, Value x, Type to, bool isUnsigned) {
   unsigned width = to.getIntOrFloatBitWidth();
   if (isUnsigned && width == 64) {

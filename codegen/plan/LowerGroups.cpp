@@ -14,8 +14,7 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// Whether the body is elementwise on scalars and on tensors of one shape. Sets
-/// `shape` to this shape.
+/// True if elementwise on scalars and on tensors of one shape: `shape`.
 static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
   shape = shapeOf(op.getOutputs().front());
   auto fits = [&](Value value) {
@@ -94,8 +93,8 @@ std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
              next->text != one.text || next->phase != one.phase ||
              next->aliases != one.aliases || next->scalars != one.scalars)
       break;
-    // The kernels of a launch run concurrently, so no kernel may write a buffer
-    // that another kernel accesses.
+    // Kernels of a launch run concurrently, so none may write what another one
+    // reads or writes.
     if (parameters + own > kMaxParameters || meets(next->buffers, written) ||
         meets(next->scalars, written) || meets(next->written, touched))
       break;

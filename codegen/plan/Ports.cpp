@@ -84,8 +84,7 @@ static auto findEarlier(StageDraft &s, List &list, const std::string &name) {
   });
 }
 
-/// Adds `tensor` to the plan. If an earlier stage added it, adds only the
-/// buffer of this stage, as a copy.
+/// If an earlier stage added the tensor, adds only a buffer, as a copy.
 static LogicalResult addTensor(StageDraft &s, rt::Tensor tensor) {
   auto &tensors = s.plan.tensors;
   auto first = findEarlier(s, tensors, tensor.name);
@@ -245,16 +244,14 @@ static int64_t placeOfCopy(StageDraft &s, int from, int to) {
     bool isWritten =
         llvm::is_contained(touched.writes, rootOfBuffer(s.plan, from));
     bool isOld = llvm::is_contained(touched.reads, rootOfBuffer(s.plan, to));
-    // Items of earlier phases run before the update phase, wherever they are in
-    // the list.
+    // Items of earlier phases run before the update phase.
     if ((isWritten || isOld) && item.phase == s.schedule.update())
       place = i + 1;
   }
   return place;
 }
 
-/// Copies the next value of an argument, unless the value is already in the
-/// buffer of the argument.
+/// Copies the next value of an argument unless it is already in its buffer.
 static LogicalResult bindTie(StageDraft &s, Value value, int64_t argument,
                              Operation *at) {
   if (argument < 0 || argument >= s.step.getNumArguments())

@@ -65,8 +65,7 @@ static std::string nameOf(const GemmShape &shape) {
          std::to_string(shape.n) + " x " + std::to_string(shape.k);
 }
 
-/// `seconds` is 0 before the first measurement. Failures are negative, so a
-/// failure remains the least value.
+/// 0 means no measurement yet. Failures are negative and thus remain least.
 static void keepLeast(double &seconds, double more) {
   seconds = seconds == 0 ? more : std::min(seconds, more);
 }

@@ -167,8 +167,7 @@ static void readLevel(const json &entry, const std::string &where,
   fields.finish();
 }
 
-/// Checks that levels have different names and rising spans, and that the last
-/// level joins all devices.
+/// Requires different names, rising spans, and a last level of all devices.
 static void checkLevels(const Cluster &cluster, const std::string &file,
                         JsonErrors &errors) {
   std::set<std::string> names;
@@ -220,7 +219,6 @@ static void readGroups(const json *groups, const std::string &where,
                   "at most " + std::to_string(maxDevices));
 }
 
-/// Returns the profile of this compiler for the devices of `cluster`.
 static Expected<Software> ownSoftware(const Cluster &cluster) {
   bool isCuda = std::ranges::all_of(cluster.groups, [](const NodeGroup &group) {
     return group.device.hasFusedAttention();

@@ -50,8 +50,7 @@ static std::vector<size_t> activeLevels(const Cluster &cluster,
   return active;
 }
 
-/// Returns a link with the lowest bandwidth and the largest latency of all
-/// levels, for a flat algorithm.
+/// Returns the lowest bandwidth and the largest latency of all levels.
 static Link flatLink(const Cluster &cluster, const GroupPlacement &group,
                      const std::vector<size_t> &active) {
   Link flat = linkAt(cluster, group, active.front());
@@ -170,8 +169,7 @@ static double bestAtLevel(Collective kind, double bytes, const Link &link,
   return best;
 }
 
-/// Distributes the `sent` bytes of a flat algorithm over the levels that its
-/// messages cross.
+/// Distributes the bytes of a flat algorithm over the levels that they cross.
 static void spreadBytes(CollectiveEstimate &estimate, double sent,
                         Collective kind, const GroupPlacement &group,
                         const std::vector<size_t> &active) {
@@ -246,8 +244,7 @@ CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
   best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
   if (group.size() <= 1 || bytes <= 0)
     return best;
-  // The search calls this function very often, so only the best algorithm's
-  // bytes are computed.
+  // Called very often, so only the best algorithm's bytes are computed.
   std::vector<size_t> active = activeLevels(cluster, group);
   Link link = flatLink(cluster, group, active);
   best.seconds =

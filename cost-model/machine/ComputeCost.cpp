@@ -43,8 +43,7 @@ struct Tiling {
 
 } // namespace
 
-/// Returns the rate of `tiling` relative to the largest tiles, which load the
-/// fewest operands per multiply-add.
+/// Returns the rate relative to the largest tiles, which load the least.
 static double intensity(const GemmModel &model, const Tiling &tiling) {
   double c = model.operandCost;
   double largest = 1 / static_cast<double>(model.tileM) +
@@ -131,8 +130,7 @@ double streamSeconds(const Device &device, double bytes, double flops) {
   return device.launchSeconds + std::max(memory, arithmetic);
 }
 
-/// Returns the seconds of unfused attention (Software.h): GEMMs and row
-/// kernels.
+/// Returns seconds of unfused attention (Software.h): GEMMs and row kernels.
 static double unfusedSeconds(const Device &device, DType type,
                              const AttentionShape &shape,
                              const Software &software) {

@@ -18,7 +18,6 @@ static std::string format(const char *pattern, double value) {
   return buffer;
 }
 
-/// Three significant digits.
 static std::string threeDigits(double value) {
   double size = std::abs(value);
   return format(size >= 99.95   ? "%.0f"
@@ -288,8 +287,7 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                          {"model", context.model},
                          {"cluster", clusterToJson(cluster, result)}};
   report["step"] = stepToJson(result.totals, context.detail);
-  // Null only if no candidate can be built: the first candidate is chosen even
-  // if it does not fit.
+  // Null only if no candidate can be built; the chosen one may not fit.
   report["chosen"] = nullptr;
   if (!result.candidates.empty() &&
       result.candidates[0].evaluation.rejected.empty()) {

@@ -45,8 +45,7 @@ std::vector<TableRow> candidateRows(const SearchResult &result) {
   return rows;
 }
 
-/// Returns whether both rows have the same strategy, or both do not fit for the
-/// same reason.
+/// True for equal strategies, or if both do not fit for the same reason.
 static bool isSame(const Candidate &a, const Candidate &b) {
   bool hasSameReason =
       a.why == b.why && a.evaluation.rejected == b.evaluation.rejected;

@@ -55,8 +55,7 @@ static std::string headline(const Cluster &cluster,
          (result.bindingDetail.empty() ? "" : ": " + result.bindingDetail);
 }
 
-/// Returns two lines: the memory of the fullest rank at its peak, and the bytes
-/// that a rank sends over each level.
+/// Returns two lines: the fullest rank's peak, and bytes sent over each level.
 static std::string memoryAndTraffic(const Cluster &cluster,
                                     const Evaluation &evaluation) {
   std::string held, sent;
@@ -254,8 +253,8 @@ std::string verificationText(const Verification &verification, bool isBrief) {
          " compute what one device computes: " + found;
 }
 
-/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" if time and memory
-/// change by less than a thousandth
+/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" if both
+/// differences are below a thousandth.
 static std::string gainText(const Change &before, const Change &after) {
   double seconds = before.stepSeconds - after.stepSeconds;
   double bytes = before.memoryBytes - after.memoryBytes;
@@ -291,8 +290,7 @@ static Block changesBlock(const SearchResult &result, const TextForm &form) {
   return block;
 }
 
-/// Lists at most `lines` points of the Pareto front, including both ends. Empty
-/// if the front is a single point.
+/// Lists at most `lines` points, with both ends. Empty for a single point.
 static Block paretoBlock(const SearchResult &result, size_t lines,
                          const TextForm &form) {
   const std::vector<ParetoPoint> &points = result.pareto.points();
@@ -315,8 +313,7 @@ static Block paretoBlock(const SearchResult &result, size_t lines,
   return block;
 }
 
-/// Describes a result of --what-if in one or two lines: the change, the new
-/// throughput and the new strategy.
+/// One or two lines: the change, the new throughput and the new strategy.
 static Lines linesOf(const WhatIf &whatIf, const SearchResult &result,
                      const TextForm &form) {
   std::string text = "    " + whatIf.change + ": ";
@@ -376,8 +373,7 @@ private:
 
 } // namespace
 
-/// Returns the fraction of FLOPs in fp8: the exact fraction of the chosen plan
-/// if its details are known, else an upper bound.
+/// An upper bound if the details of the chosen plan are unknown.
 static std::string fp8Share(const ModelTotals &totals,
                             const StepDetail &detail) {
   if (totals.fp8Flops <= 0)
@@ -454,8 +450,7 @@ size_t Screen::fixedLines() const {
 }
 
 Lines Screen::lines() const {
-  // The parts that are always shown take their lines first, then a few items of
-  // each list, then more items.
+  // Fixed parts come first, then a few items of each list, then more items.
   constexpr size_t kRunners = 6, kFew = 4, kPareto = 5;
   size_t left = std::max(reportLines, fixedLines() + kFew) - fixedLines();
   auto grow = [&](const Block &block, size_t taken, size_t most) {

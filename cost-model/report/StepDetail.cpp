@@ -50,8 +50,7 @@ static size_t countIntervals(const StepDetail &detail, double gap) {
   return count;
 }
 
-/// The report joins intervals whose gap is at most the returned fraction of the
-/// phase's time.
+/// The report joins intervals with gaps up to this share of the phase's time.
 static double gapOf(const StepDetail &detail) {
   double gap = 1e-6;
   while (gap < 1 && countIntervals(detail, gap) > kMostIntervals)

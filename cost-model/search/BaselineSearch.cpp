@@ -17,8 +17,7 @@ static void shareEvenly(const Cluster &cluster,
       strategy.batchShares = BatchShares::even();
 }
 
-/// Returns the strategies with data parallelism over `ranks` and ZeRO stage
-/// `zero`, one for each micro-batch size.
+/// Returns one strategy for each micro-batch size.
 static std::vector<Strategy>
 dataParallelStrategies(const SearchProblem &problem, int64_t ranks,
                        int64_t zero) {
@@ -67,8 +66,8 @@ bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
          strategy.offload == Offload::None;
 }
 
-/// Returns the best plan that fits by formula, or, if none fits, the plan with
-/// the least memory.
+/// Returns the best plan that fits according to the formula. If no plan fits,
+/// returns the plan that needs the least memory.
 static Candidate bestEstimate(const SearchProblem &problem,
                               const std::vector<Strategy> &strategies) {
   std::optional<Candidate> best;
@@ -79,8 +78,7 @@ static Candidate bestEstimate(const SearchProblem &problem,
   }
   if (best)
     return std::move(*best);
-  // The micro-batch that the user fixed may be so small that a step has too
-  // many micro-batches.
+  // A small fixed micro-batch may need too many micro-batches per step.
   Candidate none;
   none.method = "formula";
   none.evaluation.rejected = "a step would have more than " +

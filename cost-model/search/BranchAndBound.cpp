@@ -56,8 +56,7 @@ void BranchAndBound::learn(const Candidate &candidate) {
   corrections.learn(entry, candidate.evaluation);
 }
 
-/// Applies (P1) and (P2) of Search.h; `worst` is the value that a candidate
-/// must beat.
+/// Applies (P1) and (P2) of Search.h. Candidates must beat the value `worst`.
 bool BranchAndBound::isPruned(const Pending &entry, double worst) const {
   return entry.bounds.memoryBytes > problem.feasibility.limitBytes() ||
          problem.value(entry.bounds.stepSeconds, entry.bounds.memoryBytes) >
@@ -119,8 +118,7 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
     std::pop_heap(order.begin(), order.end(), std::greater<>());
     size_t i = order.back().second;
     order.pop_back();
-    // The best neighbour for each combination of degrees comes first, then all
-    // other neighbours.
+    // The best neighbour for each combination of degrees comes first.
     const Strategy &next = *pending[i].strategy;
     bool isFirstOfMove =
         !best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
@@ -168,8 +166,7 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
   return static_cast<int64_t>(asked.size());
 }
 
-/// Evaluates candidates one by one. If only some can be evaluated, stops after
-/// several rounds without a better candidate.
+/// If only some can be evaluated, stops after several rounds without a gain.
 void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   estimateAll(pending);
   const SearchOptions &options = problem.options;
@@ -201,8 +198,7 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   countSkipped(pending, evaluations);
 }
 
-/// Counts the candidates that were not evaluated, and keeps the most promising
-/// of them for the report.
+/// Keeps the most promising of the skipped candidates for the report.
 void BranchAndBound::countSkipped(std::vector<Pending> &pending,
                                   int64_t evaluations) {
   double worst = pool.worstShown();
@@ -259,8 +255,7 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   blocks.run(hasChoice ? options.maxEvaluations : kMegatronBlocks, hasChoice);
   keepComposed(pending);
   if (hasChoice && !anyFitsConfirmed(problem, pool)) {
-    // Exact evaluations replace composed ones that only seemed to fit, and the
-    // search continues.
+    // Exact evaluations replace composed ones that only seemed to fit.
     for (Pending &entry : pending)
       if (const Candidate *known =
               entry.composed ? pool.find(*entry.strategy) : nullptr)
@@ -275,8 +270,7 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   countSkipped(pending, blocks.measured());
 }
 
-/// Marks Megatron-LM's layouts in `pending`, and adds the layouts that the
-/// request does not allow.
+/// Marks the layouts in `pending` and adds those that the request excludes.
 void BranchAndBound::addMegatronLayouts(std::vector<Pending> &pending) {
   parallelFor(pending.size(), kPendingAtOnce, [&](size_t i) {
     pending[i].isMegatron =
@@ -295,8 +289,7 @@ void BranchAndBound::addMegatronLayouts(std::vector<Pending> &pending) {
   }
 }
 
-/// Keeps the best composed evaluations as candidates, and keeps the best of
-/// Megatron-LM's layouts.
+/// Keeps the best composed evaluations and the best of Megatron-LM's layouts.
 void BranchAndBound::keepComposed(const std::vector<Pending> &pending) {
   std::vector<Candidate> found;
   auto isBetter = [&](const Candidate &a, const Candidate &b) {

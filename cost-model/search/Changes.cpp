@@ -29,8 +29,7 @@ static const Baseline *comparedBaseline(const SearchProblem &problem,
   return best;
 }
 
-/// Returns the plans on the way from `from` to `to`. Each plan changes one more
-/// group of keys.
+/// Each returned plan changes one more group of keys.
 static std::vector<Strategy>
 pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   std::vector<Strategy> path = {from};

@@ -60,8 +60,7 @@ static std::string whyNotChosen(const SearchProblem &problem,
   return text;
 }
 
-/// Says why a baseline lost. A baseline that fits is only compared if there is
-/// a winner.
+/// A baseline that fits is only compared if there is a winner.
 static std::string whyNotBaseline(const SearchProblem &problem,
                                   const SearchResult &result,
                                   const Candidate &candidate) {
@@ -87,8 +86,7 @@ void explainCandidates(const SearchProblem &problem, SearchResult &result) {
         whyNotBaseline(problem, result, baseline.candidate);
 }
 
-/// Returns the fastest candidate that is faster than the winner but does not
-/// fit, or null.
+/// Returns the fastest plan that beats the winner but does not fit, or null.
 static const Candidate *fasterButTooLarge(const SearchResult &result) {
   const Candidate *fastest = &result.candidates.front();
   auto consider = [&](const Candidate &candidate) {

@@ -96,8 +96,7 @@ static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
   return parts;
 }
 
-/// Returns whether `part` has the largest number of nodes without a prime
-/// factor above 7 (I3).
+/// True if `part` has the number of nodes to which (I3) rounds down.
 static bool isRoundedDown(const Cluster &cluster, const ClusterPart &part) {
   return part.perNode == mostPerNode(cluster) &&
          part.nodes < numNodes(cluster) &&
@@ -114,8 +113,7 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
       for (int64_t perNode = 1; perNode <= inside; ++perNode)
         parts.push_back({count, perNode});
   std::erase_if(parts, [&](const ClusterPart &part) {
-    // If no node has `perNode` devices, the part with one device less per node
-    // is the same.
+    // Without a node of `perNode` devices, `perNode` - 1 gives the same part.
     bool isOther = part.perNode > 1 &&
                    devicesOf(cluster, part) ==
                        devicesOf(cluster, {part.nodes, part.perNode - 1});
@@ -326,8 +324,7 @@ void PartSearch::keepBetter(SearchResult result, Cluster used) {
     best = {std::move(result), std::move(used)};
 }
 
-/// Searches all strategies of the parts whose short search came close to the
-/// best plan.
+/// Fully searches the parts whose short search came close to the best plan.
 void PartSearch::searchNear(std::vector<FoundPart> found) {
   constexpr double kNear = 1.1;
   constexpr size_t kMost = 3;

@@ -43,8 +43,7 @@ struct State {
                                ///< eliminating the node would build.
   std::vector<bool> isLive;
   size_t live = 0;
-  /// A min-heap with the current weight of each live node. Outdated entries
-  /// stay in the heap.
+  /// A min-heap of the live nodes by weight. Outdated entries stay.
   std::vector<std::pair<int64_t, NodeId>> queue;
   double constant = 0;
 
@@ -66,8 +65,8 @@ struct State {
   }
 };
 
-/// The best option of an eliminated node for each combination of options of its
-/// neighbours.
+/// The best option of an eliminated node, for each combination of the options
+/// of its neighbors.
 struct Record {
   NodeId node;
   std::vector<NodeId> scope;
@@ -116,11 +115,10 @@ private:
   const Problem &problem;
   const EliminationOptions &options;
   EliminationStats &stats;
-  /// For each node, log2 of the number of options in fixed point, so that sums
-  /// are exact.
+  /// For each node, log2 of its options; fixed point makes sums exact.
   std::vector<int64_t> weights;
-  /// True after conditioning took too long: the options of nodes of large
-  /// degree are guessed.
+  /// Set if conditioning took too long. The options of nodes of large degree
+  /// are then guessed.
   bool mayGuess = false;
   std::string failure;
 };

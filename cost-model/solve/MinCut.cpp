@@ -36,8 +36,7 @@ bool FlowNetwork::findLevels(int32_t source, int32_t sink) {
   return level[sink] >= 0;
 }
 
-/// Sends as much flow as possible along one path of rising levels and returns
-/// the amount, or 0 if there is no path.
+/// Fills one path of rising levels. Returns the flow, or 0 without a path.
 int64_t FlowNetwork::augment(int32_t source, int32_t sink) {
   std::vector<int32_t> path;
   int32_t node = source;

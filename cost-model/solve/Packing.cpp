@@ -35,16 +35,14 @@ struct Layout {
 /// After this many comparisons (about half a second), no new order is tried.
 constexpr int64_t comparisonBudget = 200'000'000;
 
-/// Returns whether an arena is so close to its lower bound that improving is
-/// not worthwhile.
+/// True if an arena is too close to its lower bound to be worth improving.
 bool isTight(int64_t bytes, int64_t lowerBound) {
   return bytes - lowerBound <= lowerBound / 1000;
 }
 
 } // namespace
 
-/// Places buffers in `order`. Gives up with bytes = INT64_MAX if the arena
-/// reaches `limit` bytes.
+/// Returns bytes = INT64_MAX if the arena reaches `limit` bytes.
 static Layout placeInOrder(const std::vector<Buffer> &items,
                            const std::vector<uint32_t> &order, int64_t limit,
                            int64_t &comparisons) {

@@ -13,10 +13,6 @@ bool BatchShares::isUneven() const {
                      [&](int64_t ratio) { return ratio != ratios.front(); });
 }
 
-//===----------------------------------------------------------------------===//
-// Printing
-//===----------------------------------------------------------------------===//
-
 template <typename Values>
 static std::string join(const Values &values, const char *separator) {
   std::string text;
@@ -50,10 +46,6 @@ std::string printValue(const BatchShares &value) {
     return value.isAuto ? "auto" : "even";
   return join(value.ratios, ":");
 }
-
-//===----------------------------------------------------------------------===//
-// Reading
-//===----------------------------------------------------------------------===//
 
 Error badValue(std::string_view key, std::string_view value,
                const std::string &expected) {

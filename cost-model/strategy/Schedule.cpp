@@ -14,10 +14,6 @@ std::string_view stringifySchedulePhase(SchedulePhase phase) {
   return names[static_cast<int64_t>(phase) - 1];
 }
 
-//===----------------------------------------------------------------------===//
-// Tables
-//===----------------------------------------------------------------------===//
-
 static Table gpipeTable(int64_t microBatches) {
   Table table;
   for (int64_t m = 0; m < microBatches; ++m)
@@ -27,8 +23,7 @@ static Table gpipeTable(int64_t microBatches) {
   return table;
 }
 
-/// Merges F and B entries: first `warmUp` F, then F and B in turn, then the
-/// remaining B.
+/// Merges entries: first `warmUp` F, then F and B in turn, then B.
 static Table takeTurns(const Table &forwards, const Table &backwards,
                        size_t warmUp) {
   warmUp = std::min(warmUp, forwards.size());

@@ -29,7 +29,7 @@ public:
   Expected<ScheduleTimeline> run();
 
 private:
-  /// A dependency: the end of `phase` on virtual stage `from`, and a transfer
+  /// A phase waits for `phase` of virtual stage `from`, and then for a transfer
   /// that takes `seconds`.
   struct Need {
     int64_t phase = 0;
@@ -101,8 +101,7 @@ double TableRun::secondsOfNext(int64_t stage) const {
                                                : seconds.weight;
 }
 
-/// Returns when the next entry of `stage` can start, or nullopt if no entry is
-/// left or a dependency has not ended.
+/// Nullopt if no entry is left or a dependency has not ended.
 std::optional<double> TableRun::startOf(int64_t stage) {
   if (next[stage] == tables[stage].size())
     return std::nullopt;
@@ -140,8 +139,7 @@ bool TableRun::runEntry(int64_t stage) {
   return true;
 }
 
-/// Simulates stages that share cores: an entry slows down when other stages
-/// start entries.
+/// Stages share cores: an entry slows down when other stages start entries.
 void TableRun::runInTurns() {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Work {

@@ -93,10 +93,6 @@ std::string stringifyStrategy(const Strategy &strategy, int64_t devices) {
   return text;
 }
 
-//===----------------------------------------------------------------------===//
-// Combinations
-//===----------------------------------------------------------------------===//
-
 static Error contradiction(const std::string &text) {
   return Error{"--strategy: " + text};
 }

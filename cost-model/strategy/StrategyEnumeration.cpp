@@ -48,8 +48,7 @@ static void expand(Strategies &strategies, Key key, Values values) {
   strategies = std::move(expanded);
 }
 
-/// Sets all keys that the request fixes. Other keys stay neutral unless they
-/// are expanded later.
+/// Keys that are not fixed stay neutral unless they are expanded later.
 static void setFixedKeys(const StrategyRequest &request,
                          Strategies &strategies) {
   visitKeys([&](const KeyInfo &, auto field) {

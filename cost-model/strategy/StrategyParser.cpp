@@ -77,7 +77,6 @@ void Parser::fixTheRest() {
   request.sp = *request.sp && *request.tp > 1;
 }
 
-/// Applies the key `ranks`.
 Status Parser::takeRanks() {
   if (request.ranks.value_or(1) > ranks)
     return badValue("ranks", std::to_string(*request.ranks),
@@ -87,8 +86,7 @@ Status Parser::takeRanks() {
   return Status();
 }
 
-/// Fixes the keys that the degrees in the text imply, or says why the degrees
-/// are wrong.
+/// Fixes keys that the degrees imply, or says why the degrees are wrong.
 Status Parser::fitToRanks() {
   int64_t product = 1, count = 0;
   bool isOpen = false; // The search may choose a degree other than cp.

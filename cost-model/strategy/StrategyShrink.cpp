@@ -66,8 +66,8 @@ static void fitInnerDegrees(Strategy &small, const Strategy &full) {
     small.ep = small.tp * divisorUpTo(inside, full.ep / full.tp);
 }
 
-/// Returns shares in which the first rank has one micro-batch more than the
-/// middle ranks, and the last rank has one less.
+/// Gives the first rank one micro-batch more than the middle ranks, and the
+/// last rank one less.
 static BatchShares someUnevenShares(int64_t dp, int64_t microBatches) {
   std::vector<int64_t> shares(dp, microBatches);
   ++shares.front();

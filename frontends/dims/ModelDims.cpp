@@ -24,8 +24,7 @@ constexpr FamilyName kFamilies[] = {
     {Family::dit, "dit", "diffusion transformer over latent patches"},
 };
 
-/// Larger sizes are probably typing errors. With this limit, the byte size of a
-/// weight stays below 2^63.
+/// Larger sizes are probably errors. The limit keeps weights below 2^63 bytes.
 constexpr int64_t kMaxWidth = int64_t(1) << 20;
 constexpr int64_t kMaxLength = int64_t(1) << 24;
 constexpr int64_t kMaxCount = int64_t(1) << 14; ///< Layers, experts.

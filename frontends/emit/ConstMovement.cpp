@@ -47,8 +47,7 @@ ConstTensor convertTo(const ConstTensor &x, Type element) {
   });
 }
 
-/// Returns a tensor of `shape`: its element at `index` is the element of `x` at
-/// the row-major position `position(index)`.
+/// Element `index` of the result is element `position(index)`, row-major, of x.
 static ConstTensor
 gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
          llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> position) {

@@ -55,7 +55,6 @@ struct Labeled {
   std::string labels;
 };
 
-/// Transposes `x` so that its labels are in the order of `labels`.
 Val ordered(Emitter &e, const Labeled &x, llvm::StringRef labels) {
   Shape perm;
   for (char label : labels)
@@ -63,7 +62,6 @@ Val ordered(Emitter &e, const Labeled &x, llvm::StringRef labels) {
   return e.transpose(x.value, perm);
 }
 
-/// Sums over every dimension whose label is not in `wanted`.
 Labeled summedTo(Emitter &e, const Labeled &x, llvm::StringRef wanted) {
   Labeled result;
   Shape dims;
@@ -150,8 +148,7 @@ private:
     return ok;
   }
 
-  /// Returns the output of an equation without '->': the labels that occur
-  /// once, in alphabetical order.
+  /// Without '->', the output has the labels that occur once, sorted.
   std::string implicitOutput(llvm::StringRef left) const {
     std::string output;
     for (const auto &[label, size] : sizes)
@@ -170,8 +167,7 @@ private:
     return shape;
   }
 
-  /// Returns the indices of the two operands whose contraction needs the fewest
-  /// multiplications; the first pair on ties.
+  /// Returns the pair with the fewest multiplications; the first on ties.
   std::pair<size_t, size_t>
   cheapestPair(const std::vector<Labeled> &operands) const {
     std::pair<size_t, size_t> best;

@@ -161,7 +161,6 @@ bool Emitter::sameElement(Val a, Val b) {
   return false;
 }
 
-/// Whether `kind` maps integers to integers.
 static bool takesIntegers(UnaryKind kind) {
   switch (kind) {
   case UnaryKind::neg:

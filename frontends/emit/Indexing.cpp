@@ -59,8 +59,7 @@ Val addRows(Emitter &e, Val updates, Val places, int64_t rows) {
 }
 
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
-  // Token ids are not negative, and the passes recognize an embedding only if
-  // nothing wraps the indices.
+  // Token ids are not negative, and wrapping would hide an embedding.
   llvm::StringRef role = roleOf(x.value);
   bool isWeight = role == role::kParameter || role == role::kBuffer;
   if (indices.constant || !isWeight)
@@ -89,8 +88,7 @@ struct AlongAxis {
   Val indices; ///< i64, not negative
   Val hit;     ///< [.., indices, positions]: index == position
 
-  /// Broadcasts `x` to the shape of `hit`. `x` is [.., positions] if
-  /// `positions` is set, otherwise [.., indices].
+  /// Broadcasts `x`, [.., positions] or [.., indices], to the shape of `hit`.
   Val spread(Emitter &e, Val x, bool positions) const {
     Shape dims = iotaDims(hit.rank() - 1);
     if (positions)

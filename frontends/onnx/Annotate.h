@@ -6,7 +6,8 @@
 // - The spec of an output is the sharding with which the plan computes it, and
 //   the spec of an input is the sharding with which the node reads it. For a
 //   value that was fused away, the ops' sharding rules determine the sharding.
-// - A dimension that several factors shard has one simple_sharding per factor.
+// - If a dimension is the product of several sharded factors, it has one
+//   simple_sharding per factor.
 // - Devices that hold replicas form a device group.
 // - If the plan has pipeline stages, pipeline_stage is the stage of the node,
 //   and the specs of the node list only the devices of this stage.

@@ -120,7 +120,6 @@ private:
     node.mutable_attribute()->Swap(&bound);
   }
 
-  /// Renames the values of `node` from their names in the function.
   static void rename(NodeProto &node, llvm::StringMap<std::string> &names,
                      const std::string &prefix) {
     auto outer = [&](std::string *name) {

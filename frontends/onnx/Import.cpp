@@ -99,7 +99,6 @@ private:
 
 } // namespace
 
-/// Returns the nodes that `live` values depend on, in order.
 static std::vector<FlatNode> liveNodes(std::vector<FlatNode> nodes,
                                        llvm::StringSet<> live) {
   std::vector<FlatNode> kept;
@@ -127,8 +126,7 @@ static bool isNamed(const ::onnx::TensorShapeProto::Dimension &size) {
   return !size.dim_param().empty() && size.dim_param() != "?";
 }
 
-/// Returns the inputs of the graph that are not initializers. A dimension
-/// without a name gets the name INPUT.D.
+/// Excludes initializers. Dimensions without a name are called INPUT.D.
 static llvm::Expected<std::vector<DeclaredInput>>
 declaredInputs(const ModelFile &file, MLIRContext *context) {
   const auto &graph = file.model().graph();
@@ -359,7 +357,6 @@ void Importer::setOutputs(const FlatNode &node, llvm::ArrayRef<Val> results) {
       scopes.back()[name] = value;
 }
 
-/// Returns input `i` if it is an integer known at import time.
 std::optional<int64_t> Importer::knownInput(const ::onnx::NodeProto &proto,
                                             int i) const {
   Val v = i < proto.input_size() ? lookup(proto.input(i)) : Val();

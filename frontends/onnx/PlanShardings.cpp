@@ -14,7 +14,6 @@ static StringRef argumentName(func::FuncOp func, BlockArgument argument) {
   return name ? name.getValue() : StringRef();
 }
 
-/// Returns the model's name for an argument or for the result of an op.
 static StringRef nameOf(func::FuncOp func, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argumentName(func, argument);
@@ -63,7 +62,8 @@ void PlanShardings::readProgram(func::FuncOp sharded) {
       meshAttr = sharding.getMesh();
 }
 
-/// Adds the factors of iteration dimensions that the operand's `spec` implies.
+/// Derives factors of iteration dimensions from an operand's `spec` and adds
+/// them to `known`. `map` lists the iteration dimensions per operand dimension.
 static void learnFactors(const TensorMap &map, const ShardingSpec &spec,
                          const ShardingRule &rule,
                          llvm::DenseMap<int64_t, DimFactors> &known) {

@@ -28,8 +28,8 @@ private:
 };
 
 struct ReadSpec {
-  /// A sharded dimension and its number of shards. If several factors shard a
-  /// dimension, it has one split per factor.
+  /// A sharded dimension and its number of shards. A dimension with
+  /// several sharded factors has one split per factor.
   struct Split {
     int64_t dim;
     int64_t shards;

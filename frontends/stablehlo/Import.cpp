@@ -32,8 +32,8 @@ const OperatorTable &operatorTable() {
   return table;
 }
 
-/// Returns why a known op is not supported and what is accepted, or "" for any
-/// other op.
+/// Returns why a known op is not supported and what is accepted. Returns "" for
+/// other ops.
 llvm::StringRef alternativeTo(llvm::StringRef name) {
   name.consume_front("stablehlo.");
   if (name.starts_with("rng"))

@@ -180,8 +180,7 @@ llvm::Error Keeper::readOne(unsigned argument) {
   return llvm::Error::success();
 }
 
-/// Converts tiles to axes. Dimensions with the same tile on every device share
-/// one axis.
+/// Dimensions with the same tile on every device share one axis.
 llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
                                             const Argument &of) {
   UserSharding sharding;
@@ -254,8 +253,7 @@ llvm::Error Keeper::noGrid() const {
                    file, hloAxes[0].size());
 }
 
-/// Returns how many combinations of shards all axes have. Stops multiplying
-/// when the product exceeds the number of devices.
+/// Stops multiplying when the product exceeds the number of devices.
 size_t Keeper::partCount() const {
   size_t parts = 1, devices = hloAxes.empty() ? 1 : hloAxes[0].size();
   for (size_t axis = 0; axis < hloAxes.size() && parts <= devices; ++axis)
@@ -263,8 +261,7 @@ size_t Keeper::partCount() const {
   return parts;
 }
 
-/// Checks that the axes form a mesh, so that every combination of shards is on
-/// a device.
+/// Checks that every combination of shards is on a device.
 llvm::Error Keeper::checkGrid() const {
   size_t parts = partCount(), held = 0,
          devices = hloAxes.empty() ? 1 : hloAxes[0].size();

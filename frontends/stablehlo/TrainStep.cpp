@@ -43,8 +43,7 @@ static void markPhases(func::FuncOp step) {
   }
 }
 
-/// Returns the name of a state without the path of its parameter: "opt.0.mu"
-/// for "opt.0.mu.dense.w".
+/// "opt.0.mu" for "opt.0.mu.dense.w", without the parameter's path.
 static llvm::StringRef slotOf(const Argument &state) {
   llvm::StringRef slot = state.name;
   size_t dot = state.of.find('.');

@@ -75,8 +75,7 @@ static bool isPlacement(llvm::StringRef name) {
          name == "cudnn_enable" || name == "cudnn_enabled";
 }
 
-/// Calls `visit` with the name and default of each argument in a signature. The
-/// default of a mandatory argument is null.
+/// Visits each name and default, which is null for mandatory arguments.
 static void forEachArgument(
     llvm::StringRef signature,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> visit) {

@@ -220,8 +220,6 @@ llvm::Error Importer::convertNodes() {
   return llvm::Error::success();
 }
 
-/// Checks that the results have the element types and the known sizes that the
-/// file states.
 llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
                                    llvm::ArrayRef<Val> results) {
   for (const auto &[name, result] : llvm::zip(node.outputs, results)) {
@@ -269,8 +267,7 @@ bool Importer::isReadLater(const Body &body, llvm::StringRef name,
          (use != body.lastUse.end() && use->second > index);
 }
 
-/// Sets the first argument of `node` to `value`, and updates all values that
-/// share its memory and are read later.
+/// Also updates all values that share the memory and are read later.
 llvm::Error Importer::write(Body &body, const Node &node, size_t index,
                             Val value) {
   llvm::StringRef target = node.inputs[0].second.names[0];
@@ -328,8 +325,7 @@ llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
   return llvm::Error::success();
 }
 
-/// Returns the converter of the node's target, or of the pure form of an
-/// in-place target; null if there is none.
+/// Looks up in-place targets by their pure form; null if there is none.
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
   llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;

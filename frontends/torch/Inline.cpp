@@ -80,7 +80,6 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
   return call;
 }
 
-/// Returns the name in the outer graph for the inner graph's value `name`.
 static std::string renamed(const std::string &name,
                            const llvm::StringMap<std::string> &names,
                            llvm::StringRef prefix) {

@@ -135,7 +135,6 @@ llvm::ArrayRef<std::string> Views::sharing(llvm::StringRef name) const {
   return tree->second;
 }
 
-/// Overwrites `base` with `part`, starting at position `begin` of `dim`.
 static Val replaced(Emitter &e, Val base, Val part, int64_t dim,
                     int64_t begin) {
   int64_t end = begin + part.dim(dim);

@@ -86,8 +86,7 @@ llvm::Error Placer::readFilters(const ImportOptions &options) {
   return llvm::Error::success();
 }
 
-/// Whether the strides are those of a row-major tensor. Dimensions of size 1
-/// can have any stride.
+/// Accepts any stride for dimensions of size 1.
 static bool isRowMajor(const TensorMeta &meta, llvm::ArrayRef<int64_t> shape) {
   int64_t expected = 1;
   for (size_t d = shape.size(); d-- > 0;) {

@@ -55,9 +55,9 @@ struct AttentionDims {
     batch = rule.addDim(qs[0]);
     groups = rule.addDim(ks[1]);
     perGroup = rule.addDim(ks[1] ? qs[1] / ks[1] : 1);
-    // A causal mask depends on the position of the query, so positions must be
-    // whole. In a ring, queries and keys share one dimension, which may be
-    // split.
+    // A causal mask depends on the position of the query, so the sequence of
+    // queries cannot be split. In a ring, queries and keys share one dimension,
+    // which may be split.
     queries = rule.addDim(qs[2], /*whole=*/causal && !ring);
     keys = ring ? queries : rule.addDim(ks[2], /*whole=*/true);
     depth = rule.addDim(qs[3], /*whole=*/true);

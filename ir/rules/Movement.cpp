@@ -49,9 +49,9 @@ struct Refinement {
                   int64_t left, int64_t count);
 };
 
-/// Adds whole iteration dimensions for tensor dimensions that share no factor
-/// with the other shape: for `left` elements of dimension `at` and for the
-/// following dimensions, `count` elements in total.
+/// Adds iteration dimensions that cannot be split, for a group of `count`
+/// elements that shares no factor with the other shape. The group consists of
+/// the inner `left` elements of dimension `at` and the dimensions after `at`.
 void Refinement::addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t at,
                             int64_t left, int64_t count) {
   while (true) {
@@ -113,8 +113,7 @@ ShardingRule ReshapeOp::getShardingRule() {
   return rule.with({refinement.fromMap}, {refinement.toMap});
 }
 
-/// Maps a dimension to [size / inner, inner], where only `innerDim` may be
-/// split.
+/// Maps a dimension to [size / inner, inner]. Only `innerDim` may be split.
 static DimMap partsOf(ShardingRule &rule, int64_t size, int64_t inner,
                       int64_t innerDim) {
   DimMap map;

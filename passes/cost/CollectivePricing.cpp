@@ -56,7 +56,7 @@ CollectivePricing::CollectivePricing(func::FuncOp step,
       narrow(cluster.software.narrowActivations &&
              productType(step) != cost::DType::F32) {}
 
-/// Counts bytes in the types in which the software communicates.
+/// Returns the bytes of `values` in the types in which the software sends them.
 double CollectivePricing::movedBytes(Operation *op, ValueRange values) const {
   double bytes = 0;
   for (Value value : values) {

@@ -21,14 +21,14 @@ cost::DType dpc::costType(Type type) {
   return type.isF64() ? cost::DType::F64 : cost::DType::F32;
 }
 
-/// Returns the type in which the device runs GEMMs on elements of `value`.
 static cost::DType gemmType(Value value, const cost::Device &device) {
   return cost::computeType(device, costType(elementTypeOf(value)));
 }
 
 /// Returns the seconds of a GEMM in fp8. cuBLASLt needs the right operand
-/// transposed. The conversion to fp8 clears the maxima of both operands and
-/// runs two kernels per operand.
+/// transposed. The conversion to fp8 takes five launches: one clears the two
+/// maxima, and each operand needs one kernel to find its maximum and one to
+/// convert its elements.
 static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                          const cost::Device &device) {
   cost::GemmShape shape{.m = sizes.m,
@@ -36,7 +36,7 @@ static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                         .k = sizes.k,
                         .transB = true,
                         .resultBytes = resultBytes};
-  constexpr int kMoreLaunches = 4; // streamSeconds counts one more
+  constexpr int kMoreLaunches = 4; // streamSeconds includes the fifth
   return cost::gemmSeconds(device, cost::DType::FP8, shape) +
          kMoreLaunches * device.launchSeconds +
          cost::streamSeconds(device,
@@ -142,9 +142,9 @@ static bool isOfMicroBatch(Operation *op) {
   return phase && isInLoop(*phase);
 }
 
-/// Returns the bytes that the software moves to add a value to a sum over
-/// micro-batches. Returns 0 for a conversion whose result is only added, and
-/// nothing for other ops.
+/// If `op` adds a value to a sum over micro-batches, returns the bytes that the
+/// software moves for this. If `op` is a conversion whose result is only used
+/// in such sums, returns 0. Returns nothing for all other ops.
 static std::optional<double> accumulationBytes(Operation *op,
                                                const cost::Software &software) {
   if (software.accumulationBytes == 0)

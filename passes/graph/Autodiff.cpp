@@ -24,8 +24,8 @@ class GradientTable {
 public:
   void add(Value value, Value grad) { pending[value].push_back(grad); }
 
-  /// Returns the sum of the contributions to `value`, or null. The order is
-  /// that of the calls of add(), from the last user to the first.
+  /// Returns the sum of the contributions to `value`, in the order in which
+  /// add() received them, or null if there are none.
   Value total(GraphBuilder g, Value value) {
     auto it = pending.find(value);
     if (it == pending.end())

@@ -14,8 +14,7 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Clipping divides by the norm plus this number, as PyTorch's clip_grad_norm_
-/// does.
+/// As in PyTorch's clip_grad_norm_, clipping divides by the norm plus this.
 static constexpr double kClipEpsilon = 1e-6;
 
 namespace {

@@ -47,8 +47,7 @@ private:
     return g.reshape(g.convert(x, elementTypeOf(like)), shapeOf(like));
   }
   Value sum(Value x) { return g.reduce(ReduceKind::sum, x, summed); }
-  /// Repeats values per channel, or per group and channel, to the shape of
-  /// `view`.
+  /// Repeats values per channel (or group and channel) to the shape of `view`.
   Value spread(Value perChannel) {
     bool isGrouped = shapeOf(perChannel).size() == kept.size();
     return g.broadcast(perChannel, grouped,

@@ -70,8 +70,7 @@ static bool isPower(const Product &product, double constant, Value x,
          llvm::all_of(product.factors, [&](Value f) { return f == x; });
 }
 
-/// Returns true for sqrt(2/pi) (x + 0.044715 x^3) and sqrt(2/pi) x (1 +
-/// 0.044715 x^2).
+/// Matches sqrt(2/pi) (x + 0.044715 x^3) and sqrt(2/pi) x (1 + 0.044715 x^2).
 static bool isGeluTanhArgument(Value inner, Value x) {
   double root = std::sqrt(2.0 * std::numbers::inv_pi);
   Product product = factorsOf(inner, x);

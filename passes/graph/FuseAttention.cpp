@@ -50,8 +50,8 @@ private:
   static bool leadsToScores(Value value);
 
   OpBuilder builder;
-  /// Cached because masks are large and layers share them. No op is erased
-  /// while the caches exist.
+  /// Results for masks, which are large and shared by layers. No op may be
+  /// erased while these caches refer to its values.
   DenseMap<Value, double> boundCache;
   DenseMap<std::pair<Value, unsigned>, bool> conditionCache;
 };
@@ -167,8 +167,7 @@ bool AttentionFuser::isCausal(Value value, Keeps keeps) {
   return causal;
 }
 
-/// Returns true if only scale, add and select ops are between a matmul and
-/// `value`.
+/// True if only scale, add and select ops are between a matmul and `value`.
 bool AttentionFuser::leadsToScores(Value value) {
   for (unsigned depth = 0; depth < 8; ++depth) {
     double factor;

@@ -18,8 +18,7 @@ static bool isHalf(SliceOp slice, Value x, int64_t start) {
          slice.getStrides()[last] == 1;
 }
 
-/// Returns x if `value` is concat(-x2, x1), where x1 and x2 are the halves of
-/// x.
+/// Returns x if `value` is concat(-x2, x1) and x is concat(x1, x2).
 static Value rotatedHalf(Value value) {
   auto concat = value.getDefiningOp<ConcatOp>();
   if (!concat || concat.getParts().size() != 2)

@@ -158,8 +158,7 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
         (isScale && norm.getScale()) ||
         (!isScale && norm.getKind() == NormKind::rms))
       continue;
-    // The new norm is at `op`, but users of the statistics may come before
-    // `op`.
+    // The new norm is at `op`, but users of the statistics may come earlier.
     if (!norm.getMean().use_empty() || !norm.getRstd().use_empty())
       continue;
     Value vector = rowVector(other, rewriter);
@@ -174,8 +173,7 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
   return failure();
 }
 
-/// Matches e / sum(e) and e * (1 / sum(e)), where e is exp(x) or exp(x -
-/// max(x)).
+/// Matches e / sum(e) and e * (1 / sum(e)) for e = exp(x) or exp(x - max(x)).
 static LogicalResult fuseSoftmax(BinaryOp op, PatternRewriter &rewriter) {
   UnaryOp exp;
   Value sum;

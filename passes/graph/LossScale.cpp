@@ -39,8 +39,7 @@ Value LossScale::scale(GraphBuilder g) {
   return state ? state->value : number(g, settings.initial);
 }
 
-/// Returns the factor c of LossScale.h, or 1 if the loss is not a sum divided
-/// by a count.
+/// Returns c of LossScale.h; 1 if the loss is not a sum divided by a count.
 static double countFactor(const PeeledLoss &peeled) {
   auto reduce = peeled.sum.getDefiningOp<ReduceOp>();
   if (!reduce || reduce.getKind() != ReduceKind::sum || peeled.factors.empty())

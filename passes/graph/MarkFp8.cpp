@@ -38,7 +38,7 @@ private:
   func::FuncOp func;
   DenseSet<Operation *> lossMatmuls;
   DenseSet<Operation *> routers;
-  DenseSet<int64_t> expertCounts; ///< numbers of experts
+  DenseSet<int64_t> expertCounts;
 
   bool isStack(Value value);
   bool isWeight(Value value);
@@ -52,8 +52,7 @@ private:
 
 static bool isBF16(Value value) { return elementTypeOf(value).isBF16(); }
 
-/// Returns true if `value` is a parameter or buffer after data movement and
-/// conversions.
+/// True if `value` is a parameter or buffer, perhaps moved or converted.
 bool Fp8Marker::isWeight(Value value) {
   if (isa<BlockArgument>(value))
     return roleOf(value) == role::kParameter || roleOf(value) == role::kBuffer;
@@ -129,8 +128,7 @@ bool Fp8Marker::isStack(Value value) {
                       [&](Value operand) { return isStack(operand); });
 }
 
-/// Finds the matmuls whose results are inputs of a top-k, or of a softmax over
-/// as many elements as there are experts.
+/// Routers feed a top-k, or a softmax over as many elements as experts.
 void Fp8Marker::findRouters() {
   SmallVector<Value> choices;
   func.walk([&](Operation *op) {

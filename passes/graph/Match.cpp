@@ -110,8 +110,8 @@ static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
 }
 
 Repeated dpc::repeatedSource(Value value) {
-  // Maps each dimension of the source so far to a dimension of the result; -1
-  // for size 1.
+  // Maps each dimension of `value`, which moves from the result to the source,
+  // to a dimension of the result, or to -1 if its size is 1.
   SmallVector<int64_t> map;
   for (auto [dim, size] : llvm::enumerate(shapeOf(value)))
     map.push_back(size == 1 ? -1 : static_cast<int64_t>(dim));

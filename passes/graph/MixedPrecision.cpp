@@ -104,8 +104,7 @@ void Retyper::setHalf(Value result) {
     result.setType(RankedTensorType::get(shapeOf(result), half));
 }
 
-/// Converts ops that compute in the compute type. Returns false for all other
-/// ops.
+/// Returns false if `op` does not compute in the compute type.
 bool Retyper::visitNarrow(Operation *op) {
   if (isa<MatmulOp, ConvOp, RopeOp, SoftmaxOp, EmbeddingOp>(op)) {
     for (OpOperand &operand : op->getOpOperands())

@@ -25,8 +25,7 @@ void addStepPhase(OpPassManager &pm, const StepOptions &options) {
   }
   if (options.training)
     pm.addPass(createDpcDifferentiate(*options.training));
-  // Expanded after differentiation, because the gradient of a cross entropy is
-  // simpler than that of the expansion.
+  // Expanded here: the gradient of a cross entropy is simpler unexpanded.
   OpPassManager &functions = pm.nest<func::FuncOp>();
   functions.addPass(createDpcExpandCrossEntropy());
   functions.addPass(createCanonicalizerPass());

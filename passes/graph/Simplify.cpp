@@ -14,8 +14,7 @@ namespace dpc {
 
 using namespace dpc;
 
-/// If `func` has phases, gives each op without a phase that of its earliest
-/// user.
+/// If any op has a phase, gives each other op that of its earliest user.
 static void completePhases(func::FuncOp func) {
   Block &body = func.front();
   if (llvm::none_of(body, [](Operation &op) { return markedPhase(&op); }))

@@ -159,8 +159,7 @@ static LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// Collects the pads whose sum is `value`. Returns false if the sum has other
-/// terms, or if an inner sum has other users.
+/// False if the sum has other terms, or if an inner sum has other users.
 static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
   if (auto pad = value.getDefiningOp<PadOp>()) {
     pads.push_back(pad);
@@ -172,8 +171,7 @@ static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
          collectPads(sum.getB(), false, pads);
 }
 
-/// Returns the only dimension that `pad` changes, or -1 if there is not exactly
-/// one or its stride is not 1.
+/// Returns the only changed dimension; -1 if not unique or strided.
 static int64_t padDim(PadOp pad) {
   int64_t found = -1;
   for (auto [dim, from, to] :
@@ -216,8 +214,9 @@ static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
 }
 
 /// If `x` is a transpose that moves the innermost dimension to the second to
-/// last position, returns `x` with its last two dimensions swapped, which is
-/// less strided; else null. The caller flips the transpose flag of the matmul.
+/// last position, returns `x` with its last two dimensions swapped, so that the
+/// innermost dimension stays last; else null. The caller flips the transpose
+/// flag of the matmul.
 static Value untransposed(Value x, PatternRewriter &rewriter) {
   auto transpose = x.getDefiningOp<TransposeOp>();
   if (!transpose)

@@ -408,8 +408,7 @@ private:
   /// The columns of the mask by the owner of their keys: [ranks, rows, keys].
   Value cutColumns;
   FloatAttr scale;
-  /// padding[rank][position] is true if the local position is padding. Empty
-  /// without padding.
+  /// padding[rank][position] is true for padding. Empty without padding.
   std::vector<std::vector<bool>> padding;
   std::vector<Stripe> stripes;
 };

@@ -307,8 +307,7 @@ private:
       order[next++] = kNone;
   }
 
-  /// True if the consumer reads a value of the producer through a mover, so
-  /// that the value needs a buffer.
+  /// True if a mover is between them, so that the value needs a buffer.
   bool readsMoved(Id producer, Id consumer) const {
     return anyEdge(producer, [&](const Edge &edge) {
       return edge.moved && nodes[edge.reader].unit == consumer;

@@ -177,8 +177,7 @@ private:
     return remade[{value, phase}];
   }
 
-  /// Stores the next value of each offloaded argument after the last reader of
-  /// its current value.
+  /// Stores the next values after the last readers of the current values.
   LogicalResult storeResults() {
     llvm::DenseMap<Value, Operation *> lastReader;
     for (Operation &op : block.without_terminator())

@@ -195,8 +195,7 @@ private:
     return op;
   }
 
-  /// Masks the padding of `value` if it will be compressed, because padding
-  /// would change the scales.
+  /// Masks padding before compression, because it would change the scales.
   Value maskForCodes(const ReshardStep &step, Value value) {
     bool isCoded = reshardOp && reshardOp->hasAttr(attr::kCompress);
     if (!isCoded || !step.before.hasPadding())

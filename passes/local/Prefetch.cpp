@@ -99,8 +99,7 @@ public:
     close();
   }
 
-  /// Sets the anchors. Requires that `merge` has run on all GatherPhases.
-  /// `first` is the first op of the phase.
+  /// Call after `merge` of all GatherPhases. `first` is the phase's first op.
   void place(Operation *first, Anchors &anchors) const {
     // starts[0] is the first op; starts[i] is the first reader of bucket i - 1.
     SmallVector<Operation *> starts{first};

@@ -78,8 +78,7 @@ void StageDemand::wantOp(Info &info, Place place) {
     want(operand, place);
 }
 
-/// Demands the results of the function. Returns true if one more rank stage now
-/// holds an argument.
+/// Returns true if one more rank stage now holds an argument.
 bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
   isHeldMore = false;
   Operation *end = step.getBody().front().getTerminator();

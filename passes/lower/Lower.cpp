@@ -50,10 +50,6 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
   return steps;
 }
 
-//===----------------------------------------------------------------------===//
-// Phases
-//===----------------------------------------------------------------------===//
-
 static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
   DpcExpandAttentionOptions options;
   options.require = spec.attentionMustFuse;
@@ -88,8 +84,7 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
         shares && !shares->empty() ? *llvm::max_element(*shares) : 0;
     pm.addPass(createDpcSplitStages(split));
   }
-  // After the partition, because a fused attention kernel accepts or refuses
-  // the shapes of one rank.
+  // After the partition: fused attention depends on the shapes of one rank.
   if (std::unique_ptr<Pass> attention = attentionPass(spec))
     pm.addPass(std::move(attention));
   // Folds the constants and slices that the passes above leave. A function of
@@ -113,8 +108,7 @@ void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
   recompute.layers = spec.checkpoints != cost::Checkpoints::Planned;
   recompute.whole = spec.checkpoints == cost::Checkpoints::WholeLayers;
   pm.addPass(createDpcRecompute(recompute));
-  // After recomputation, because buckets contain recomputed gathers and fix the
-  // order of collectives.
+  // After recomputation: buckets include recomputed gathers and fix the order.
   DpcBucketCollectivesOptions buckets;
   buckets.bucketBytes = spec.bucketBytes;
   buckets.depth = spec.depth;
@@ -135,13 +129,8 @@ void dpc::addKernelPhase(OpPassManager &pm, const LoweringSpec &spec) {
     pm.addPass(createDpcFuseEpilogues());
 }
 
-//===----------------------------------------------------------------------===//
-// The whole lowering
-//===----------------------------------------------------------------------===//
-
 static LogicalResult run(ModuleOp module, PassManager &pm, bool verifies) {
-  // Programs that are lowered only for cost estimates skip the verifier,
-  // because there are many of them.
+  // Many programs are lowered only for estimates, so these are not verified.
   pm.enableVerifier(verifies);
   return pm.run(module);
 }
@@ -197,10 +186,6 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
     observer("local", **module);
   return module;
 }
-
-//===----------------------------------------------------------------------===//
-// The command line
-//===----------------------------------------------------------------------===//
 
 Expected<SpecOnCluster> dpc::readSpec(StringRef strategy, int64_t microBatches,
                                       StringRef cluster) {
@@ -269,8 +254,7 @@ static void addLowering(OpPassManager &pm, const LoweringSpec &spec,
   pm.addPass(createDpcVerifyLocal());
 }
 
-/// Adds all phases for the options. If an option is invalid, adds only
-/// dpc-shard, which reports the error.
+/// If an option is invalid, adds only dpc-shard, which reports the error.
 static void addLowering(OpPassManager &pm, const LowerOptions &options) {
   Expected<SpecOnCluster> read =
       readSpec(options.strategy.getValue(), options.microBatches,

@@ -22,7 +22,7 @@ static int64_t samplesOf(int64_t dp, int64_t microBatches,
 namespace {
 
 struct DataRanks {
-  /// With fewer data-parallel ranks, the mesh would lack one of its axes.
+  /// The fewest data-parallel ranks with which the mesh has all its axes.
   int64_t few;
   /// Whether segments depend on the number of data-parallel ranks: the loop of
   /// micro-batches has collectives over them (ZeRO-2, ZeRO-3, or a single
@@ -74,7 +74,7 @@ std::string dpc::blockKeyOf(const LoweringSpec &spec, int64_t globalBatch) {
   return text;
 }
 
-/// Returns the strategy to measure for strategies that have the key of `like`.
+/// Returns the strategy to measure for all strategies with the key of `like`.
 static LoweringSpec specToMeasure(const LoweringSpec &like, int64_t globalBatch,
                                   int64_t layers, int64_t segments) {
   LoweringSpec spec = like;
@@ -88,9 +88,9 @@ static LoweringSpec specToMeasure(const LoweringSpec &like, int64_t globalBatch,
     spec.dp = ranks.few;
     spec.numMicroBatches = ceilDiv(globalBatch, spec.dp * samples);
   }
-  // Full recompute compares one layer with all layers whose activations a rank
-  // keeps: its live micro-batches times its layers. This product is about the
-  // number of layers of the model.
+  // A rank keeps activations for its live micro-batches times its layers, which
+  // is about the number of layers of the model. Full recompute estimates these
+  // bytes as alive * depth times those of a measured segment of two layers.
   spec.alive = 1;
   spec.depth = static_cast<double>(layers) / 2;
   return spec;

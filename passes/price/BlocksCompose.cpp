@@ -65,8 +65,9 @@ static double shareOf(const LoweringSpec &measured, const LoweringSpec &spec) {
   return spec.zero > 0 ? zeroRanks(measured) / zeroRanks(spec) : 1;
 }
 
-/// Returns how long a phase takes with the queues `now`, if it takes `seconds`
-/// with the queues `was`. The same fraction of the shorter queue is hidden.
+/// A phase with the queues `was` takes `seconds`. Returns how long it takes
+/// with the queues `now`, if the other queue hides the same fraction of the
+/// shorter queue.
 static double repriced(double seconds, const Queues &was, const Queues &now) {
   double hidden = was.least() > 0 ? (was.sum() - seconds) / was.least() : 0;
   return now.sum() - std::clamp(hidden, 0.0, 1.0) * now.least();
@@ -76,8 +77,7 @@ StageParts Blocks::price(const Segment &segment,
                          const LoweringSpec &spec) const {
   double share = shareOf(measured, spec);
   Once was = onceOf(segment.once, measured, 1, *cluster);
-  // The measured mesh has one axis for data-parallel ranks; a mesh with more
-  // ranks may have two.
+  // The measured mesh has one data axis; a mesh with more ranks may have two.
   LoweringSpec placed = spec;
   if (measured.dataInside > 1)
     placed.dataInside = dataRanksInside(*cluster, spec);
@@ -199,8 +199,8 @@ void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
 /// Returns a lower bound of the seconds that the loop takes. The slowest stage
 /// runs all its micro-batches. In addition, it waits while the first
 /// micro-batch passes the stages before it, and while the last micro-batch
-/// returns through them. The n stages after it delay it by less than their
-/// time, because it runs n of its own phases meanwhile.
+/// returns through them. If n stages follow the slowest stage, it also waits
+/// for these stages, but it can run n micro-batches during this wait.
 double Blocks::leastSeconds(const Plan &plan) const {
   int64_t pp = plan.spec.pp;
   // Seconds of all chunks, and of the first chunk, by rank.

@@ -136,8 +136,7 @@ static std::string kindOf(Operation *op, int64_t number) {
   return "whole on each rank";
 }
 
-/// Returns the row of a forward op in the report's table of operators. Returns
-/// nothing for an op that is not attention and has no weight.
+/// Returns nothing for an op that is not attention and has no weight.
 static std::optional<cost::OperatorSharding> rowOf(Operation *op,
                                                    func::FuncOp func) {
   cost::OperatorSharding row;

@@ -47,8 +47,7 @@ ProgramEvaluator::ProgramEvaluator(ProgramFamily &family,
   totalsOfProgram = sumUp(findProgram(program));
 }
 
-/// The maximum over the pipeline stages cannot be less than their mean, so the
-/// bounds are means.
+/// The bounds are means over stages, which are at most the maximum.
 cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   const cost::ModelTotals &sums = totalsOfProgram.sums;
   cost::Bounds bounds;
@@ -155,8 +154,7 @@ cost::Evaluation ProgramEvaluator::placed(
   other.decisions.isReordered = true;
   other.decisions.linkSpeed = spec.linkSpeed;
   other.traffic.clear();
-  // Computation may hide the traffic, so faster traffic does not always make
-  // the step faster.
+  // Faster traffic may not make the step faster: computation may hide it.
   bool isFaster =
       other.rejected.empty() && other.stepSeconds < usual.stepSeconds;
   return isFaster ? other : usual;
@@ -176,8 +174,7 @@ bool ProgramEvaluator::isSmall() const {
 cost::Evaluation
 ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
   cost::Feasibility feasibility(cluster);
-  // Evaluations that fit the memory come before others, and faster evaluations
-  // before slower ones.
+  // Evaluations that fit the memory come first, then faster ones.
   auto rank = [&](const cost::Evaluation &evaluation) {
     return std::tuple(!evaluation.rejected.empty(),
                       !feasibility.fits(evaluation), evaluation.stepSeconds);
@@ -267,7 +264,7 @@ ProgramEvaluator::compose(
 void ProgramEvaluator::prepareToDescribe() {
   if (!family)
     return;
-  FirstError error(*family->context()); // describe() reports it.
+  FirstError error(*family->context()); // describe() reports the error.
   (void)family->whole();
 }
 

@@ -22,12 +22,10 @@ using namespace dpc;
 /// The number of layers in a small program without a pipeline, and in a stage
 /// of a small pipeline.
 static constexpr int64_t kFewLayers = 3, kFewOfStage = 2;
-/// From this number of layers on, costs are also extrapolated if they grow
-/// unevenly with the layers: blocks of full recompute, buckets of all_gathers,
-/// frames of stages.
+/// The costs of full recompute, ZeRO-3 and pipelines grow unevenly with the
+/// number of layers. With fewer layers than this, extrapolating them is rough.
 static constexpr int64_t kManyLayers = 32;
-/// From this number of layers on, folded evaluations of pipelines are exact
-/// enough to be compared.
+/// From here on, folded evaluations of pipelines are exact enough to compare.
 static constexpr int64_t kSomeLayers = 12;
 
 /// Returns true if folding is rough for fewer than kManyLayers layers.
@@ -58,9 +56,9 @@ struct Folder::State {
   std::once_flag placementFound;
   std::optional<LayerPlacement> placement;
   std::map<std::string, std::unique_ptr<Pair>> kept;
-  /// Counts one-stage programs whose costs are linear in the layers, and
-  /// others. If only `others` has grown, folding has always failed, and
-  /// composed evaluations are preferred.
+  /// The numbers of one-stage programs whose costs are linear in the layers,
+  /// and of all other one-stage programs. If `lines` is 0 and `others` is not,
+  /// folding has always failed, and composed evaluations are preferred.
   std::atomic<int64_t> lines = 0, others = 0;
   bool hasNoLines = false; ///< `lines == 0 && others > 0` when the round began.
 
@@ -80,8 +78,7 @@ struct Folder::State {
   std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &spec);
 };
 
-/// Measures both programs in parallel, once per `key`. If `more` is null,
-/// measures only `fewer`.
+/// Measures both programs in parallel, once per `key`. `more` may be null.
 const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
                                     Measurement more) {
   Pair &pair = [&]() -> Pair & {
@@ -121,7 +118,7 @@ static std::string keyOf(const LoweringSpec &spec) {
     if (key.name != "vpp")
       text += "," + cost::printValue(field(spec));
   });
-  // Full recompute chooses its blocks by this product.
+  // Full recompute chooses its blocks by depth * alive.
   if (spec.recompute == cost::Recompute::Full)
     text += "," + std::to_string(spec.depth * spec.alive);
   return text;
@@ -135,7 +132,7 @@ static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
   return peak;
 }
 
-/// Extrapolates the peak `times` times as far as from `fewer` to `more`.
+/// Returns peak(fewer) + times * (peak(more) - peak(fewer)) for each category.
 static cost::MemoryBreakdown
 peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
   cost::MemoryBreakdown peak = peakOf(fewer), other = peakOf(more);
@@ -283,8 +280,7 @@ std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
   return found;
 }
 
-/// Returns the message of `pair.more` that corresponds to message `number` of
-/// `pair.fewer`, or null.
+/// Returns the same message of `pair.more`, or null.
 const StageMessage *Composer::counterpart(int64_t number) const {
   const StageMessage &wanted = pair.fewer.messages[number];
   auto isLike = [&](const StageMessage &other) {
@@ -424,8 +420,8 @@ std::optional<cost::Evaluation> Composer::run(bool trains) {
   return result;
 }
 
-/// Returns the largest ratio between the layers of a stage and those of the
-/// small stage of its shape, which has `extra` additional layers.
+/// Divides the number of layers of each stage by the number of layers of the
+/// small stage with the same shape plus `extra`. Returns the largest quotient.
 static double depthOf(const FoldedPipeline &folded, int64_t extra) {
   double depth = 1;
   for (const FoldedStage &stage : folded.stages) {
@@ -535,8 +531,8 @@ std::vector<std::optional<cost::Composition>>
 Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
                 double limit) {
   std::vector<std::optional<cost::Composition>> result(block.size());
-  // For a single strategy, folding is as fast and more exact, so it is used
-  // unless it has always failed so far.
+  // For a single strategy, folding is as fast as composing segments and more
+  // exact, so it is used unless it has always failed so far.
   bool hasBlocks = block.front().recompute == cost::Recompute::Full;
   bool isAlone = block.size() == 1 && block.front().stages() == 1;
   if (isAlone && (hasBlocks || !state->hasNoLines)) {

@@ -40,8 +40,7 @@ static bool touchesLayers(const LayerRun &run, const Span &span) {
          span.end >= run.before;
 }
 
-/// Appends the stages from..to-1. Skips those between two stages that begin at
-/// the same position.
+/// Appends from..to-1, without stages between two that begin at one position.
 static void appendPath(const std::vector<std::pair<int64_t, int64_t>> &places,
                        int64_t from, int64_t to, std::vector<int64_t> &kept) {
   size_t base = kept.size();

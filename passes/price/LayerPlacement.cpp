@@ -65,8 +65,7 @@ static StagedOps withLayers(const StagedOps &ops, const LayerRun &run,
   return result;
 }
 
-/// Computes LayerPlacement::cuts: the positions at which the fewest bytes
-/// cross.
+/// Returns LayerPlacement::cuts: the positions where the fewest bytes cross.
 static std::vector<double> findCuts(const StagedOps &ops) {
   std::vector<double> cuts = {0};
   double seconds = 0;

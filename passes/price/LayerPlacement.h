@@ -11,8 +11,8 @@ namespace dpc {
 struct LayerPlacement {
   LayerRun run;
   StagedOps ops;
-  /// By position at which stages may be cut, the seconds of all ops before it.
-  /// Includes the begin and the end of the program.
+  /// For each position at which stages may be cut, including the begin and the
+  /// end of the program: the seconds of all ops before this position.
   std::vector<double> cuts;
   bool trains = false;
   /// The number of layers in `run` minus the layers of the model. Positive if

@@ -206,8 +206,7 @@ static SchedulePhase schedulePhase(Phase phase) {
                                     : SchedulePhase::Weight;
 }
 
-/// Returns the different links that connect ranks of stage `from` to their
-/// peers in stage `to`.
+/// Returns the different links between ranks of `from` and peers in `to`.
 ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   auto [it, isNew] = pairs.try_emplace({from, to});
   if (!isNew)
@@ -218,8 +217,8 @@ ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   // Each stage has `stride` adjacent ranks out of every `period` devices.
   int64_t stride = cost::strideOf(order, kPipelineAxis);
   int64_t period = stride * numStages();
-  // If each run fills all inner levels, every pair communicates over the
-  // outermost level, so one pair is enough.
+  // If `stride` ranks fill whole groups of every inner level, every pair
+  // communicates over the outermost level, so one pair is enough.
   bool isEven = llvm::all_of(
       llvm::drop_end(cluster.levels),
       [&](const cost::Level &level) { return stride % level.span == 0; });
@@ -235,8 +234,8 @@ ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   return it->second;
 }
 
-/// Returns the seconds of a message and its all_gather. Counts the bytes of the
-/// message for the sender.
+/// Returns the seconds of a message and its all_gather. Adds the bytes of the
+/// message to the bytes that the sending stage sends.
 double Pipeline::messageSeconds(const StageMessage &message) {
   const MessageEnd &from = message.from;
   cost::CollectiveEstimate estimate;
@@ -386,7 +385,8 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
     }
 }
 
-/// Returns the seconds that stage `i` saves while ranks on its cores are idle.
+/// If several ranks share a core, a rank runs faster while the others are idle.
+/// Returns the seconds that stage `i` saves in this way.
 double Pipeline::savedSeconds(const cost::ScheduleTimeline &timeline,
                               size_t i) {
   double beside = 0;

@@ -124,10 +124,11 @@ static MemoryBreakdown leastOfLoop(const MemoryProfile &profile) {
   return found ? *found : MemoryBreakdown();
 }
 
-/// Returns moments of the loop, without the frame. Outside the frame, each
-/// additional layer adds only buffers that are live throughout the loop; its
-/// short-lived buffers are in gaps of the frame. The gaps grow with the frame,
-/// so the moments of `more` are more exact.
+/// Returns the moments of the loop, with only the buffers outside the frame. An
+/// additional layer adds only buffers that are live throughout the loop,
+/// because the short-lived buffers of the layer are in gaps of the frame. More
+/// layers give larger gaps, so the moments are taken from `more`, which is more
+/// exact.
 std::vector<StageLine::Moment>
 StageLine::besideFrame(const MemoryProfile &fewer, const MemoryProfile &more) {
   MemoryBreakdown perLayer = difference(leastOfLoop(fewer), leastOfLoop(more));

@@ -16,7 +16,6 @@ namespace {
 
 using Run = std::pair<Phase, int64_t>;
 
-/// A chunk's frame.
 struct Frame {
   std::vector<int64_t> buffers;
   std::set<Run> uses;
@@ -55,7 +54,8 @@ private:
 
 } // namespace
 
-/// Divides the bytes of a slot among categories in the proportions of the peak.
+/// Divides `slotBytes`, the bytes of one frame, among the categories in
+/// proportion to their bytes at the peak of `members`.
 static cost::MemoryBreakdown
 categoriesOf(const std::vector<cost::Buffer> &members, double slotBytes) {
   cost::MemoryBreakdown parts = cost::peakMemory(members).categories;

@@ -46,9 +46,9 @@ public:
 private:
   std::vector<std::pair<Phase, int64_t>> runs; ///< For each op.
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;
-  /// By buffer root of a result of the step, the position at which the buffer
-  /// is released. A result that replaces an argument is copied after the last
-  /// read of the old value.
+  /// The positions at which the buffers of the step's results are released, by
+  /// the value that owns the buffer. A buffer whose contents are copied to an
+  /// argument is needed until the last read of the argument's old value.
   llvm::DenseMap<mlir::Value, int64_t> returned;
   LastAccesses communicated;
   /// The number of holds with known ends, which precede the other holds.

@@ -43,8 +43,7 @@ void Liveness::addArguments() {
   }
 }
 
-/// Returns the position of the first op that reads `argument`. Without a
-/// pipeline, returns the first op of the loop.
+/// Without a pipeline, returns the first op of the loop.
 int64_t Liveness::firstReader(BlockArgument argument) const {
   for (auto [i, op] : llvm::enumerate(ops)) {
     bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {

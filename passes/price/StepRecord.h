@@ -62,7 +62,8 @@ struct StepRecord {
   double seconds = 0;
   double hostSeconds = 0;
 
-  /// Delays the updates of all kinds to those of `stages`.
+  /// Delays the update of each stage in `kinds` to the update of the same stage
+  /// in `stages`.
   void meet();
 };
 

@@ -34,10 +34,6 @@ int64_t dpc::microBatchesOf(func::FuncOp step) {
 
 bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
 
-//===----------------------------------------------------------------------===//
-// Queues
-//===----------------------------------------------------------------------===//
-
 static const cost::Device &deviceOf(func::FuncOp step,
                                     const cost::RankOrder &order,
                                     const cost::Cluster &cluster) {
@@ -122,8 +118,7 @@ void StepQueues::communicate(Operation *op, double times) {
     written[value] = commFree;
 }
 
-/// Returns the bandwidth in bytes per second between the device and the memory
-/// space of an argument.
+/// Returns bytes per second between the device and the argument's memory.
 double StepQueues::hostLink(Value argument) const {
   auto arg = cast<BlockArgument>(argument);
   auto func = cast<func::FuncOp>(arg.getOwner()->getParentOp());
@@ -214,10 +209,6 @@ void StepQueues::rebase() {
   copyFree = std::max(0.0, copyFree - computeFree);
   computeFree = issued = 0;
 }
-
-//===----------------------------------------------------------------------===//
-// One function
-//===----------------------------------------------------------------------===//
 
 static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
                            const cost::Device &device, double microBatches,

@@ -38,7 +38,8 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
       if (!batch)
         continue;
       sums.globalBatch = type.getDimSize(batch.getInt());
-      // Token ids are the largest integer input. Labels may have fewer numbers.
+      // The largest integer input contains the token ids. Labels may have fewer
+      // elements.
       if (type.getElementType().isInteger())
         sums.tokensPerSample = std::max(
             sums.tokensPerSample,

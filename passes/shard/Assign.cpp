@@ -91,7 +91,6 @@ Axes FactorAxes::next(int64_t factorClass, bool takesBatch,
   return axes;
 }
 
-/// How one op is split.
 struct OpPlan {
   std::vector<ShardingSpec> operands, results;
   double bytes = 0; ///< Bytes that one rank sends for the reshards.
@@ -114,8 +113,7 @@ static AxisChoices everywhere(const Assignment &state, AxisChoice::Kind kind) {
   return AxisChoices(state.solvedAxes.size(), AxisChoice{kind});
 }
 
-/// Returns the search's choices for `op`. For a gradient op, derives them from
-/// the choices for its forward op.
+/// For a gradient op, derives the choices from those for its forward op.
 static std::optional<AxisChoices> decided(const Assignment &state,
                                           Operation *op) {
   const ProgramFacts &facts = state.facts;
@@ -168,7 +166,8 @@ iterSplits(const Assignment &state, Operation *op, const AxisChoices &choice) {
   return splits;
 }
 
-/// Returns the sharding of a tensor whose dimensions `map` maps to `splits`.
+/// Returns the sharding of `tensor`. `splits` has the factors of each iteration
+/// dimension, and `map` has the iteration dimensions of each tensor dimension.
 static ShardingSpec specFor(MeshAttr mesh, const TensorMap &map, Value tensor,
                             const std::vector<DimFactors> &splits) {
   ShardingSpec spec = ShardingSpec::replicated(mesh, shapeOf(tensor));
@@ -241,8 +240,7 @@ static void keepPartials(const Assignment &state, Operation *op,
   }
 }
 
-/// Returns the plan for `choice`. If the op cannot be split in this way,
-/// returns nullopt and sets `state.why`.
+/// If the op cannot be split so, returns nullopt and sets `state.why`.
 static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
                                     const AxisChoices &choice) {
   const ShardingRule &rule = state.facts.factors.rule(op);

@@ -135,8 +135,7 @@ static Value sumBackwards(Assignment &state, OpBuilder &builder,
   return total;
 }
 
-/// If only one op reads `root` and converts it to the gradient of a parameter,
-/// returns this op.
+/// Returns the only reader of `root` if it is a parameter's gradient.
 static ConvertOp conversionOf(const Assignment &state, BinaryOp root) {
   if (!root->hasOneUse())
     return nullptr;

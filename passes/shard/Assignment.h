@@ -85,10 +85,13 @@ public:
 
   /// Returns the axes that split the next factor. If `takesBatch`, the data
   /// axes and `mb` split the first factor of their class. `isSplit` tells which
-  /// solved axes split the factor. Along the sequence, sequence axes are
-  /// outermost, so that tensor axes gather inside their shards. On other
-  /// factors, sequence axes are innermost, so that one all_to_all over `cp`
-  /// moves heads between shards over `tp` and shards over `tp` and `cp`.
+  /// solved axes split the factor.
+  ///
+  /// On sequence factors, sequence axes are outermost, so that an all_gather
+  /// over tensor axes restores a contiguous shard of the sequence. On other
+  /// factors, sequence axes are innermost, so that one all_to_all over `cp` can
+  /// split heads over `tp` and `cp` that were split over `tp` only, and vice
+  /// versa.
   Assignment::Axes next(int64_t factorClass, bool takesBatch,
                         llvm::function_ref<bool(size_t)> isSplit);
 

@@ -27,8 +27,8 @@ inline DimFactors normalize(MeshAttr mesh, const DimFactors &factors) {
   return result;
 }
 
-/// A factor of dimension `dim`: outer / inner elements, with `inner` elements
-/// inside each of them.
+/// A factor of dimension `dim`. Its size is outer / inner, and its stride is
+/// `inner` elements.
 struct FactorRange {
   int64_t dim, outer, inner;
   auto operator<=>(const FactorRange &) const = default;

@@ -44,7 +44,7 @@ private:
   int64_t ep;
   Experts experts;
   DenseSet<int64_t> classes;
-  /// Values that depend on a choice, by the number of options to choose from.
+  /// Values that depend on a TopK or Softmax, keyed by its elements per row.
   DenseMap<int64_t, DenseSet<Value>> routed;
 
   /// (E1) of the header.

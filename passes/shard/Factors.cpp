@@ -168,8 +168,8 @@ static void refineAll(FactorTables &tables) {
   }
 }
 
-/// Assigns numbers to all factors and merges factors with the same index by
-/// union-find. Each class is identified by its representative.
+/// Numbers all factors, and joins connected factors (see Factors.h) to classes
+/// by union-find. Each class is identified by its representative.
 static void joinClasses(FactorTables &tables) {
   int64_t count = 0;
   for (ValueFactors &value : tables.values) {

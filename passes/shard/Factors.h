@@ -5,7 +5,8 @@
 // analysis cuts each dimension of a value, and each iteration dimension of an
 // op, at every boundary that a connected op has. In the example, all these
 // dimensions become 3 x 4 x 16, including those of the weight and its gradient.
-// Factors with the same index form a *class*.
+// An op connects a factor of an operand or result with the factor of the
+// iteration dimension that indexes it. Connected factors form a *class*.
 //
 // Invariant: the factors of a dimension of an operand or result are those of
 // its iteration dimensions, one after the other, and factors at equal positions

@@ -33,7 +33,7 @@
 namespace dpc {
 
 enum class AttentionForm {
-  automatic, ///< Kernels; in estimates, the form of the software (Software.h).
+  automatic, ///< `expanded`; in estimates, the software decides (Software.h).
   expanded,  ///< GEMMs and row kernels.
   fused, ///< One op if cuDNN supports it (passes/local/ExpandAttention.cpp).
   loops, ///< One op if the runtime's loops support it.

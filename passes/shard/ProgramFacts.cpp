@@ -46,7 +46,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
   for (Operation *op : rings) {
     int64_t dim = uncut.rule(op).operands[0][2].front();
     int64_t stripes = stripesOf(op, positions(op, 0), spec.cp);
-    // Stripes may not agree with the cuts of other ops.
+    // Stripes may not align with factors that other ops cut from the dimension.
     if (stripes > 1 && uncut.factors(op, dim).size() == 1)
       op->setAttr(attr::kRingFactors,
                   DenseI64ArrayAttr::get(

@@ -232,8 +232,7 @@ private:
     return index;
   }
 
-  /// Returns the bytes that one rank sends, given the bytes of its shards
-  /// before and after the step.
+  /// `before` and `after` are the bytes of a rank's shards.
   double bytesSent(const Step &step, double before, double after) const {
     double pieces = static_cast<double>(productOfAxes(mesh, step.axes));
     double share = (pieces - 1) / pieces;
@@ -289,7 +288,8 @@ private:
       if (goal.partialOver(partial.axis) == partial.kind)
         continue;
       if (partial.axis == microBatch) {
-        // Accumulation comes first, so that later steps run once per step.
+        // Accumulation comes first, so that the rest of the reshard runs once
+        // per training step instead of once per micro-batch.
         Step step{ReshardStepKind::accumulate, {partial.axis}, partial.kind};
         step.before = step.after = state;
         llvm::erase(all, PartialAxis(partial));

@@ -103,9 +103,9 @@ public:
       for (int64_t to = s + 1; to <= last; ++to) {
         if (!isOnWay(s, to))
           continue;
-        // If the stage starts where the best stage that ends at the previous
-        // boundary starts, the slowest stage takes `bound` seconds. Starts that
-        // certainly lead to a slower stage are skipped.
+        // For the end to - 1, the best start was from[s][to - 1]. With the same
+        // start for the end `to`, the slowest stage takes `bound` seconds.
+        // Starts that certainly lead to a slower stage are skipped.
         double bound = kInfinity;
         if (int64_t b = from[s][to - 1]; b >= 0 && fits(b, to))
           bound = std::max(best[b], stageSeconds(kind, b, to));
@@ -313,8 +313,8 @@ static void mark(Operation *op, int64_t stage) {
 }
 
 /// Marks gradient ops with the stage of their forward op. Sums of gradients,
-/// and gradients of ops without a stage, get the first of the stages of their
-/// operands, so that gradients are only sent backwards.
+/// and gradients of ops without a stage, get the earliest stage that computes
+/// one of their operands, so that gradients are only sent backwards.
 static void markGradients(const ProgramFacts &facts) {
   for (Operation &op : facts.func->getRegion(0).front()) {
     if (phaseOf(&op) != Phase::backward)
@@ -330,7 +330,7 @@ static void markGradients(const ProgramFacts &facts) {
         first = std::min(first.value_or(*stage), *stage);
     }
     // Other ops, such as the constant that starts the backward pass, have no
-    // stage. The stages that read them repeat them.
+    // stage. They are repeated on every stage that reads their results.
     if (first)
       mark(&op, *first);
   }

@@ -21,7 +21,7 @@ static constexpr double kTieBreak = 1e-12;
 
 namespace {
 
-/// The options of a node, as states of one value.
+/// For each option of a node, the state of one value.
 using States = SmallVector<AxisState>;
 
 /// The inputs of the problem of one axis, and caches.
@@ -77,8 +77,7 @@ static double largestShare(int64_t size, int64_t ranks) {
   return static_cast<double>(ceilDiv(size, ranks)) / size;
 }
 
-/// Returns the size of a factor after the splits of the earlier axes, or of the
-/// first `count` axes.
+/// Returns the size of a factor after the splits of the first `count` axes.
 static int64_t sizeBefore(const AxisProblem &in, Operation *op,
                           IterFactor factor, std::optional<size_t> count = {}) {
   int64_t size = in.facts.factors.factors(op, factor.dim)[factor.factor];
@@ -226,8 +225,7 @@ static double sequencePenalty(const AxisProblem &in, Operation *op,
              : kLastResort;
 }
 
-/// Returns true if `value` has a batch dimension, a sequence dimension and at
-/// least one more.
+/// True if `value` has batch, sequence and at least one more dimension.
 static bool isHiddenActivation(const ProgramFacts &facts, Value value) {
   bool batch = false, sequence = false, other = false;
   for (int64_t i = 0, e = facts.factors.numFactors(value); i < e; ++i) {
@@ -366,8 +364,6 @@ static double stateCost(const AxisProblem &in, Value argument,
     seconds += kLastResort;
   return seconds;
 }
-
-// Nodes and edges.
 
 /// Returns the states: replicated, a partial sum of the gradient or the value,
 /// and a split of each factor that is not of the batch class.

@@ -81,7 +81,7 @@ public:
   llvm::DenseSet<mlir::Value> active;
   /// The weights of (R1): arguments, and results of moving their data.
   llvm::DenseSet<mlir::Value> weights;
-  /// Parameters, and results of moving the data of parameters alone.
+  /// Parameters, and results of ops that only move the data of one parameter.
   llvm::DenseSet<mlir::Value> stored;
   /// Maps forward ops to their gradient ops (attribute dpc.group), and back.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Operation *>>

@@ -110,8 +110,7 @@ std::optional<Run> Layers::findRun(int64_t keep) const {
   return most > 0 ? std::optional<Run>(best) : std::nullopt;
 }
 
-/// Makes users after the last repeat read the last kept repeat instead of
-/// removed repeats.
+/// Makes users of removed repeats read the last kept repeat.
 void Layers::cut(const Run &run, int64_t keep) {
   int64_t end = run.begin + run.count * run.period;
   int64_t last = run.begin + (keep - 1) * run.period;

@@ -36,8 +36,7 @@ struct alignas(64) Member {
   /// next call while a slow member still reads. No member is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
                                          std::vector<char>(kSlotBytes)};
-  /// The bytes and the ReduceKind of the call that used each slot; -1 before
-  /// the first call.
+  /// The bytes and ReduceKind of the call in each slot; -1: no call yet.
   std::array<std::pair<int64_t, int>, 2> slotCalls{
       std::pair<int64_t, int>{-1, -1}, {-1, -1}};
 };
@@ -173,8 +172,7 @@ public:
       return smallAllReduce(seat, data, count, type, kind);
     show(seat, "all_reduce", data, data, bytes);
     DPC_TRY(meet(seat, "all_reduce", bytes));
-    // Member i reduces chunk i into its own buffer, from which the other
-    // members then copy the chunk.
+    // Member i reduces chunk i; the other members then copy it.
     auto chunk = [&](int64_t i) {
       return i == seat.size() ? count : count * i / seat.size() / 16 * 16;
     };
@@ -333,8 +331,7 @@ private:
     return meet(seat, name);
   }
 
-  /// Waits until all members have arrived. If `bytes` >= 0, fails unless all
-  /// members made the same call.
+  /// If `bytes` >= 0, fails unless all members made the same call.
   Status meet(Seat &seat, const char *name, int64_t bytes = -1) {
     Cell &cell = *seat.cell;
     uint32_t goal = ++seat.meetings;

@@ -188,8 +188,7 @@ public:
   int size() const override { return worldSize; }
 
   Status makeGroups(const std::vector<Group> &made) override {
-    // MPI_Comm_split has no timeout, so the barrier first checks that all ranks
-    // are present.
+    // MPI_Comm_split has no timeout, so all ranks must be present first.
     DPC_TRY(barrier(kWorldGroup));
     for (const Group &group : made)
       for (size_t color = 0; color < group.members.size(); ++color) {
@@ -344,8 +343,7 @@ private:
 
   GroupComm &at(int group) { return groups[group + 1]; }
 
-  /// Calls `start`, which adds operations by newIn(requests), and polls them
-  /// until they complete.
+  /// Waits for the operations that `start` adds by newIn(requests).
   template <typename Start>
   Status run(int group, const char *name, Start &&start) {
     GroupComm &g = at(group);

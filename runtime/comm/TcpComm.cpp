@@ -166,8 +166,7 @@ private:
     return list;
   }
 
-  /// Sends the bytes give(i) = (data, bytes) to each member i, and returns
-  /// takes(i) bytes from each member i.
+  /// Sends give(i) = (data, bytes) to member i; returns takes(i) bytes from i.
   template <typename Give, typename Takes>
   Expected<std::vector<std::string>> exchange(int group, const char *name,
                                               Give &&give, Takes &&takes) {

@@ -18,8 +18,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// A request is this header, the key and the value. All ranks have the same
-/// byte order.
+/// The key and the value follow. All ranks have the same byte order.
 struct Request {
   char kind =
       0; ///< 'h' hello, 'p' put, 't' take, 'a' abort, 'q' query, 'b' bye
@@ -202,8 +201,7 @@ void TcpStoreServer::acceptOne() {
   int accepted =
       accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (accepted < 0) {
-    // If no file descriptor is free, the new connection waits until a stranger
-    // has left.
+    // Without a free descriptor, the connection waits until a stranger leaves.
     if ((errno == EMFILE || errno == ENFILE) && !leaveOldestStranger())
       usleep(20000);
     return;

@@ -103,8 +103,7 @@ public:
   }
 
 private:
-  /// Returns the index of this rank's GPU: 0 if the process sees only one GPU,
-  /// because a launcher may hide the others.
+  /// 0 if the process sees only one GPU, because a launcher may hide others.
   Expected<int> ownDevice(int index) const {
     int devices = 0;
     DPC_TRY(apis.cuda.check(apis.cuda.cudaGetDeviceCount(&devices),
@@ -141,8 +140,7 @@ private:
     return loadKernels(ranks);
   }
 
-  /// All ranks wait while one rank measures GEMMs, so measurements may take
-  /// only a quarter of the timeout.
+  /// All ranks wait for one that measures, so it may use 1/4 of the timeout.
   static Status setTuning(ProcessRanks &ranks, int capability) {
     const DeviceRequest &request = ranks.request;
     GemmTuning &tuning = ranks.context.gemms;

@@ -154,8 +154,7 @@ Status CudaExecutor::makeMemory() {
   return comm->wait(streams->main());
 }
 
-/// Resolves all addresses and resources before the first step, because a CUDA
-/// graph contains them.
+/// Runs before the first step, because a CUDA graph contains all addresses.
 Status CudaExecutor::bindStep() {
   DPC_TRY(assign(program, planDevice(plan, rankIndex, arena)));
   DPC_TRY(streams->bind(program));

@@ -67,8 +67,7 @@ static std::array<uint32_t, 3> alignmentsOf(const DeviceGemm &gemm) {
                       {op.cOffset, op.strideC, op.stride2C})};
 }
 
-/// The key contains the alignment of the epilogue's operands, because
-/// cuBLASLt's choice depends on it.
+/// cuBLASLt's choice depends on the alignment of the epilogue's operands.
 static std::string epilogueKey(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   std::string text = ", epilogue " + std::string(nameOf(op.epilogue));

@@ -355,8 +355,7 @@ private:
     return pass(seat, name, &Shown::read, stream);
   }
 
-  /// Each rank reduces one part of the slice, then copies the other parts from
-  /// the other ranks.
+  /// Each rank reduces one part of the slice, then copies the other parts.
   Status reduceSlice(Seat &seat, const Slice &slice, ReduceKind kind,
                      double scale, cudaStream_t stream) {
     int64_t width = sizeOf(slice.type);

@@ -208,8 +208,7 @@ public:
     return Status::success();
   }
 
-  /// Registers the memory with every communicator, so that NCCL can transfer
-  /// directly between arenas.
+  /// With registered memory, NCCL can transfer directly between arenas.
   Expected<void *> allocate(int64_t bytes) override {
     void *memory = nullptr;
     DPC_TRY(nccl.check(nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),

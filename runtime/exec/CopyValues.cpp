@@ -63,8 +63,7 @@ private:
     return {{source.layout, from.plan.mesh, owner},
             {target.layout, to.plan.mesh, rank}};
   }
-  /// Returns which rank of `from` is in the same process or thread as `rank` of
-  /// `to`.
+  /// Returns the rank of `from` in the process or thread of `rank` of `to`.
   int placeOf(int rank) const;
   int64_t size() const { return sizeOf(target.dtype); }
 

@@ -39,8 +39,7 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
       "remove it, or choose another folder");
 }
 
-/// Prepares the folder before any process writes, in the process of rank 0.
-/// Returns the tag of this run.
+/// Runs in the process of rank 0, before any writes. Returns the run's tag.
 Expected<std::string> Checkpoints::prepare() {
   // After a restart, a rank of the previous start may still have the lock.
   constexpr double kPatience = 5;

@@ -129,8 +129,7 @@ void Child::forwardSignal(const Watch &how, Ending &ending) {
   }
 }
 
-/// Reads the remaining output, but not for long: a process that outlives its
-/// launcher keeps the pipe open.
+/// Stops early: a process that outlives its launcher keeps the pipe open.
 void Child::drain(const Watch &how, bool isOpen) {
   pollfd waits{out, POLLIN, 0};
   Clock::time_point begin = Clock::now();

@@ -87,8 +87,7 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
   return self;
 }
 
-/// Returns the number in --ranks-file, limited to `most`, or 0 if the file has
-/// no number.
+/// Returns the number in --ranks-file, at most `most`; 0 without a number.
 int64_t Elastic::inFile() const {
   std::ifstream file(options.ranksFile);
   std::string word;

@@ -68,8 +68,7 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
   return DatasetInputs::open(plan, std::move(dataset), order);
 }
 
-/// Puts "OPTION=PATH: " before an error, or "OPTION: " if the error begins with
-/// the path.
+/// Puts "OPTION=PATH: " before an error, or "OPTION: " if it has the path.
 static Expected<Source> named(const std::string &option,
                               const std::string &path, Expected<Source> made) {
   if (made)

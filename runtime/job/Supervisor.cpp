@@ -119,8 +119,7 @@ public:
     if (!folder.empty())
       lines = rt::lastInstructions(folder);
   }
-  /// Prints the lost ranks that look() has found. If there are none, calls
-  /// look() first.
+  /// Prints the lost ranks. Calls look() first unless it has found some.
   void tell() {
     if (lines.empty())
       look();

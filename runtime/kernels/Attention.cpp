@@ -95,8 +95,7 @@ void dotColumns(const float *x, const Floats &columns, int64_t depth,
     row[s] *= factor;
 }
 
-/// Replaces each score by exp(score - largest score). Returns the sum of the
-/// results and the largest score.
+/// Scores become exp(score - largest). Returns their sum and the largest.
 std::pair<float, float> exponentials(float *row, int64_t seen) {
   float most = *std::max_element(row, row + seen), sum = 0;
   for (int64_t s = 0; s < seen; ++s) {

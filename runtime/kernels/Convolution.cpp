@@ -27,8 +27,7 @@ memory::desc dense(const Shape &shape) {
   return memory::desc(shape, memory::data_type::f32, strides);
 }
 
-/// With fewer channels per group, blocked layouts save less time than the
-/// copies cost.
+/// With fewer channels per group, blocked layouts save less than copies cost.
 constexpr int64_t kMinBlockedChannels = 16;
 
 /// Runs one convolution with oneDNN. With many channels, copies the arrays to
@@ -237,8 +236,7 @@ void narrow(const std::vector<float> &from, void *to) {
   std::transform(from.begin(), from.end(), static_cast<uint16_t *>(to), Narrow);
 }
 
-/// Computes on f32 copies, whose memory each thread keeps, and rounds the
-/// result once.
+/// Computes on f32 copies in thread-local memory and rounds once.
 template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)>
 Status runHalfConv(const ConvOp &op, void *x, void *w, void *y) {
   static thread_local std::vector<float> wide[3];

@@ -90,8 +90,7 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   if (file < 0)
     return Status::io("--flight-record: ", self->path, ": ",
                       std::strerror(errno));
-  // Allocates all bytes now: on a full disk, a write to the mapping would end
-  // the rank.
+  // Allocates now: on a full disk, writing to the mapping would end the rank.
   int error = posix_fallocate(file, 0, kLines * kLine);
   void *mapped = error ? MAP_FAILED
                        : mmap(nullptr, kLines * kLine, PROT_READ | PROT_WRITE,
@@ -151,8 +150,7 @@ void FlightRecord::pulse() {
   while (!stops.wait_for(lock, kPulse, [&] { return stopping; })) {
     int64_t now = microseconds();
     bool isLate = now - last > kStopped;
-    // The handler of SIGCONT may run after this check, so the next pulse checks
-    // again.
+    // SIGCONT may arrive after this check, so the next pulse checks again.
     if ((isLate || wasLate) && timesContinued != seen)
       heldUntil = now + kHeld;
     if (!isLate)
@@ -288,8 +286,7 @@ static std::optional<Record> readRecord(int rank,
   return record;
 }
 
-/// Describes the current instructions of all queues, or the last finished
-/// instruction if all queues are idle.
+/// Lists the instructions of all queues, or the last one if all are idle.
 static std::string textOf(const Record &record) {
   std::string text;
   const Line *last = nullptr;
@@ -333,8 +330,7 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   if (lines.empty())
     lines = tell([](const Record &record) { return record.has("runs "); });
-  // If all ranks were in communication, or other records are missing, reports
-  // every rank.
+  // Reports every rank if all were in communication or records are missing.
   return !lines.empty() ? lines : tell([](const Record &) { return true; });
 }
 

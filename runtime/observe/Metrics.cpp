@@ -82,8 +82,7 @@ private:
   std::ofstream file;
 };
 
-/// Writes the newest step in the text format of Prometheus. The file is
-/// replaced atomically.
+/// Writes the newest step for Prometheus. Replaces the file atomically.
 class PrometheusText : public Metrics {
 public:
   explicit PrometheusText(const std::string &path) : path(path) {}

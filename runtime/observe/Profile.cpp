@@ -36,8 +36,7 @@ struct Sums {
   double events = 0, seconds = 0;
 };
 
-/// The events of a trace, summed by (name, op, queue, phase), and when each
-/// step begins and ends.
+/// Events summed by (name, op, queue, phase), and when each step runs.
 struct Summary {
   std::map<std::vector<std::string>, Sums> rows;
   std::map<int64_t, std::pair<double, double>> steps;
@@ -230,8 +229,7 @@ Expected<Profile> compareTraces(const std::string &predicted,
     return simulated.status();
   Profile profile;
   profile.isPredicted = !predicted.empty();
-  // Compares only ranks in both traces: for a large plan, dpc-opt simulates one
-  // rank per stage.
+  // For a large plan, dpc-opt simulates only one rank per stage.
   std::set<int64_t> ranks = ranksOf(ran);
   if (profile.isPredicted) {
     std::set<int64_t> shown = ranksOf(*simulated), both;

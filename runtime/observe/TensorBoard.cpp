@@ -102,8 +102,7 @@ Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
   DPC_TRY(rt::makeFolder(folder).in("--metrics"));
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  // The name begins with the time, because TensorBoard reads files in the order
-  // of their names.
+  // TensorBoard reads files in the order of names, so the time comes first.
   char name[400];
   std::snprintf(name, sizeof name, "events.out.tfevents.%017.6f.%s.%d",
                 wallSeconds(), host, static_cast<int>(getpid()));

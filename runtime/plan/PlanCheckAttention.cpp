@@ -71,8 +71,7 @@ Status checkShape(const AttentionShape &shape) {
   return Status::success();
 }
 
-/// Checks type, strides and range. The stride of a dimension of extent 1 may be
-/// any number.
+/// The stride of a dimension of extent 1 may be any number.
 Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   std::string name = one.name;
   DPC_TRY(checkBuffer(plan, name, one.tensor.buffer, type,

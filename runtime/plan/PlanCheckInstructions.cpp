@@ -381,8 +381,7 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   return checkSlots(plan, entry, stage, needs->second.frames);
 }
 
-/// With uneven batch shares, checks that each rank runs the micro-batches of
-/// its share.
+/// With uneven batch shares, each rank must run the micro-batches of its share.
 Status checkShares(const Plan &plan, const std::vector<int> &first) {
   if (plan.mesh.batchShares.empty())
     return Status::success();

@@ -15,8 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A plan for thousands of ranks takes only megabytes, because it describes
-/// stages instead of ranks.
+/// Plans for thousands of ranks are small, because they describe stages.
 constexpr int64_t kMaxPlanBytes = int64_t(4) << 30;
 
 /// `error` is the first error, with its place ("phases.forward[12].symbol").
@@ -118,8 +117,7 @@ public:
     });
   }
 
-  /// Reads the fields of object `j` that `walk` visits. Refuses unknown fields,
-  /// except those in `others`.
+  /// Refuses fields that `walk` does not visit, except those in `others`.
   template <typename Walk>
   void readObject(const Json &j, std::set<std::string> others, Walk &&walk) {
     if (!j.is_object())

@@ -7,7 +7,7 @@ namespace dpc {
 namespace {
 
 struct Word {
-  std::string name;        ///< "--emit"
+  std::string name;
   std::string description; ///< of one line
   std::string values;      ///< "plan report"; "" for any value
   bool takesValue = false;
@@ -23,8 +23,7 @@ static std::string replaced(std::string text, char what, const char *by) {
   return result;
 }
 
-/// Returns the values that an option accepts. CLI11 lists them in the type
-/// name: "TEXT:{plan,report}".
+/// CLI11 lists the values in the type name: "TEXT:{plan,report}".
 static std::string valuesOf(const CLI::Option &option) {
   std::string type = option.get_type_name();
   size_t begin = type.find('{'), end = type.find('}');
@@ -89,8 +88,7 @@ static std::string bashFunction(const std::vector<Word> &words,
   return name + "() {" + body + "}\n";
 }
 
-/// The first word selects a subcommand, and each subcommand has different
-/// options.
+/// The first word selects a subcommand, which determines the options.
 static std::string bashScript(const CLI::App &app, const std::string &program) {
   std::string function = functionOf(program), functions, cases, names;
   for (const CLI::App *command : commandsOf(app)) {

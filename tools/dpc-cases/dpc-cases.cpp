@@ -15,7 +15,6 @@ using namespace dpc;
 
 namespace {
 
-/// How cases are run.
 struct WorkerOptions {
   int64_t ranks = 1;
   int64_t jobs = 2;

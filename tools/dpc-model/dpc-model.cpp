@@ -76,7 +76,6 @@ void addFamily(CLI::App &app, Options &options, Family family) {
                  "Output file (default: FAMILY.onnx)");
 }
 
-/// "gpt, bloom, ..."
 std::string familyNames() {
   std::string names;
   for (Family family : allFamilies())

@@ -56,8 +56,7 @@ static std::string versionOfRunner() {
   return status == 0 && text ? (*text)->getBuffer().str() : "";
 }
 
-/// Finds "NAME: value" in `text`. Returns the value, or "" if it is "none" or
-/// missing.
+/// Returns VALUE of "NAME: VALUE" in `text`, or "" if it is "none" or missing.
 static std::string valueOf(llvm::StringRef text, llvm::StringRef name) {
   for (llvm::StringRef line : llvm::split(text, '\n'))
     if (line.consume_front(name) && line.consume_front(": "))

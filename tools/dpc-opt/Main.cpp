@@ -158,16 +158,14 @@ static int failOn(const std::exception &exception) {
   return 1;
 }
 
-/// Ends the program when memory runs out. An exception could not pass through
-/// LLVM's frames.
+/// An exception for lack of memory could not pass through LLVM's frames.
 static void endWithoutMemory() {
   constexpr std::string_view line = "dpc-opt: error: out of memory\n";
   (void)!write(STDERR_FILENO, line.data(), line.size());
   _exit(1);
 }
 
-/// Makes the allocator keep freed memory, because a search continually creates
-/// and destroys programs.
+/// A search continually creates and destroys programs.
 static void keepFreedMemory() {
 #ifdef __GLIBC__
   constexpr int kTrimBytes = 256 << 20, kMapBytes = 64 << 20;

@@ -33,8 +33,7 @@ CLI::Validator samples() {
       "a number from 1 to " + std::to_string(kMost));
 }
 
-/// Returns a validator for finite numbers from 0 (or above 0 if `isOpen`) to
-/// less than `below`.
+/// Accepts finite numbers from 0 (above 0 if `isOpen`) to less than `below`.
 CLI::Validator finite(bool isOpen, double below = INFINITY) {
   std::string range = isOpen ? "above 0" : "of at least 0";
   if (below < INFINITY)
@@ -396,8 +395,7 @@ bool isResolved(const std::string &option) {
          option == "train" || option == "device-file";
 }
 
-/// Returns the words that affect the computation of a step
-/// (runtime/plan/PlanCommand.h), with absolute paths.
+/// Words that affect a step (runtime/plan/PlanCommand.h); absolute paths.
 Strings stepWords(const CLI::App &app) {
   Strings words;
   for (const CLI::Option *option : app.get_options()) {

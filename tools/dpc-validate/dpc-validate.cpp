@@ -44,8 +44,8 @@ int fail(const std::string &message) {
   return dpc::fail("dpc-validate", message);
 }
 
-/// Returns the runs of matching rows, but of each source only every `every`-th
-/// row.
+/// Returns the runs of rows whose id matches `glob`. For each source, returns
+/// only the first of every `every` runs.
 std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
                                      const llvm::GlobPattern &glob,
                                      int64_t every, Outcome &outcome) {

@@ -29,8 +29,7 @@ std::optional<cost::BetterPlan> searchFreely(Session &session,
                           devices);
 }
 
-/// Returns true for seq, seq_len, sequence_length and src_seq, but not for
-/// num_seqs.
+/// Accepts seq, seq_len, sequence_length and src_seq, but not num_seqs.
 static bool isSequenceLength(StringRef name) {
   SmallVector<StringRef> words;
   name.split(words, '_');
@@ -49,13 +48,13 @@ static bool writeLongerModel(const std::string &file, const std::string &path) {
   return dims->refusal().empty() && model::writeModelFile(*dims, path);
 }
 
-/// Returns the command for sequences of twice the length: with a larger bound
-/// dimension, or with a longer model in `path`. Returns nullopt if neither is
-/// possible.
+/// Returns the options for sequences of twice the length. Doubles the size that
+/// --bind sets, or writes a model with longer sequences to `path`. Returns
+/// nullopt if neither is possible.
 static std::optional<CompileOptions>
 withLongerSequence(const CompileOptions &options, const std::string &path) {
   CompileOptions longer = options;
-  if (!options.calibrate.empty()) // already measured into the file
+  if (!options.calibrate.empty()) // the file already has the measurements
     (options.links.empty() ? longer.device : longer.cluster) =
         options.calibrate;
   longer.calibrate.clear();

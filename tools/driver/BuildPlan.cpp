@@ -71,8 +71,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   spec.attention = attentionForm(options);
   spec.attentionMustFuse = options.attention == "fused";
   spec.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
-  // An observer that does nothing makes lowerForStrategy verify the program
-  // after each phase.
+  // With an observer, lowerForStrategy verifies the program after each phase.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
       lowerForStrategy(program, cluster, spec,
@@ -112,8 +111,7 @@ double compressionOf(const LoweringSpec &spec) {
   double rounding = 0;
   if (spec.compressGradients == "int8")
     rounding += static_cast<double>(spec.dp * spec.cp + 1) / 254;
-  // Rounded weights change all values that depend on them, about as much as
-  // bf16.
+  // Rounded weights change dependent values about as much as bf16.
   if (!spec.compressWeights.empty())
     rounding += 0.1;
   return rounding;

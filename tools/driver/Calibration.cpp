@@ -230,15 +230,13 @@ rt::MatmulOp gemmOf(const cost::GemmShape &shape) {
   return op;
 }
 
-/// Returns how often to run a GEMM, so that the time of clock and barrier is
-/// negligible.
+/// Returns enough repeats to make the time of clock and barrier negligible.
 int repeatsOf(const cost::GemmShape &shape) {
   constexpr double kFlopsOfRound = 2e7;
   return std::max(1, static_cast<int>(kFlopsOfRound / shape.flops()));
 }
 
-/// The GEMMs of one core. They run one after another, so that operands are not
-/// in the caches, as in a plan.
+/// GEMMs run in sequence, so operands are not in the caches, as in a plan.
 class GemmCopies {
 public:
   GemmCopies(const cost::GemmShape &shape, int repeats)

@@ -54,8 +54,7 @@ cost::StepDetail describePlan(Session &session, const Searched &searched) {
   return succeeded(detail) ? std::move(*detail) : cost::StepDetail();
 }
 
-/// Fails if the file of --strategy=@FILE states sizes that differ from those of
-/// the model.
+/// Fails if --strategy=@FILE states sizes that the model does not have.
 static LogicalResult checkStatedSizes(Session &session,
                                       const Prepared &prepared) {
   const CompileOptions &options = session.options();

@@ -33,8 +33,7 @@ private:
   std::map<std::pair<Key, int64_t>, Span> spans;    ///< By place.
 };
 
-/// The times of each stage. Data-parallel ranks of one kind have equal batch
-/// shares, and therefore equal times.
+/// Data-parallel ranks of one kind have equal batch shares and times.
 using KindTimes = std::vector<StageTimes>;
 
 class TraceOfPlan {
@@ -137,8 +136,7 @@ std::vector<int64_t> TraceOfPlan::ranksToShow() const {
   }
   if (events <= mostEvents)
     return all;
-  // The order is first, last, second, ..., because the first and last stages
-  // differ most.
+  // First, last, second, ...: the first and last stages differ most.
   events = 0;
   for (size_t i = 0; i < firsts.size(); ++i) {
     int64_t rank = firsts[i % 2 == 0 ? i / 2 : firsts.size() - 1 - i / 2];
@@ -215,8 +213,7 @@ std::vector<rt::TraceLane> TraceOfPlan::lanesOf(int64_t rank) const {
   std::vector<double> free(rt::kNumQueues, 0);
   int64_t events = 0;
   for (const rt::ScheduleEntry &entry : draft.plan.schedule[rank]) {
-    // If there are too many events, whole phases at the end of the step are
-    // missing.
+    // With too many events, phases at the end of the step are missing.
     events += draft.plan.phases.at(entry.phase).size();
     if (events > mostEvents)
       break;

@@ -30,8 +30,7 @@ struct NamedValue {
   std::string name;              ///< "*" replaces the number of a layer.
   std::set<std::string> members; ///< The full names.
   std::string role;              ///< The role of an argument, or "".
-  /// Descriptions of the sharding, with the number of members that each
-  /// describes.
+  /// Descriptions of shardings, each with the number of its members.
   std::vector<std::pair<std::string, int64_t>> lines;
 
   /// Returns whether `asked` is the name of the value or of a member. The first
@@ -52,8 +51,7 @@ struct NamedValue {
 
 } // namespace
 
-/// Prints "8 x 32 x 64 f32 sharded as [dp, -, -]: 32.0 KiB of 64.0 KiB on a
-/// rank".
+/// "8 x 32 x 64 f32 sharded as [dp, -, -]: 32.0 KiB of 64.0 KiB on a rank"
 static std::string shardedAs(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
@@ -148,8 +146,8 @@ static std::vector<NamedValue> namedValues(func::FuncOp sharded) {
   return std::move(collector.values);
 }
 
-/// Returns the edit distance to `name`, or to the part after a dot or slash
-/// plus 1.
+/// Returns the edit distance from `asked` to `name`. If a part of `name` after
+/// a dot or slash is more similar, returns 1 + the edit distance to this part.
 static unsigned distance(StringRef asked, StringRef name) {
   unsigned least = asked.edit_distance(name);
   for (size_t i = 0; i + 1 < name.size(); ++i)
@@ -173,8 +171,7 @@ static std::string nearNames(StringRef asked,
   return text;
 }
 
-/// Returns whether the name of `row`, where "*" replaces the number of a layer,
-/// matches.
+/// In names of rows, "*" replaces the number of a layer.
 static bool isOf(const Row &row, StringRef name) {
   auto pattern = llvm::GlobPattern::create(row.name);
   if (!pattern) {
@@ -192,8 +189,7 @@ static std::optional<Row> findWholeName(const std::string &name,
   return std::nullopt;
 }
 
-/// Returns the operator whose name contains `name`, or an error if there are
-/// several.
+/// Fails if the names of several operators contain `name`.
 static Expected<std::optional<Row>>
 findPartOfName(const std::string &name, const std::vector<Row> &rows) {
   std::vector<Row> found;
@@ -219,8 +215,7 @@ static double peakOf(const cost::StepDetail &detail) {
   return peak;
 }
 
-/// Returns how many bytes a rank sends with each kind of message, on the stage
-/// that sends the most.
+/// Returns bytes per kind of message on the stage whose ranks send the most.
 static std::map<std::string, double> sentOf(const cost::StepDetail &detail) {
   std::map<std::pair<std::string, int64_t>, double> byStage;
   for (const cost::DetailTraffic &row : detail.traffic)
@@ -302,8 +297,7 @@ static int64_t rankOf(const ExplainedPlan &plan, const Row &row) {
   return 0;
 }
 
-/// Prints ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)", and whether this
-/// fits.
+/// ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)", and whether it fits.
 static std::string costOf(const ExplainedPlan &plan,
                           const cost::StepDetail &other) {
   std::string time = differenceOf(plan.detail.stepSeconds, other.stepSeconds,
@@ -496,8 +490,7 @@ static Expected<std::string> explainPart(const std::string &part,
 Expected<std::string> explain(const std::string &name,
                               const ExplainedPlan &plan) {
   std::vector<NamedValue> values = valuesOf(plan);
-  // Prefer full names to parts of names, and operators with a weight to other
-  // values.
+  // Prefer full names to parts, and operators with a weight to other values.
   auto called = llvm::find_if(
       values, [&](const NamedValue &value) { return value.isCalled(name); });
   bool isCalled = called != values.end();

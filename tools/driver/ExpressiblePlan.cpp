@@ -57,8 +57,9 @@ ExpressiblePlan::evaluate(const Strategy &strategy) {
   return std::nullopt;
 }
 
-/// Returns the first candidate whose placement is legal, or an earlier one if
-/// it is faster after its placement is changed to a legal one.
+/// Returns the best of these plans: the first candidate whose placement is
+/// legal, and up to three candidates before it, evaluated again with a legal
+/// placement.
 std::optional<ExpressiblePlan::Plan>
 ExpressiblePlan::bestOf(const cost::SearchResult &found) {
   constexpr int kMended = 3;

@@ -82,8 +82,8 @@ static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
 
 void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
   for (rt::Tensor &tensor : plan.tensors) {
-    // A file replaces all values, also of the model and the optimizer. Other
-    // choices only fill weights that have no values.
+    // A file replaces the values of all weights and optimizer states, even
+    // those from the model. Other choices only fill weights without values.
     bool isFile = choice.kind == rt::InitChoice::Kind::File;
     bool isState = tensor.role == rt::TensorRole::State;
     if ((tensor.source || isState) && !isFile)

@@ -66,8 +66,7 @@ OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
   return succeeded(imported) ? std::move(*imported) : OwningOpRef<ModuleOp>();
 }
 
-/// Returns why `options` cannot apply to a program that is already a training
-/// step, or "".
+/// Says why `options` cannot apply to a finished training step, or "".
 static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
   if (!program->hasAttr(attr::kWholeStep))
     return "";

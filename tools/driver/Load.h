@@ -18,9 +18,9 @@ mlir::OwningOpRef<mlir::ModuleOp> loadModel(const CompileOptions &options,
                                             mlir::MLIRContext &context);
 
 /// If there is a cluster and --strategy names a file (a configuration of
-/// DeepSpeed, flags of Megatron-LM), adds the options in the file to `options`,
-/// and the settings that dpc ignores to its notes. Returns "" or a one-line
-/// error.
+/// DeepSpeed, flags of Megatron-LM), adds the options in the file to `options`.
+/// Lists the settings that dpc ignores in `options.notes`. Returns "" or a
+/// one-line error.
 std::string readNamedStrategy(CompileOptions &options);
 
 /// Returns whether the compilation only prints the program, which needs no

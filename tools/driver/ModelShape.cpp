@@ -16,8 +16,7 @@ namespace dpc {
 
 static int64_t lastDim(Value value) { return shapeOf(value).back(); }
 
-/// Returns the sizes [in, out] of a GEMM's weight, or nullopt if both operands
-/// depend on samples.
+/// Returns [in, out]; nullopt if both operands depend on samples.
 static std::optional<std::pair<int64_t, int64_t>> weightOf(MatmulOp product) {
   Value weight = product.getB();
   while (auto convert = weight.getDefiningOp<ConvertOp>())
@@ -79,8 +78,7 @@ static void readKinds(Operation *op, exports::ModelShape &shape) {
     shape.hasSwiglu |= isGate(unary);
 }
 
-/// Returns whether each position attends to all others. A mask that is the same
-/// for all positions only hides padding.
+/// A mask that is the same for all positions only hides padding.
 static bool seesAll(AttentionOp attention) {
   if (attention.getCausal() || !attention.getMask())
     return !attention.getCausal();

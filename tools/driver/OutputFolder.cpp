@@ -40,8 +40,7 @@ static std::vector<fs::path> exportsIn(const fs::path &folder) {
   return paths;
 }
 
-/// Returns all files that dpc may have written into `folder`. A folder comes
-/// after its files.
+/// Lists all files that dpc may have written, each folder after its files.
 static std::vector<fs::path> writtenIn(const fs::path &folder) {
   std::vector<fs::path> paths = exportsIn(folder);
   paths.insert(paths.end(), std::begin(kWritten), std::end(kWritten));
@@ -78,8 +77,7 @@ static bool isReportPage(const fs::path &file) {
          std::string::npos;
 }
 
-/// Returns whether `file` is JSON with `fields`. Other programs may use the
-/// same file name.
+/// Checks fields, because other programs may use the same file name.
 static bool hasFields(const fs::path &file,
                       const std::vector<const char *> &fields) {
   std::ifstream in(file);

@@ -7,7 +7,7 @@
 namespace dpc {
 
 /// Returns the passes from a fused @forward to the program that can be sharded.
-/// If it `trains`, they add gradients and the optimizer of `options`.
+/// If `trains` is true, the passes add gradients and an optimizer.
 PassList graphPasses(const CompileOptions &options, bool trains);
 
 /// Returns the passes for --precision, followed by graphPasses.

@@ -33,8 +33,7 @@ cost::Objective PlanSearch::objective() const {
   return *objective;
 }
 
-/// Adds the degrees in the model's own shardings to `request`. Returns an error
-/// if the command line contradicts them.
+/// Fails if the command line contradicts the model's own shardings.
 static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
                               int64_t devices, cost::StrategyRequest &request) {
   auto degrees = program->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
@@ -69,8 +68,7 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
         given = static_cast<int64_t>(*wanted);
       all.push_back({given, asked.getInt(),
                      [&wanted](int64_t value) { wanted = Value(value); }});
-      // Capped to avoid overflow: no degree above `devices` can divide
-      // `devices`.
+      // Capped to avoid overflow: no larger degree can divide `devices`.
       if (asked.getInt() >= 1 && key.name != "vpp")
         ranks = std::min(ranks * std::min(asked.getInt(), devices + 1),
                          devices + 1);
@@ -130,8 +128,7 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
     search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
   if (program.isDeep())
     search.maxEvaluations = kFoldedEvaluations;
-  // Evaluate the winner as a whole program, because its numbers are written to
-  // files.
+  // The whole winner is evaluated, because its numbers are written to files.
   search.confirmsWinner = true;
   search.objective = objective();
   // ZeRO 2 is hardly better than ZeRO 1, but some targets have only ZeRO 2.
@@ -235,8 +232,7 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
         asked->isFixed() && options.microBatch == 0 && why.empty();
     if (!why.empty()) { // one micro-batch per rank
       search.request.microBatch = search.space.globalBatch;
-      // With one micro-batch, stages run one after another, which only saves
-      // memory.
+      // With one micro-batch, stages do not overlap and only save memory.
       if (objective() == cost::Objective::Throughput)
         search.space.maxPp = 1;
     }

@@ -25,8 +25,7 @@ static bool isLeftOut(func::FuncOp func, unsigned parameter) {
   return llvm::none_of(argument.getUsers(), llvm::IsaPred<AdamWOp, SgdOp>);
 }
 
-/// Returns whether an optimizer updates every parameter. Parameters that the
-/// loss does not depend on are not updated.
+/// Parameters that the loss does not depend on are not updated.
 static bool trainsAllParameters(func::FuncOp program) {
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
     if (roleOf(program, i) == role::kParameter && isLeftOut(program, i))

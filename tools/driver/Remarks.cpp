@@ -51,7 +51,8 @@ std::vector<std::string> remarksOn(const std::string &asked,
   std::vector<std::string> remarks;
   auto pairs = pairsOf(asked);
   static const cost::Strategy neutral;
-  // Says that the key that `needing` depends on has its neutral value.
+  // Returns why `needing` has no effect: the value, as "KEY=VALUE", of the key
+  // on which `needing` depends.
   auto whyIdle = [&](const cost::KeyInfo &needing) {
     std::string why;
     cost::visitKeys([&](const cost::KeyInfo &key, auto field) {

@@ -72,8 +72,7 @@ LogicalResult Session::end(LogicalResult result) {
 }
 
 void Session::remark(const std::string &text) {
-  // The program may be built twice (with few and with all layers), with the
-  // same remarks.
+  // The program may be built twice (few and all layers) with equal remarks.
   if (!llvm::is_contained(remarkLines, text))
     remarkLines.push_back(text);
 }

@@ -19,8 +19,7 @@ namespace dpc {
 static constexpr int64_t kMostRanks = 16;
 static constexpr int64_t kLeastSize = 8;
 
-/// Returns the smallest even size that is at least kLeastSize and a multiple of
-/// the product of all axes.
+/// Even, at least kLeastSize, and a multiple of the product of all axes.
 static int64_t sizeFor(const cost::Strategy &strategy) {
   int64_t ways = strategy.dp * strategy.cp * strategy.tp;
   return llvm::alignTo(kLeastSize, ways % 2 == 0 ? ways : 2 * ways);

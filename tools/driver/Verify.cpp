@@ -63,8 +63,7 @@ double largest(const rt::HostTensor &tensor) {
 /// Twice the relative rounding error of fp32.
 constexpr double kUlp = 1.2e-7;
 
-/// The errors that rounding may cause, each relative to the value in its
-/// comment.
+/// Errors that rounding may cause, relative to the value in each comment.
 struct Rounding {
   double output = 2e-4; ///< the largest element of an output
   double own = 2e-4;    ///< the largest element of a state or parameter
@@ -211,8 +210,7 @@ private:
   const Sensitivity &sensitivity;
   Verdict &verdict;
   Rounding rounding;
-  /// The largest element of all states, by slot. The key "" has the largest
-  /// change of a parameter.
+  /// The largest state element by slot; key "": the largest parameter change.
   std::map<std::string, double> largestOf;
 
   void note(const std::string &slot, double value) {
@@ -343,8 +341,7 @@ static rt::Plan withVerifyLr(rt::Plan plan) {
   return plan;
 }
 
-/// Reduces the loss scale, because a step that overflows in fp16 would be
-/// skipped and verify nothing.
+/// A step that overflows in fp16 would be skipped and verify nothing.
 static rt::Plan withVerifyLossScale(rt::Plan plan) {
   constexpr double kLossScale = 64;
   for (rt::Tensor &tensor : plan.tensors)

@@ -32,13 +32,11 @@ static PlanSettings settingsOnCpu(const CompileOptions &options,
           .onCpu = true};
 }
 
-/// Builds the plan for one device, and also the plan for ranks if it does not
-/// exist yet. Compares them.
+/// Also builds the plan for ranks if it does not exist yet.
 static Verdict runAgainstOneDevice(const CompileOptions &options,
                                    const Built &built) {
   const LoweringSpec asked = built.spec(options);
-  // One device does not compress gradients, so the ranks must send whole
-  // gradients.
+  // One device does not compress gradients, so the ranks must not either.
   LoweringSpec spec = withWholeGradients(asked);
   bool isBuilt = built.plan && built.plan->targetGpu.empty() &&
                  spec.compressGradients == asked.compressGradients;

@@ -24,8 +24,7 @@ std::string reportText(const ordered_json &report) {
   std::string detail = textOf(chosen["detail"], -1);
   chosen["detail"] = mark;
   std::string text = textOf(outline, 2);
-  // The first match cannot be inside a text, because quotes in texts are
-  // escaped.
+  // The first match is not inside a text: quotes in texts are escaped.
   std::string quoted = "\"detail\": \"" + mark + "\"";
   text.replace(text.find(quoted), quoted.size(), "\"detail\": " + detail);
   return text + "\n";
@@ -64,8 +63,7 @@ static std::string writeReportFiles(const ordered_json &report,
                        : error;
 }
 
-/// Adds the remark on fp8. Without a plan, the remark depends on a simulated
-/// step.
+/// Without a plan, the remark depends on a simulated step.
 static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
                               cost::StepDetail &detail) {
   if (session.options().precision != "fp8" || verified.plan)
@@ -80,8 +78,8 @@ static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
     session.remark(text);
 }
 
-/// Returns the contents of the report besides the search result. If `reports`,
-/// these include the simulated step and the answers of --what-if.
+/// Returns the contents of the report besides the search result. They include
+/// the simulated step and the answers of --what-if only if `reports` is true.
 static cost::ReportContext contextOf(Session &session, const Verified &verified,
                                      bool reports) {
   const CompileOptions &options = session.options();

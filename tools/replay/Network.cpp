@@ -85,7 +85,7 @@ Expected<cost::Level> parseNetwork(const std::string &text,
 }
 
 /// Returns the relative difference between a device's memory and `gigabytes`,
-/// in GB or GiB.
+/// read as GB or as GiB, whichever gives the smaller difference.
 static double memoryDistance(const cost::Device &device, double gigabytes) {
   double least = 1e9;
   for (double unit : {1e9, double(1 << 30)})

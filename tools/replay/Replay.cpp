@@ -22,8 +22,7 @@ void Replay::dropProgram() {
   fused = {};
 }
 
-/// Creates a new context for each program, because a context keeps all types
-/// and attributes.
+/// One context per program, because a context keeps all types and attributes.
 void Replay::startContext() {
   dropProgram();
   static std::mutex registers; // registration of passes is global

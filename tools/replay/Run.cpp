@@ -112,8 +112,7 @@ private:
     if (error.empty())
       error = why;
   }
-  /// Returns the positive integer in `column`, or `otherwise` if the cell is
-  /// empty.
+  /// Returns the positive integer in `column`, or `otherwise` without one.
   int64_t size(const char *column, std::optional<int64_t> otherwise = {});
   void readModel();
   void readStrategy();

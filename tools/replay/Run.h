@@ -13,7 +13,7 @@
 //       DeepSpeed or zero3, ZeRO 1 to 3    megatron-deepspeed-2022: its engine
 //       DeepSpeed, no ZeRO                 megatron-eager: Megatron's schedule
 //       FlashAttention, GPUs after A100,
-//       Llama models but on V100           megatron-core-2024
+//       Llama models except on V100        megatron-core-2024
 //       sequence parallelism, selective
 //       recomputation, or published from
 //       2022 on                            megatron-2022

@@ -15,7 +15,8 @@ struct Row {
   int64_t line = 0;
   std::map<std::string, std::string> cells;
 
-  /// Without surrounding blanks; "" if the file lacks the column.
+  /// Returns the cell without surrounding blanks, or "" if the file lacks the
+  /// column.
   const std::string &at(const std::string &column) const;
   std::optional<int64_t> integer(const std::string &column) const;
   std::optional<double> number(const std::string &column) const;

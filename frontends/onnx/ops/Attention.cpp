@@ -60,8 +60,7 @@ Val paddingMask(NodeContext &c, int64_t keys, Type element) {
   return additiveMask(e, e.lt(e.iota({1, 1, 1, keys}, 3), lengths), element);
 }
 
-/// Computes attention by separate ops, because dpc.attention has no soft cap
-/// and does not return the scores.
+/// Uses separate ops: dpc.attention has no soft cap and returns no scores.
 Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
   Emitter &e = c.emit;
   int64_t heads = h.q.dim(1);
@@ -127,8 +126,7 @@ Val attention(NodeContext &c, Val q, Val k, Val v) {
   Val causal = h.causal && (isExplicit || queries != keys)
                    ? causalMask(queries, keys, keys - fresh, element)
                    : Val();
-  // In a causal mask, dpc aligns the last query and the last key, but ONNX
-  // aligns the first query and the first key.
+  // dpc aligns the last query with the last key; ONNX aligns the first ones.
   if (causal && !isExplicit) {
     h.mask = joinedMasks(e, h.mask, causal);
     h.causal = false;

@@ -114,8 +114,7 @@ Val where(Emitter &e, Val condition, Val a, Val b) {
   return e.select(condition, a, b);
 }
 
-/// Converts `x` to `element`. 8-bit floats saturate at their largest number,
-/// unless the attribute `saturate` is 0.
+/// 8-bit floats saturate at their maximum unless `saturate` is 0.
 Val castTo(NodeContext &c, Val x, Type element) {
   Emitter &e = c.emit;
   auto type = dyn_cast<FloatType>(element);
@@ -140,8 +139,7 @@ Val castLike(NodeContext &c, Val x, Val like) {
   return castTo(c, x, like.element());
 }
 
-/// Reinterprets bits as another type. Accepts only integers and booleans,
-/// because dpc's conversions keep their bits.
+/// Only for integers and booleans, whose bits dpc's conversions keep.
 Val bitCast(NodeContext &c, Val x) {
   auto to = static_cast<int32_t>(c.intAttr("to", 0));
   Type element = elementTypeOf(to, c.context());
@@ -193,8 +191,7 @@ static void addActivations(OpTable &table) {
 
 namespace {
 
-/// x (c0 + c1 x^2 + c2 x^4 + ..), for x near zero, where the closed forms below
-/// suffer from cancellation.
+/// x (c0 + c1 x^2 + c2 x^4 + ..), where closed forms suffer cancellation.
 Val oddSeries(Emitter &e, Val x, llvm::ArrayRef<double> coefficients) {
   Val square = e.mul(x, x);
   Val sum = e.mul(square, coefficients.back());

@@ -15,8 +15,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Reshapes `v` so that it broadcasts to x. `v` has a single element, or one
-/// element per position along `axis`, or one element per block.
+/// `v` has one element, one per position along `axis`, or one per block.
 Val spread(NodeContext &c, Val v, Val x, int64_t axis) {
   Emitter &e = c.emit;
   if (!v || numElements(v.shape()) == 1)

@@ -168,8 +168,7 @@ private:
     return v ? e.reshape(v, v.shape().drop_front()) : Val();
   }
 
-  /// Returns the initial state [batch, hidden] of direction `d` from input `i`,
-  /// or zeros if the input is missing.
+  /// Returns [batch, hidden] for direction `d`; zeros without input `i`.
   Val startOf(int64_t i, int64_t d) {
     if (!c.has(i))
       return e.splat(0, x.element(), {x.dim(1), hidden});

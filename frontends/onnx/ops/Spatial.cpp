@@ -37,8 +37,7 @@ void padSame(Window &window, bool upper) {
   window.behind = total - window.before;
 }
 
-/// Reads strides, dilations, pads, auto_pad and ceil_mode. Fails if they do not
-/// fit `x`.
+/// Fails if the attributes do not fit `x`.
 std::optional<Windows> windowsOf(NodeContext &c, Val x,
                                  llvm::ArrayRef<int64_t> taps) {
   size_t count = taps.size();
@@ -257,8 +256,8 @@ Val col2Im(NodeContext &c, Val x) {
   return makeConvGradInput(e, e.reshape(x, grid), w, x.dim(1) / taps, windows);
 }
 
-/// Emits a depthwise convolution of cached and new columns; the last columns
-/// are the next cache.
+/// A depthwise convolution over the cached columns and the new columns. The
+/// last columns become the next cache.
 Val causalConv(NodeContext &c, Val x, Val w) {
   Emitter &e = c.emit;
   llvm::StringRef activation = c.stringAttr("activation", "none");

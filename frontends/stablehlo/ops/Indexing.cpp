@@ -71,7 +71,6 @@ private:
   Shape rest;       ///< operand dimensions not batching or indexed
   Shape order;      ///< batching, indexed, rest
   int64_t rows = 1, columns = 1;
-  /// Whether to look up one indexed dimension after the other.
   bool oneByOne = false;
 };
 

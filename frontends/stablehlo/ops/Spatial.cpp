@@ -277,8 +277,7 @@ Val restored(Emitter &e, Val y, const PoolWindows &windows,
   return e.transpose(e.reshape(y, ordered), back);
 }
 
-/// Returns 1 if the windows are running sums from the start of a dimension, -1
-/// if from its end, 0 otherwise.
+/// 1 for running sums from the start of a dimension, -1 from its end, else 0.
 int runningDirection(const PoolWindows &windows, const Val &x) {
   if (windows.order.size() != windows.plain + 1)
     return 0;

@@ -78,8 +78,7 @@ Val threshold(Call &c, Val x) {
                c.emit.splat(c.number("value"), x.element(), x.shape()));
 }
 
-/// Returns 0 where |x| <= lambd; elsewhere x or, if `isSoft`, x moved by lambd
-/// toward zero.
+/// 0 where |x| <= lambd; else x or, if `isSoft`, x moved by lambd toward 0.
 template <bool isSoft> Val shrink(Call &c, Val x) {
   Emitter &e = c.emit;
   double bound = c.number("lambd");

@@ -23,7 +23,6 @@ Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   return e.reshape(e.take(x, dim, list), shape);
 }
 
-/// Replaces dimension `dim` of `x` by the positions that `indices` select.
 Val taken(Call &c, Val x, int64_t dim, Val indices) {
   if (!x || !indices || c.emit.failed())
     return {};

@@ -150,8 +150,7 @@ Val broadcastTensors(Call &c) {
   return {};
 }
 
-/// Repeats dimension d of `x` `counts[d]` times: each element in place if
-/// `each` is set, the whole dimension otherwise.
+/// Repeats each element in place if `each` is set, else whole dimensions.
 Val repeated(Call &c, Val x, const Shape &counts, bool each) {
   Shape wide, dims, whole;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -329,8 +328,7 @@ Val cat(Call &c) {
   return c.emit.failed() ? Val() : c.emit.concat(parts, dim);
 }
 
-/// vstack (along = 0) makes each vector a row. hstack (along = 1) concatenates
-/// vectors.
+/// vstack (along = 0) makes vectors rows; hstack (along = 1) joins them.
 template <int64_t along> Val stackAlong(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
@@ -404,8 +402,7 @@ Val roll(Call &c, Val x) {
   return x;
 }
 
-/// The argument `pad` lists the pads before and after the last dimension first.
-/// Negative pads crop.
+/// `pad` lists the pads of the last dimension first. Negative pads crop.
 Val pad(Call &c, Val x) {
   Emitter &e = c.emit;
   Shape pads = c.ints("pad");

@@ -65,8 +65,7 @@ Val affine(Call &c, llvm::StringRef name, Val x) {
   return c.has(name) ? c.emit.convert(c.tensor(name), x.element()) : Val();
 }
 
-/// Returns the number of elements in `normalized_shape`, which must be the end
-/// of x's shape; 0 after a failure.
+/// `normalized_shape` must be the end of x's shape; 0 after a failure.
 int64_t normalized(Call &c, Val x) {
   Shape shape = c.ints("normalized_shape");
   if (!c.emit.failed() && !shape.empty() &&

@@ -229,8 +229,7 @@ void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
   movedStatistic(c.emit, running, batch, 1.0 - momentum, momentum);
 }
 
-/// Normalizes with batch statistics. The running variance is unbiased: n / (n -
-/// 1) times the biased variance.
+/// The running variance is unbiased: n / (n - 1) times the biased one.
 Val normalizeByBatch(Call &c, Val x, double eps) {
   Emitter &e = c.emit;
   auto vector = [&](llvm::StringRef name, double fallback) {

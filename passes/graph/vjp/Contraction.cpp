@@ -57,8 +57,7 @@ static Value groupHeads(GraphBuilder g, Value x, int64_t groups) {
                    {shape[0], groups, shape[1] / groups * shape[2], shape[3]});
 }
 
-/// Sets `p` [B, H, T, S] to zero where a causal mask hides the key: s > t + S -
-/// T.
+/// Zeroes `p` [B, H, T, S] where a causal mask hides the key: s > t + S - T.
 static Value hideFuture(GraphBuilder g, Value p) {
   ArrayRef<int64_t> shape = shapeOf(p);
   Value query = g.iota(shape, 2), key = g.iota(shape, 3);
@@ -69,9 +68,8 @@ static Value hideFuture(GraphBuilder g, Value p) {
 }
 
 /// Builds the gradient of the mask: dS = P * (dout v^T - rowsum(dout * out)),
-/// summed over the dimensions along which the mask is repeated. Recomputes all
-/// of P at once, because the mask is as large as P, or few heads share the
-/// mask.
+/// summed over the dimensions along which the mask is repeated. Stores all of
+/// P [B, H, T, S], even if the mask is smaller because it is repeated.
 static Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
   Type element = op.getLse().getType().getElementType();
   auto wide = [&](Value x) { return g.convert(x, element); };

@@ -36,8 +36,7 @@ static std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x,
   case UnaryKind::sigmoid: // y (1 - y)
     return g.mul(dy, g.mul(y, g.sub(g.constantLike(y, 1.0), y)));
   case UnaryKind::relu: {
-    // y > 0 exactly where x > 0. The gradient reads only y, so x can be
-    // released.
+    // y > 0 exactly where x > 0. Reading y instead of x releases x early.
     Value zero = g.constantLike(y, 0.0);
     return g.select(g.compare(CompareKind::gt, y, zero), dy, zero);
   }

@@ -1,8 +1,8 @@
 //===- OracleTest.cpp - Whole models against PyTorch's training curve -----===//
 //
 // The test imports an ONNX file, simplifies, fuses, differentiates and expands
-// it. The interpreter of the tests runs the first steps of the recorded run in
-// f64.
+// it. The interpreter of the tests computes the first steps in f64. The losses
+// and gradient norms must match those recorded from PyTorch.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/onnx/Import.h"

@@ -69,7 +69,8 @@ const std::string kGatherThenGemm =
     "(tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>\n";
 
 TEST(TensorOverlap, AGemmAndItsCollectiveRunInChunks) {
-  // With 4 chunks, g and t seconds take max(g, t) + min(g, t) / 4.
+  // With 4 chunks, a GEMM of g seconds and a collective of t seconds together
+  // take max(g, t) + min(g, t) / 4 seconds.
   EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", clusterOf(1, 0.5, 4)),
               1 + 0.5 / 4, 1e-9);
   EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", clusterOf(1, 3, 4)),

@@ -76,10 +76,11 @@ TEST(OpTime, EpiloguesCostTheirBytes) {
   auto withBytes = [&](double bytes) {
     return alone + bytes / cost::achievableBandwidth(*device);
   };
-  // Moves the argument of gelu, which is stored, and a bias of one row.
+  // The epilogue also stores the argument of gelu and reads a bias of one row.
   EXPECT_DOUBLE_EQ(opSeconds(fused, *device),
                    withBytes(2 * kElements + 2 * 8192));
-  // Reads the f32 sums, and writes results with twice the bytes.
+  // The epilogue reads the f32 sums. It writes f32 results, which have two more
+  // bytes per element than bf16 results.
   EXPECT_DOUBLE_EQ(opSeconds(adding, *device), withBytes((4 + 2) * kElements));
 }
 
@@ -91,7 +92,7 @@ func.func @forward(%x: tensor<8x512x4096xbf16> {dpc.role = "input"}, %w: tensor<
 )mlir";
 
 /// Two kernels per operand read it twice in 16 bits and write it once in 8
-/// bits, which is 5 bytes per element. The other two launches clear the maxima.
+/// bits, which is 5 bytes per element. A fifth launch clears the maxima.
 /// If the device supports fp8, the GEMM runs in fp8.
 TEST(OpTime, Fp8GemmsEncodeTheirFactors) {
   ParsedProgram program(kFp8Gemm);
