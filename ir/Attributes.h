@@ -118,7 +118,7 @@ inline constexpr llvm::StringLiteral kFused = "dpc.fused";
 /// On fused attention: the kOutPerm of each result; an empty list means the
 /// default order.
 inline constexpr llvm::StringLiteral kOutPerms = "dpc.out_perms";
-/// On the gradient of attention in cuDNN: the bytes of its workspace.
+/// On an attention gradient that cuDNN computes: the bytes of its workspace.
 inline constexpr llvm::StringLiteral kWorkspace = "dpc.workspace";
 /// On a bf16 matmul: the 8-bit types to which its operands are converted,
 /// [f8E4M3FN, f8E5M2]. At the local altitude, only matmuls whose sizes fp8

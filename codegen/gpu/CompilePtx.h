@@ -10,8 +10,8 @@
 
 namespace dpc::codegen {
 
-/// Whether kernels can be compiled for `name`, which must be a tested GPU:
-/// "sm_80" or "sm_90". Sets `error` on failure.
+/// Returns true if `name` is a GPU for which dpc is tested, "sm_80" or "sm_90".
+/// Otherwise, sets `error` and returns false.
 bool checkTargetGpu(llvm::StringRef name, std::string &error);
 
 /// A unit attribute of functions that keep many values in registers. With it,

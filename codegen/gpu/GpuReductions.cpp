@@ -261,7 +261,8 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   emitStage(k, count, shape, [&](Value own) {
     Indices indices;
     Value row = rowOfId(b, op, own, indices).first;
-    // Only the first position of an id has columns to compute.
+    // If an id occurs at several positions, only the first position computes
+    // the sum of their rows.
     Value isFirst = cmp(b, IntPredicate::ne, loadScratch(b, first, own), 0);
     Value vectors =
         select(b, isFirst, constantI64(b, columns / width), constantI64(b, 0));

@@ -41,8 +41,9 @@ int rootOfBuffer(const rt::Plan &plan, int id);
 /// Adds waits and signals where items of different queues conflict.
 void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents);
 
-/// Adds the events between entries of the schedule of `stage`, whose buffers
-/// must have offsets.
+/// Adds the events that depend on the offsets of buffers: those between entries
+/// of the schedule of `stage`, and those between transfers and other queues.
+/// The buffers of `stage` must have offsets.
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents);
 
 } // namespace dpc::codegen

@@ -235,10 +235,11 @@ Status applyLinkMeasurements(Cluster &cluster,
   for (const LinkMeasurement &measured : measurements) {
     std::optional<size_t> level = levelOf(cluster, measured);
     if (!level)
-      return Error{measured.file + ": measured " +
+      return Error{measured.file + ": the measurement has " +
                    std::to_string(measured.ranks) + " ranks on " +
-                   std::to_string(measured.hosts) + " hosts; the levels of '" +
-                   cluster.name + "' join at most " +
+                   std::to_string(measured.hosts) +
+                   " hosts, but the levels of '" + cluster.name +
+                   "' join at most " +
                    std::to_string(cluster.levels.back().span) + " devices, " +
                    std::to_string(cluster.devicesPerNode()) + " per node"};
     fitLevel(cluster, *level, measured);

@@ -164,7 +164,7 @@ double attentionSeconds(const Device &device, DType type,
 DType computeType(const Device &device, DType wanted) {
   if (device.peak(wanted) > 0)
     return wanted;
-  // Both 16-bit types have the same width and rate.
+  // bf16 and f16 have the same rate, so either can replace the other.
   if (wanted == DType::BF16 && device.peak(DType::F16) > 0)
     return DType::F16;
   if (wanted == DType::F16 && device.peak(DType::BF16) > 0)

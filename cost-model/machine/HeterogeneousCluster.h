@@ -68,8 +68,8 @@ struct StageDevices {
 StageDevices devicesOfStage(const Cluster &cluster, const RankOrder &order,
                             int64_t stage, DType type);
 
-/// Returns the devices in `stage` of each data-parallel rank, row-major over
-/// the axes "dp" and "dpi".
+/// Returns, for each data-parallel rank, its devices in `stage`. The ranks are
+/// in row-major order over the axes "dp" and "dpi".
 std::vector<StageDevices> devicesOfDataRanks(const Cluster &cluster,
                                              const RankOrder &order,
                                              int64_t stage, DType type);

@@ -29,21 +29,22 @@
 namespace dpc::cost {
 
 /// Divides dp * `microBatches` micro-batches among `dp` ranks by `ratios`.
-/// Returns the number for each rank, or an empty list if all shares are even.
+/// Returns the number for each rank, or an empty list if all shares are equal.
 /// Fails if the number of ratios does not divide `dp`, or if a share is not a
 /// whole number.
 Expected<std::vector<int64_t>>
 shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
                   int64_t microBatches);
 
-/// Returns the shares s(d) of the file comment for t(d) = `seconds[d]` and D *
-/// M = `total`, which is at least the number of ranks. If several ranks would
-/// finish at the same time, the first one takes the micro-batch.
+/// Returns the shares s(d) that the file comment defines, with t(d) =
+/// `seconds[d]`. `total` = D * M must be at least the number of ranks. If
+/// several ranks would finish at the same time, the first one takes the
+/// micro-batch.
 std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
                                    int64_t total);
 
-/// Returns the ratios of `shares`, the micro-batches of each rank, in lowest
-/// terms and as the shortest list.
+/// Returns the ratios of `shares` (micro-batches per rank) in lowest terms,
+/// with one ratio for as many adjacent ranks as possible: 6, 6, 2, 2 gives 3:1.
 BatchShares sharesFrom(const std::vector<int64_t> &shares);
 
 } // namespace dpc::cost

@@ -1,8 +1,8 @@
 //===- KeyValues.h - The values that strategy keys may have -----*- C++ -*-===//
 //
-// Defines the types of keys whose values are neither numbers nor booleans, and
-// the text form of all values. --strategy, report.json, the plan's command and
-// messages share one printer and one parser per type.
+// Defines the types of the strategy keys that are neither numbers nor booleans,
+// and the text form of every value. Each type has one printer and one parser,
+// which --strategy, report.json, command.json and messages share.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

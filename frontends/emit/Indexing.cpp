@@ -88,7 +88,8 @@ struct AlongAxis {
   Val indices; ///< i64, not negative
   Val hit;     ///< [.., indices, positions]: index == position
 
-  /// Broadcasts `x`, [.., positions] or [.., indices], to the shape of `hit`.
+  /// Broadcasts `x` to the shape of `hit`. The shape of `x` is [.., positions]
+  /// if `positions` is set, otherwise [.., indices].
   Val spread(Emitter &e, Val x, bool positions) const {
     Shape dims = iotaDims(hit.rank() - 1);
     if (positions)

@@ -17,8 +17,8 @@ class SpecWriter {
 public:
   explicit SpecWriter(MeshAttr mesh);
 
-  /// Writes `spec`, on the devices of the virtual stage `stage` if it is set,
-  /// otherwise on all devices.
+  /// Writes `spec` to `out` as a sharding over the devices of virtual stage
+  /// `stage`, or over all devices if `stage` is not set.
   void write(const ShardingSpec &spec, std::optional<int64_t> stage,
              ::onnx::ShardingSpecProto &out) const;
 

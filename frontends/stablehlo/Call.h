@@ -109,7 +109,7 @@ Val counting(Emitter &e, llvm::ArrayRef<int64_t> shape, int64_t dim,
 /// large or negative is clamped.
 Val dynamicSlice(Call &c, Val x, llvm::ArrayRef<Val> starts,
                  llvm::ArrayRef<int64_t> sizes);
-/// Replaces the part of `x` at offset `starts` by `update`.
+/// Returns `x` with the part at offsets `starts` replaced with `update`.
 Val dynamicUpdate(Call &c, Val x, Val update, llvm::ArrayRef<Val> starts);
 
 // One function per file of ops/ registers its converters.

@@ -50,8 +50,8 @@ private:
       Type local = localType(cast<RankedTensorType>(global.getValue()));
       if (local != type)
         return func.emitError("(C5) ")
-               << what << i << " has type " << type
-               << ", but its 'dpc.global' has local type " << local;
+               << what << i << " has type " << type << "; expected " << local
+               << ", the local type of its 'dpc.global'";
     }
     return success();
   }

@@ -10,7 +10,8 @@
 
 namespace dpc {
 
-/// Called with the module at the end of the altitudes "sharded" and "local".
+/// Called with the name of an altitude ("sharded" or "local") and the module
+/// when it has reached the final form of this altitude.
 using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 
 /// Returns `common` with the keys of `strategy`. The number of micro-batches is
@@ -29,9 +30,9 @@ LoweringSpec specOf(const cost::Strategy &strategy,
 mlir::LogicalResult prepareToShard(mlir::func::FuncOp func,
                                    const LoweringSpec &spec);
 
-/// A program whose sizes decide the shardings over tensor and sequence axes,
-/// instead of the sizes of the lowered program. A shrunk program gets the
-/// shardings of the original program in this way.
+/// A program that replaces the program being lowered when sizes decide the
+/// shardings over tensor and sequence axes. With it, a shrunk program gets the
+/// same shardings as the program from which it was shrunk.
 struct LayoutModel {
   /// Has the ops of the lowered program in the same order.
   mlir::ModuleOp program;
@@ -61,8 +62,9 @@ void addPartitionPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
 void addRecomputePhase(mlir::OpPassManager &pm, const cost::Cluster &cluster,
                        const LoweringSpec &spec);
 
-/// Marks placement, uneven batch shares, hierarchical all_reduces and the keys
-/// that only the cost model reads.
+/// Sets the attributes for the placement of ranks, uneven batch shares and
+/// hierarchical all_reduces, and for the strategy keys that only the cost model
+/// reads.
 mlir::LogicalResult placeRanks(mlir::ModuleOp module,
                                const cost::Cluster &cluster,
                                const LoweringSpec &spec);
@@ -98,8 +100,9 @@ std::string pipelineText(const LoweringSpec &spec, const cost::Cluster &cluster,
 /// Returns `@step` of a lowered module without pipeline stages.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);
 
-/// Returns the step functions of a lowered module by rank stage: `@step`, or
-/// `@step.0`, `@step.1`, ... of a pipeline; empty if there are none.
+/// Returns the step functions of a lowered module, indexed by the stage of the
+/// rank: `@step`, or `@step.0`, `@step.1`, ... of a pipeline; empty if there
+/// are none.
 llvm::SmallVector<mlir::func::FuncOp> findSteps(mlir::ModuleOp module);
 
 } // namespace dpc

@@ -453,7 +453,8 @@ Folder::State::evaluatePipeline(const LoweringSpec &spec) {
   int64_t extra = placement->moreLayers;
   int64_t largest = std::max(folded.fewer.layers, folded.more.layers);
   if (largest >= placement->run.layers || folded.fewer.layers <= extra)
-    return std::nullopt; // not smaller than the model, or without layers
+    // The folded pipeline is not smaller than the model, or has no layers.
+    return std::nullopt;
   LoweringSpec fewer = spec;
   fewer.placedStages = spec.pp;
   fewer.pp = folded.small.size();

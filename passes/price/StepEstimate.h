@@ -3,13 +3,13 @@
 // Estimates time and memory from the local program with kernels: `@step`, or
 // `@step.0`, `@step.1`, ... of a pipeline.
 //
-// Time: the three queues of a rank are simulated. * A computation starts after
+// Time: the three queues of a rank are simulated. A computation starts after
 // the previous computation, and after the collectives and fetches whose results
-// it reads. * A collective starts after the previous collective, and after its
+// it reads. A collective starts after the previous collective, and after its
 // operands are computed. An all_gather also starts after all previous
-// computations, because its result needs free memory. * A transfer between
-// memory spaces starts after all previous computations, and after its operand
-// is available. With m micro-batches, forward and backward count m times.
+// computations, because its result needs free memory. A transfer between memory
+// spaces starts after all previous computations, and after its operand is
+// available. With m micro-batches, forward and backward count m times.
 //
 // Time of a pipeline: each phase of each chunk is simulated alone. Then
 // `simulateSchedule` runs the schedules of all stages (`dpc.schedule`), which
@@ -95,7 +95,7 @@ Expected<StepTime> estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
                                     const cost::Cluster &cluster,
                                     StepRecord *record = nullptr);
 
-/// The owner of the buffers to count: a software, or the plan.
+/// The owner of the buffers to count: a training framework, or the plan.
 struct MemoryOwner {
   const cost::Software *software =
       nullptr;      ///< Null if the plan owns the buffers.
@@ -122,8 +122,9 @@ struct MemoryProfile {
     cost::MemoryBreakdown bytes;
   };
   std::vector<Moment> moments; ///< One per op that does not communicate.
-  /// The bytes of one frame, and the phases that access it; empty without one.
+  /// The bytes of one slot of the frame. Zero without a frame.
   cost::MemoryBreakdown slot;
+  /// The phases that access the frame.
   std::set<Phase> framePhases;
 };
 

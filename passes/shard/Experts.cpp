@@ -44,7 +44,8 @@ private:
   int64_t ep;
   Experts experts;
   DenseSet<int64_t> classes;
-  /// Values that depend on a TopK or Softmax, keyed by its elements per row.
+  /// Values that depend on a TopK or Softmax, keyed by the length of
+  /// the rows of that op.
   DenseMap<int64_t, DenseSet<Value>> routed;
 
   /// (E1) of the header.

@@ -231,7 +231,8 @@ static SmallVector<Operation *> stagedOps(const ProgramFacts &facts) {
 /// number of layers is a multiple of the number of stages, the embeddings (ops
 /// before the first GEMM) and the head (from the last GEMM on) have no weight.
 /// If the number of layers plus two is a multiple, the embeddings and the head
-/// each weigh as much as one layer. Cuts only decide ties.
+/// each weigh as much as one layer. The costs of cuts only break
+/// ties.
 static void weighLayersOnly(const StagedOps &ops, int64_t stages,
                             std::vector<double> &seconds,
                             std::vector<double> &cutSeconds) {

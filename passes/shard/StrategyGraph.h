@@ -73,7 +73,8 @@ public:
   /// The classes of the other dimensions of integer inputs (positions). Without
   /// integer inputs, the classes of the query positions of attention.
   llvm::DenseSet<int64_t> sequenceClasses;
-  /// The sequence classes that a ring splits if positions have stripes.
+  /// The classes in sequenceClasses that ring attention splits if each rank
+  /// gets stripes of the positions.
   llvm::DenseSet<int64_t> ringClasses;
   /// The classes of the hidden dimension, which norms need whole.
   llvm::DenseSet<int64_t> hiddenClasses;

@@ -25,7 +25,7 @@ struct CudaApis {
 std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
 
 /// Fails if this GPU cannot run the plan's kernels or fp8 GEMMs. `capability`
-/// is the GPU's compute capability: 10 major + minor.
+/// is the GPU's compute capability as 10 * major + minor, 90 for sm_90.
 Status checkTarget(const Plan &plan, int capability);
 
 } // namespace dpc::rt

@@ -251,7 +251,8 @@ Expected<double> CudaProbe::graphSeconds(int launches) {
   return seconds;
 }
 
-/// The time to launch a graph cancels in the difference of two graphs.
+/// Returns the seconds per kernel launch: the time of a long graph minus the
+/// time of a short one, so that the cost of launching a graph cancels out.
 Expected<double> CudaProbe::launch() {
   constexpr int few = 64, many = 512;
   Expected<double> less = graphSeconds(few);

@@ -1,4 +1,4 @@
-//===- Metrics.h - the numbers of steps, and their destinations -*- C++ -*-===//
+//===- Metrics.h - metrics per step, and where they are written -*- C++ -*-===//
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -188,7 +188,7 @@ private:
   const PlacedBuffers &placed;
   QueueOrder order;
   bool isLoop = false;           ///< not in setup or update
-  std::vector<Coverage> written; ///< by place of the viewed buffer
+  std::vector<Coverage> written; ///< by index in `placed` of the viewed buffer
 };
 
 Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {

@@ -19,7 +19,8 @@ using namespace dpc::fuzz;
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
-/// A temporary folder for readers of folders, removed at exit.
+/// Creates a temporary folder for a Reader that reads a folder. It is removed
+/// at exit.
 static std::string scratchFolder() {
   static char folder[] = "/tmp/dpc-libfuzzer-XXXXXX";
   if (!mkdtemp(folder))

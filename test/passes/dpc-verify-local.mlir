@@ -107,7 +107,7 @@ func.func @step(%a: tensor<2xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
 // -----
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
-// expected-error @below {{(C5) argument 0 has type 'tensor<4xf32>', but its 'dpc.global' has local type 'tensor<2xf32>'}}
+// expected-error @below {{(C5) argument 0 has type 'tensor<4xf32>'; expected 'tensor<2xf32>', the local type of its 'dpc.global'}}
 func.func @step(%a: tensor<4xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   return
 }

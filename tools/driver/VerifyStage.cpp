@@ -32,7 +32,8 @@ static PlanSettings settingsOnCpu(const CompileOptions &options,
           .onCpu = true};
 }
 
-/// Also builds the plan for ranks if it does not exist yet.
+/// Compares the plan for ranks with a plan for one device. Builds both, unless
+/// --emit has already built a plan for ranks that can run here.
 static Verdict runAgainstOneDevice(const CompileOptions &options,
                                    const Built &built) {
   const LoweringSpec asked = built.spec(options);

@@ -16,8 +16,8 @@ struct Prediction {
   std::string sweep;
   double measuredSeconds = 0, predictedSeconds = 0;
   double measuredMemoryBytes = 0;
-  /// The predicted memory with the buffers of the software, and with those of
-  /// dpc's plan.
+  /// The predicted memory: `memory` has the buffers of the training framework
+  /// that was measured, `planMemory` has those of dpc's plan.
   cost::MemoryBreakdown memory = {}, planMemory = {};
   std::string software = {};
 

@@ -269,7 +269,8 @@ TEST(Schedule, StagesWaitForSkipEdges) {
 TEST(Schedule, StagesMayStartLateAndMessagesMayLeaveEarly) {
   ScheduleCosts costs = equalCosts(2, {2, 1, 0});
   costs.firstStarts = {3, 4};
-  costs.transfers[0].seconds = -1.5; // Sent 0.5 s after the start.
+  // The message leaves 1.5 s before its forward phase of 2 s ends.
+  costs.transfers[0].seconds = -1.5;
   auto timeline =
       simulateSchedule(tablesOf({ScheduleKind::GPipe, 2, 1, 1}), costs);
   ASSERT_TRUE(timeline);
