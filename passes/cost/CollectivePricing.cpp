@@ -3,6 +3,7 @@
 
 #include "cost-model/machine/CollectiveCost.h"
 #include "ir/GemmEpilogues.h"
+#include "ir/MeshAxes.h"
 #include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
 
@@ -58,12 +59,13 @@ CollectivePricing::CollectivePricing(func::FuncOp step,
 
 /// Returns the bytes of `values` in the types in which the software sends them.
 double CollectivePricing::movedBytes(Operation *op, ValueRange values) const {
+  auto collective = dyn_cast<CollectiveOpInterface>(op); // null: a message
   double bytes = 0;
   for (Value value : values) {
     RankedTensorType type = tensorType(value);
     // The software sums gradients in the type of its GEMMs.
-    bool isSum = isa<AllReduceOp, ReduceScatterOp>(op) && type.getRank() > 0 &&
-                 type.getElementType().isF32();
+    bool isSum = collective && collective.getReduceKind() &&
+                 type.getRank() > 0 && type.getElementType().isF32();
     bytes += narrow && isSum
                  ? static_cast<double>(sizeInBytes(type)) / 2
                  : activationBytes(value, narrow && isInLoop(phaseOf(op)));
@@ -99,7 +101,7 @@ CollectivePricing::Traffic CollectivePricing::trafficOf(Operation *op) const {
 
 static bool isDataParallel(ArrayAttr axes) {
   return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
-    return axis.getValue().starts_with("dp");
+    return isDataAxis(axis.getValue());
   });
 }
 

@@ -2,6 +2,7 @@
 #include "passes/lower/UnevenShares.h"
 
 #include "cost-model/strategy/BatchShares.h"
+#include "ir/MeshAxes.h"
 #include "passes/cost/CollectivePricing.h"
 
 using namespace mlir;
@@ -22,10 +23,6 @@ void dpc::markShares(func::FuncOp step, ArrayRef<int64_t> shares) {
   if (!shares.empty())
     step->setAttr(attr::kBatchShares,
                   DenseI64ArrayAttr::get(step.getContext(), shares));
-}
-
-static bool isDataAxis(StringRef name) {
-  return name == "dp" || name == "dpi" || name == "ep";
 }
 
 /// True if `axes`, which split one dimension, satisfy (B2).
@@ -66,7 +63,7 @@ static bool reducesOverData(Operation *op) {
     return false;
   ArrayAttr axes = collective.getAxes();
   return llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
-    return isDataAxis(axis.getValue());
+    return splitsBatch(axis.getValue());
   });
 }
 

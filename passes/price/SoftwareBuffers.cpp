@@ -3,6 +3,7 @@
 
 #include "cost-model/machine/SoftwareMemory.h"
 #include "ir/GemmEpilogues.h"
+#include "ir/MeshAxes.h"
 #include "passes/cost/OpTime.h"
 #include "passes/local/Passes.h"
 
@@ -48,10 +49,6 @@ MemoryOwner dpc::memoryOwner(const cost::Cluster &cluster,
   return owner;
 }
 
-static bool isDataAxis(StringRef name) {
-  return name.starts_with("dp") || name == "cp" || name == "ep";
-}
-
 namespace {
 
 /// The elements of a parameter that a rank would store without ZeRO, and the
@@ -88,7 +85,7 @@ static Held heldOf(func::FuncOp step, BlockArgument arg, double ranks) {
             name == "ep" && dim == 0 && spec->dims.size() >= kRankOfExperts;
         if (isExpert)
           held.ranks /= static_cast<double>(spec->mesh.axisSize("ep"));
-        bool isData = isDataAxis(name) && !isExpert;
+        bool isData = sumsGradients(name) && !isExpert;
         held.isSplit |= isData;
         return isData;
       });
