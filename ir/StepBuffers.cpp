@@ -127,7 +127,9 @@ BufferUse StepBuffers::useOf(Value value, Operation *lastReader) const {
   Operation *op = value.getDefiningOp();
   if ((addsToSum(op) && value == op->getResult(0)) || gradients.contains(value))
     return BufferUse::gradient;
-  if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp, FetchOp>(op))
+  // An all_reduce runs in place, so its result is no separate buffer.
+  bool communicates = isa<CollectiveOpInterface>(op) && !isa<AllReduceOp>(op);
+  if (communicates || isa<FetchOp>(op))
     return BufferUse::communication;
   if (lastReader && runOf(lastReader) != runOf(op))
     return BufferUse::activation;

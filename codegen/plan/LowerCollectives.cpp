@@ -102,8 +102,10 @@ LogicalResult lowerStacked(StageDraft &s, Operation *op, ArrayAttr axes) {
   else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
     call =
         rt::ReduceScatterOp{*group, ins, outs, reduceKind(scatter.getKind())};
-  else
+  else if (isa<AllToAllOp>(op))
     call = rt::AllToAllOp{*group, ins.front(), outs.front()};
+  else
+    return op->emitOpError("has no instruction");
   s.list.emit(s.schedule.phaseOf(op), std::move(call), nameOfOp(op),
               rt::Queue::Comm);
   return success();

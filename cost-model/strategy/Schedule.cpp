@@ -84,17 +84,24 @@ Expected<std::vector<Table>> makeSchedule(ScheduleKind kind, int64_t pp,
     return Error{"schedule=" + std::string(stringify(kind)) +
                  " has one chunk per stage, not vpp=" + std::to_string(vpp) +
                  "; expected vpp=1 or schedule=interleaved"};
+  auto tableOf = [&](int64_t stage) -> Table {
+    switch (kind) {
+    case ScheduleKind::GPipe:
+      return gpipeTable(microBatches);
+    case ScheduleKind::ZbH1:
+      return zeroBubbleTable(stage, pp, microBatches);
+    case ScheduleKind::OneFOneB:
+      return oneFOneBTable(stage, pp, microBatches);
+    case ScheduleKind::Interleaved:
+      return vpp > 1 ? interleavedTable(stage, pp, vpp, microBatches)
+                     : oneFOneBTable(stage, pp, microBatches);
+    }
+    return {};
+  };
   std::vector<Table> tables;
-  for (int64_t stage = 0; stage < pp; ++stage) {
-    if (kind == ScheduleKind::GPipe)
-      tables.push_back(gpipeTable(microBatches));
-    else if (kind == ScheduleKind::ZbH1)
-      tables.push_back(zeroBubbleTable(stage, pp, microBatches));
-    else if (vpp > 1)
-      tables.push_back(interleavedTable(stage, pp, vpp, microBatches));
-    else
-      tables.push_back(oneFOneBTable(stage, pp, microBatches));
-  }
+  tables.reserve(pp);
+  for (int64_t stage = 0; stage < pp; ++stage)
+    tables.push_back(tableOf(stage));
   return tables;
 }
 

@@ -36,11 +36,16 @@ namespace dpc {
 
 namespace {
 
+/// True for ops of the class Dpc_BucketCollective.
+bool takesBucket(Operation *op) {
+  return isa<CollectiveOpInterface>(op) &&
+         op->hasTrait<mlir::OpTrait::VariadicResults>();
+}
+
 /// Recomputed collectives are not merged, because a merged collective would
 /// keep the values of several recomputed blocks in memory at once.
 bool isBucketed(Operation *op) {
-  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) &&
-         !op->hasAttr(attr::kRecompute);
+  return takesBucket(op) && !op->hasAttr(attr::kRecompute);
 }
 
 using BucketKey = std::array<const void *, 7>;
@@ -140,8 +145,7 @@ public:
 private:
   /// Recomputed collectives stay in place to save memory.
   static bool isEager(Operation *op) {
-    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) ||
-        op->hasAttr(attr::kRecompute))
+    if (!isBucketed(op))
       return false;
     return !isa<AllGatherOp>(op) || phaseOf(op) == Phase::update;
   }
