@@ -43,8 +43,10 @@ enum class AttentionForm {
 /// The input of lowering: a strategy, the decisions of its evaluation, and the
 /// options shared by all strategies of a compilation.
 struct LoweringSpec : cost::Strategy {
-  /// Micro-batches per step. `microBatch` is 0 and follows from the program.
+  /// Micro-batches per step. `microBatch` is 0 and follows from the program, so
+  /// the count that a strategy derives from it would be wrong.
   int64_t numMicroBatches = 1;
+  int64_t microBatches(int64_t) const = delete;
   /// The size of the axis dpi without hybrid ZeRO: the number of adjacent
   /// data-parallel ranks on one node. 1 if the mesh does not have this axis.
   int64_t dataInside = 1;
