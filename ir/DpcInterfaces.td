@@ -63,7 +63,7 @@ def Dpc_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
     InterfaceMethod<[{
       The kind of lowering: `matmul` (a library call for a GEMM or convolution),
       `elementwise` (a part of a fused elementwise kernel), `kernel` (a separate
-      kernel), `collective`, `transfer` (a send or recv, or a copy between memory
+      kernel), `collective` (also a send or recv), `transfer` (a copy between memory
       spaces), or `view` (no instruction, because the result shares the buffer of
       the operand).
     }], "::dpc::LoweringKind", "getLoweringKind", (ins)>,

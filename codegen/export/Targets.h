@@ -38,7 +38,7 @@ struct Legality {
 };
 
 /// Checks `rules` in order and mends the strategy until all rules hold. Keys
-/// that no rule checks must have neutral values.
+/// outside of kKeysOfAllTargets that no rule checks must have neutral values.
 Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
 
 /// Whether all rules hold for `job` with `strategy`. Assumes that stages may

@@ -45,8 +45,9 @@
 //   memory      the buffers of the framework (SoftwareMemory.h), if
 //               keepsMemory. A parameter has 2 bytes for the 16-bit copy, which
 //               ZeRO-3 shards; gradientBytes, which ZeRO-2 shards; and
-//               updateBytes, which ZeRO-1 shards: the fp32 master, both moments
-//               of AdamW and, for 16-bit gradients, their fp32 copy.
+//               updateBytesF16 or updateBytesBF16, which ZeRO-1 shards: the
+//               fp32 master, both moments of AdamW and, for 16-bit gradients,
+//               their fp32 copy.
 //               logitBytes: the bytes of all copies of a logit, for a loss
 //               computed in f32. Activations take activationSlack times their
 //               bytes, because some free blocks of the allocator do not fit.

@@ -129,9 +129,12 @@ struct KeyInfo {
   KeyGroup group = KeyGroup::Other;
   int64_t least = 1, most = INT64_MAX;
   /// The name of another key. If that key has its neutral value, this key has
-  /// no effect. If empty, this key always has an effect.
+  /// no effect. If empty, this key always has an effect, or several keys decide
+  /// it.
   std::string_view needs = {};
-  /// Whether the key affects the time or memory of a single layer.
+  /// Whether the key affects the time or memory of a single layer, including
+  /// the reduction of its gradients. If false, strategies that differ only in
+  /// this key share the measurements of layers.
   bool isOfLayer = false;
   /// Whether the key is printed even if its value is neutral.
   bool isAlwaysPrinted = false;

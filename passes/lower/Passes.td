@@ -52,6 +52,9 @@ def DpcPlaceRanks : Pass<"dpc-place-ranks", "::mlir::ModuleOp"> {
       if these numbers differ; an error names the first op that forbids uneven
       shares.
 
+    It also sets `dpc.KEY` for each strategy key that only the cost model reads,
+    unless the value is neutral.
+
     Sets `dpc.inner`, for dpc-expand-hierarchy, on all_reduces that are faster as
     hierarchical all_reduces.
 
