@@ -119,8 +119,7 @@ LoweringSpec dpc::pricedSpec(LoweringSpec spec, const cost::Software &software,
   return spec;
 }
 
-LoweringSpec
-ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
+LoweringSpec ProgramEvaluator::specFor(const cost::Strategy &strategy) const {
   return pricedSpec(specOf(strategy, totalsOfProgram.sums.globalBatch, common),
                     cluster.software, totalsOfProgram.sums.computeType);
 }
@@ -191,7 +190,7 @@ ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
 }
 
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
-  LoweringSpec spec = degreesFor(strategy);
+  LoweringSpec spec = specFor(strategy);
   cost::Evaluation evaluation =
       isSmall() ? evaluateAtSpeeds(spec) : evaluateOne(spec);
   if (strategy.batchShares.isAuto)
@@ -234,7 +233,7 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isHeterogeneous(cluster))
     return "";
-  LoweringSpec spec = degreesFor(strategy);
+  LoweringSpec spec = specFor(strategy);
   return spec.placement.axes.empty() && spec.batchShares.ratios.empty()
              ? folder->blockOf(spec, totalsOfProgram.sums.globalBatch)
              : "";
@@ -252,7 +251,7 @@ ProgramEvaluator::compose(
   parallelFor(blocks.size(), 1, [&](size_t i) {
     std::vector<LoweringSpec> spec;
     for (const cost::Strategy &strategy : blocks[i])
-      spec.push_back(degreesFor(strategy));
+      spec.push_back(specFor(strategy));
     result[i] = folder->compose(spec, sums.globalBatch, limit);
     for (std::optional<cost::Composition> &composition : result[i])
       if (composition)
@@ -270,7 +269,7 @@ void ProgramEvaluator::prepareToDescribe() {
 
 cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
                                                  bool describes) {
-  LoweringSpec requested = degreesFor(strategy);
+  LoweringSpec requested = specFor(strategy);
   if (isSmall())
     requested.linkSpeed = evaluateAtSpeeds(requested).decisions.linkSpeed;
   cost::Evaluation evaluation =

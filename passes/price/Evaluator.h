@@ -58,7 +58,7 @@ private:
   ProgramTotals totalsOfProgram;
   std::unique_ptr<Folder> folder; ///< Null if layers are not folded.
 
-  LoweringSpec degreesFor(const cost::Strategy &strategy) const;
+  LoweringSpec specFor(const cost::Strategy &strategy) const;
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy,
                                  bool describes);
   cost::Evaluation evaluateWhole(const LoweringSpec &requested, bool describes);

@@ -58,11 +58,11 @@ class BatchNorm(unittest.TestCase):
         for value in ("loss", "grad_norm"):
             self.assertLess(abs(rows[1][value] / rows[0][value] - 1), TOLERANCE, value)
 
-    def test_micro_batches_of_unlike_size_are_refused(self):
+    def test_micro_batches_of_different_sizes_are_refused(self):
         done = e2e.call([e2e.tool("dpc-opt"), e2e.model("resnet-tiny"), "--cluster=local:1", "--global-batch=8",
                          "--strategy=dp=1,micro_batch=3", "-o", self.folder])
         self.assertEqual(done.returncode, 1)
-        self.assertIn("a batch of 8 cannot be cut into 1 x 3", done.stderr)
+        self.assertIn("a batch of 8 cannot be split into 1 x 3", done.stderr)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ struct Searched : Prepared {
   /// memory.
   bool isExecutable() const;
   const cost::Candidate &winner() const { return result.candidates.front(); }
-  /// Returns the degrees with which the winner was evaluated.
+  /// Returns the spec with which the winner was evaluated.
   LoweringSpec spec(const CompileOptions &options) const;
   /// Returns spec() in the form that the cost model evaluates.
   LoweringSpec priced(const CompileOptions &options) const;

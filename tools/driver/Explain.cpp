@@ -334,7 +334,7 @@ static std::string describeAlternative(const ExplainedPlan &plan,
          trafficDifference(plan.detail, *detail);
 }
 
-/// Returns degrees that differ from `spec` in one key of --strategy. Only keys
+/// Returns a spec that differs from `spec` in one key of --strategy. Only keys
 /// that affect values with this role vary.
 static std::vector<std::pair<std::string, LoweringSpec>>
 alternativesOf(StringRef role, const LoweringSpec &spec) {

@@ -13,7 +13,7 @@ namespace dpc {
 /// ranks.
 struct ShrunkProgram {
   mlir::OwningOpRef<mlir::ModuleOp> program; ///< without shardings
-  /// The program with the original sizes and the degrees of the original
+  /// The program with the original sizes and the spec of the original
   /// strategy, for which layouts are chosen.
   mlir::OwningOpRef<mlir::ModuleOp> wide;
   LoweringSpec wideSpec;
