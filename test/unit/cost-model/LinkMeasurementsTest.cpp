@@ -136,5 +136,6 @@ TEST(LinkMeasurements, ErrorsAreOneLine) {
   large.ranks = 64;
   Status status = applyLinkMeasurements(cluster, {large});
   ASSERT_FALSE(status);
-  EXPECT_THAT(status.message(), HasSubstr("large.txt: measured 64 ranks"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("large.txt: the measurement has 64 ranks"));
 }
