@@ -1,9 +1,9 @@
 //===- MeshAxes.h - What the ranks of a mesh axis share ---------*- C++ -*-===//
 //
-// Local programs refer to mesh axes by name (LoweringSpec.h makes the names).
-// These functions are all that the compiler derives from the name of a data
-// axis; isTensorAxis (Sharding.h) is the one for tensor axes. rt::isDataAxis
-// repeats isDataAxis, because the runtime is independent of the compiler.
+// Local programs refer to mesh axes by name. LoweringSpec.h makes the names and
+// has their roles; these functions and isTensorAxis (Sharding.h) derive the
+// roles from the names. rt::isDataAxis repeats isDataAxis, because neither ir
+// nor the runtime may include the other.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -35,8 +35,8 @@ struct StageEvaluation {
 /// seconds per micro-batch, and the seconds outside the loop of micro-batches.
 struct LoopSeconds {
   double microBatch = 0, rest = 0;
-  double microBatchCompute = 0,
-         restCompute = 0; ///< Computation only.
+  /// Computation only.
+  double microBatchCompute = 0, restCompute = 0;
 };
 
 /// Adjacent data-parallel ranks that take equal shares of the batch.

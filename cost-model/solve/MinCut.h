@@ -41,8 +41,8 @@ private:
   std::vector<Edge> edges; ///< Edge `i ^ 1` is the reverse of edge `i`.
   std::vector<std::vector<int32_t>> outgoing;
   std::vector<int32_t> level;
-  std::vector<size_t>
-      next; ///< By node, the first edge that may still carry flow.
+  /// By node, the first edge that may still carry flow.
+  std::vector<size_t> next;
   int64_t value = 0;
 };
 

@@ -68,9 +68,10 @@ static void expandForSoftware(const StrategyRequest &request,
       if (!field(request) && key.isTriedFor && key.isTriedFor(space.software))
         expand(strategies, field, [&](const Strategy &strategy) {
           std::vector<T> values = {field(strategy)};
-          for (size_t i = 1; hasEffect(key, strategy) && i < kNamesOf<T>.size();
+          for (size_t i = 0; hasEffect(key, strategy) && i < kNamesOf<T>.size();
                ++i)
-            values.push_back(static_cast<T>(i));
+            if (auto value = static_cast<T>(i); value != values.front())
+              values.push_back(value);
           return values;
         });
   });

@@ -97,8 +97,8 @@ Expected<StepTime> estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
 
 /// The owner of the buffers to count: a training framework, or the plan.
 struct MemoryOwner {
-  const cost::Software *software =
-      nullptr;      ///< Null if the plan owns the buffers.
+  /// Null if the plan owns the buffers.
+  const cost::Software *software = nullptr;
   int64_t zero = 0; ///< ZeRO stage
   double ranks = 1; ///< number of ranks over which ZeRO shards
 };

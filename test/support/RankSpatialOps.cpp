@@ -10,9 +10,9 @@ namespace dpc::test {
 /// Calls body(in, tap, out) for every multiplication of a convolution. The
 /// arguments are offsets into x, w and y, which have these shapes.
 template <typename Op, typename Body>
-static void forEachGemm(Op op, const std::vector<int64_t> &x,
-                        const std::vector<int64_t> &w,
-                        const std::vector<int64_t> &y, Body body) {
+static void forEachProduct(Op op, const std::vector<int64_t> &x,
+                           const std::vector<int64_t> &w,
+                           const std::vector<int64_t> &y, Body body) {
   HostArray xs(x), ws(w), ys(y);
   auto sx = xs.strides(), sw = ws.strides(), sy = ys.strides();
   int64_t groups = x[1] / w[1], perGroup = groups ? w[0] / groups : 0;
@@ -39,22 +39,24 @@ static void forEachGemm(Op op, const std::vector<int64_t> &x,
 static void evalConv(Evaluation &e) {
   const HostArray &x = *e.operands[0], &w = *e.operands[1];
   HostArray &y = e.results[0];
-  forEachGemm(cast<ConvOp>(e.op), x.shape, w.shape, y.shape,
-              [&](int64_t a, int64_t b, int64_t c) { y[c] += x[a] * w[b]; });
+  forEachProduct(cast<ConvOp>(e.op), x.shape, w.shape, y.shape,
+                 [&](int64_t a, int64_t b, int64_t c) { y[c] += x[a] * w[b]; });
 }
 
 static void evalConvGradInput(Evaluation &e) {
   const HostArray &dy = *e.operands[0], &w = *e.operands[1];
   HostArray &dx = e.results[0];
-  forEachGemm(cast<ConvGradInputOp>(e.op), dx.shape, w.shape, dy.shape,
-              [&](int64_t a, int64_t b, int64_t c) { dx[a] += dy[c] * w[b]; });
+  forEachProduct(
+      cast<ConvGradInputOp>(e.op), dx.shape, w.shape, dy.shape,
+      [&](int64_t a, int64_t b, int64_t c) { dx[a] += dy[c] * w[b]; });
 }
 
 static void evalConvGradFilter(Evaluation &e) {
   const HostArray &dy = *e.operands[0], &x = *e.operands[1];
   HostArray &dw = e.results[0];
-  forEachGemm(cast<ConvGradFilterOp>(e.op), x.shape, dw.shape, dy.shape,
-              [&](int64_t a, int64_t b, int64_t c) { dw[b] += dy[c] * x[a]; });
+  forEachProduct(
+      cast<ConvGradFilterOp>(e.op), x.shape, dw.shape, dy.shape,
+      [&](int64_t a, int64_t b, int64_t c) { dw[b] += dy[c] * x[a]; });
 }
 
 static void evalMaxPool(Evaluation &e) {

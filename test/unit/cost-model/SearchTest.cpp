@@ -301,8 +301,7 @@ TEST(Search, EvaluationsCanBeLimited) {
   options.maxEvaluations = 2;
   SearchResult result = searchToy(evaluator, options);
   EXPECT_TRUE(result.hasWinner());
-  EXPECT_LE(evaluator.calls,
-            6); // Including the baselines.
+  EXPECT_LE(evaluator.calls, 6); // With baselines.
 }
 
 TEST(Search, TheSpaceHasTheSupportedKeys) {

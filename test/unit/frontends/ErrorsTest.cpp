@@ -1,4 +1,5 @@
 //===- ErrorsTest.cpp - Messages for models that are refused --------------===//
+#include "frontends/emit/Emitter.h"
 #include "test/unit/frontends/ModelBuilder.h"
 
 #include <fstream>
@@ -285,6 +286,14 @@ TEST(OnnxErrors, BitsOfFloats) {
   ModelBuilder m(26);
   m.input("x", "f32[2]").node("BitCast x -> y", {{"to", int64_t(6)}});
   expectError(m.output("y"), {"BitCast: the bits of [2] f32 as INT32"});
+}
+
+TEST(Emitter, RefusesTwoNumbersAsOperands) {
+  mlir::MLIRContext context;
+  frontend::Emitter emitter{mlir::OpBuilder(&context)};
+  EXPECT_FALSE(emitter.add(1, 2.5));
+  EXPECT_NE(emitter.error.find("1.00 and 2.50 are numbers"), std::string::npos)
+      << emitter.error;
 }
 
 } // namespace

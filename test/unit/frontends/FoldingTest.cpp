@@ -1,5 +1,4 @@
 //===- FoldingTest.cpp - Evaluation at import time ------------------------===//
-#include "frontends/emit/Emitter.h"
 #include "test/unit/frontends/ModelBuilder.h"
 
 using namespace dpc;
@@ -163,14 +162,6 @@ TEST(OnnxFolding, FunctionsAreInlined) {
   EXPECT_TRUE(
       inOrder(bodyOf(m), {"mul %arg0, %arg0", "dpc.transpose", "dpc.softmax",
                           "dpc.transpose", "mul", "dpc.softmax"}));
-}
-
-TEST(Emitter, RefusesTwoNumbersAsOperands) {
-  mlir::MLIRContext context;
-  frontend::Emitter emitter{mlir::OpBuilder(&context)};
-  EXPECT_FALSE(emitter.add(1, 2.5));
-  EXPECT_NE(emitter.error.find("1.00 and 2.50 are numbers"), std::string::npos)
-      << emitter.error;
 }
 
 TEST(OnnxFolding, DeadNodesDisappear) {

@@ -150,11 +150,11 @@ static std::map<std::string, int> collectivesOf(ModuleOp module) {
 // cheaper for small sizes.
 TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ShrunkProgram shrunk = shrink("bert-tiny", "tp=2x2", 4, 8);
-  LoweringSpec degrees = specOf(shrunk.choice.strategy,
-                                shrunk.choice.globalBatch, commonSpec(options));
+  LoweringSpec spec = specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
+                             commonSpec(options));
   LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideSpec};
   auto like =
-      lowerForStrategy(*shrunk.program, cluster, degrees, nullptr, &layouts);
+      lowerForStrategy(*shrunk.program, cluster, spec, nullptr, &layouts);
   auto wide = lowerForStrategy(*shrunk.wide, cluster, shrunk.wideSpec);
   ASSERT_TRUE(succeeded(like) && succeeded(wide));
   EXPECT_TRUE(layouts.isUsed);
