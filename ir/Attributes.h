@@ -22,6 +22,8 @@ namespace attr {
 inline constexpr llvm::StringLiteral kModel = "dpc.model";
 /// On the module: the names of float weights that were constants in the model.
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
+/// On an imported module: what the import for inference changed, as text.
+inline constexpr llvm::StringLiteral kEvaluation = "dpc.evaluation";
 /// On the module (unit): the imported @train_step already has gradients and an
 /// optimizer. dpc does not know which forward op each gradient belongs to.
 inline constexpr llvm::StringLiteral kWholeStep = "dpc.whole_step";

@@ -25,6 +25,7 @@
 namespace dpc::frontend {
 
 /// Returns a boolean per element of `shape`: whether dropout keeps the element.
+/// If `emit.evaluates`, it keeps all, and applyDropout() is the identity.
 /// Notes a failure unless 0 <= `p` <= 1.
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p);
 

@@ -139,6 +139,15 @@ void Forward::addUpdates(llvm::SmallVectorImpl<Value> &results,
   }
 }
 
+/// Says how the model differs from the file, or "".
+static std::string evaluationText(const Emitter &emit) {
+  std::string text = emit.leftOutDropout ? "dropout off" : "";
+  if (emit.usedRunningStatistics)
+    text += std::string(text.empty() ? "" : ", ") +
+            "batch norm by running statistics";
+  return text;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>>
 Forward::finish(llvm::ArrayRef<NamedResult> named) {
   llvm::SmallVector<Value> results;
@@ -163,6 +172,8 @@ Forward::finish(llvm::ArrayRef<NamedResult> named) {
     attrs.push_back(resultAttrs.getDictionary(context));
   }
   addUpdates(results, attrs);
+  if (std::string text = evaluationText(emit); !text.empty())
+    (*module)->setAttr(attr::kEvaluation, b.getStringAttr(text));
   for (Value result : results)
     types.push_back(result.getType());
   func::ReturnOp::create(emit.builder, function.getLoc(), results);

@@ -10,17 +10,30 @@ namespace dpc {
 
 using namespace rt;
 
-bool hasScalarLoss(const Plan &plan) {
-  return std::any_of(
-      plan.outputs.begin(), plan.outputs.end(), [](const Port &output) {
-        return output.name == "loss" && numElements(output.globalShape) == 1;
-      });
+static bool isFloat(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::BF16 ||
+         dtype == DType::F16;
 }
 
-Expected<double> lossEverywhere(Session &session) {
-  const HostTensor *output = session.output("loss");
-  double loss =
-      output && output->elements() == 1 ? output->at(0) : std::nan("");
+int findLoss(const Plan &plan) {
+  int only = -1, scalars = 0;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Port &output = plan.outputs[i];
+    if (output.name == "loss" && numElements(output.globalShape) == 1)
+      return static_cast<int>(i);
+    if (!output.globalShape.empty() || !isFloat(output.dtype))
+      continue;
+    only = static_cast<int>(i);
+    ++scalars;
+  }
+  return scalars == 1 ? only : -1;
+}
+
+Expected<double> lossEverywhere(const Plan &plan, Session &session) {
+  int index = findLoss(plan);
+  double loss = index >= 0 && session.holdsRankZero()
+                    ? session.outputs()[index].at(0)
+                    : std::nan("");
   DPC_ASSIGN(auto bytes, session.fromRankZero([&]() -> Expected<std::string> {
     return std::string(reinterpret_cast<const char *>(&loss), sizeof loss);
   }));

@@ -28,6 +28,7 @@ ImportOptions importOptions(const CompileOptions &options) {
   import.trainable = options.trainable;
   import.appendsLoss = !options.loss.empty();
   import.seed = options.seed;
+  import.evaluates = options.infer;
   return import;
 }
 

@@ -59,7 +59,7 @@ static LogicalResult prepareInference(ModuleOp module, std::string &message) {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (roleOf(forward, i) == role::kScalar) {
       message = "has dropout in training mode, but no loss; accepted: a loss "
-                "to train, or a model without active dropout, such as after "
+                "to train, --infer, which turns dropout off, or a model without active dropout, such as after "
                 ".eval()";
       return failure();
     }
@@ -127,6 +127,10 @@ static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
     session.remark(
         "no output is a loss, so the model is compiled for inference; "
         "--loss=cross_entropy or mse adds a loss, --infer confirms inference");
+  if (auto text = model->getAttrOfType<StringAttr>(attr::kEvaluation)) {
+    session.remark("--infer: " + text.getValue().str());
+    model->removeAttr(attr::kEvaluation);
+  }
   if (std::string why; !trains && failed(prepareInference(model, why)))
     return session.fail(options.model + " " + why);
   if (failed(run(session, model, addFusionPhase)))
