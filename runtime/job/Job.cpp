@@ -439,7 +439,8 @@ void Job::reportOutputs(StepReport &report) const {
                        value.elements() == perStep;
     if (isOwn || (value.elements() != 1 && !isPerSample))
       continue;
-    int64_t count = isPerSample ? inputs->samplesIn(report.step) : 1;
+    int64_t known = inputs->samplesIn(report.step); // -1 for --batches
+    int64_t count = isPerSample && known > 0 ? known : value.elements();
     double sum = 0;
     for (int64_t k = 0; k < count; ++k)
       sum += value.at(k);

@@ -10,11 +10,6 @@ namespace dpc {
 
 using namespace rt;
 
-static bool isFloat(DType dtype) {
-  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::BF16 ||
-         dtype == DType::F16;
-}
-
 int findLoss(const Plan &plan) {
   int only = -1, scalars = 0;
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
