@@ -171,7 +171,8 @@ Status checkVersion(const Json &body) {
   if (*version != kPlanVersion)
     return Status::invalid("plan version ", version->dump(),
                            " is not supported, this build reads ",
-                           kPlanVersion);
+                           kPlanVersion,
+                           "; compile again with this build's dpc-opt");
   return Status::success();
 }
 
