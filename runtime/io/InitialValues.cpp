@@ -84,9 +84,9 @@ InitialValues::openSource(const std::string &file) const {
   std::lock_guard lock(mutex);
   if (auto it = sources.find(file); it != sources.end())
     return it->second;
-  auto entry = std::find_if(
-      recorded.begin(), recorded.end(),
-      [&](const SourceFile &other) { return other.file == file; });
+  auto entry =
+      std::find_if(recorded.begin(), recorded.end(),
+                   [&](const SourceFile &other) { return other.file == file; });
   assert(entry != recorded.end() && "validatePlan() passed");
   DPC_ASSIGN(MappedFile opened, MappedFile::open(sourcePath(planDir, file)));
   Source source{opened, checkSourceFile(*entry, opened, planDir)};

@@ -46,9 +46,10 @@ findSourceFiles(const Plan &plan, const std::string &planDir,
     if (!tensor.source || found.count(tensor.source->file))
       continue;
     const std::string &name = tensor.source->file;
-    auto entry = std::find_if(
-        known.begin(), known.end(),
-        [&](const SourceFile &other) { return other.file == name; });
+    auto entry =
+        std::find_if(known.begin(), known.end(), [&](const SourceFile &other) {
+          return other.file == name;
+        });
     if (entry != known.end()) {
       found[name] = *entry;
       continue;
@@ -66,8 +67,8 @@ findSourceFiles(const Plan &plan, const std::string &planDir,
 Status checkSourceFile(const SourceFile &recorded, const MappedFile &file,
                        const std::string &planDir) {
   auto refuse = [&](const std::string &before, const std::string &now) {
-    return Status::invalid(file.path(), ": changed since the plan ", planDir,
-                           " was compiled (", recorded.bytes, " bytes", before,
+    return Status::invalid(file.path(), ": changed since the plan '", planDir,
+                           "' was compiled (", recorded.bytes, " bytes", before,
                            "; now ", file.size(), " bytes", now,
                            "); compile again with dpc-opt or restore the file");
   };
