@@ -1,8 +1,10 @@
 #include "runtime/io/InitialValues.h"
 
 #include "runtime/base/Random.h"
+#include "runtime/io/SourceFiles.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace dpc::rt {
@@ -53,10 +55,11 @@ Expected<InitChoice> InitChoice::parse(const std::string &text) {
   return choice;
 }
 
-InitialValues::InitialValues(std::string planDir, InitChoice choice,
+InitialValues::InitialValues(const Plan &plan, std::string planDir,
+                             InitChoice choice,
                              std::map<std::string, HostTensor> given)
     : planDir(std::move(planDir)), choice(std::move(choice)),
-      given(std::move(given)) {}
+      given(std::move(given)), recorded(plan.sourceFiles) {}
 
 Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
                            void *local) const {
@@ -76,35 +79,40 @@ Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
   return fillFromChoice(tensor, mesh, rank, local);
 }
 
-Expected<MappedFile> InitialValues::openSource(const std::string &file) const {
-  std::string path = file[0] == '/' ? file : planDir + "/" + file;
+Expected<InitialValues::Source>
+InitialValues::openSource(const std::string &file) const {
   std::lock_guard lock(mutex);
-  if (auto it = files.find(path); it != files.end())
+  if (auto it = sources.find(file); it != sources.end())
     return it->second;
-  Expected<MappedFile> opened = MappedFile::open(path);
-  if (opened)
-    files.emplace(path, *opened);
-  return opened;
+  auto entry =
+      std::find_if(recorded.begin(), recorded.end(),
+                   [&](const SourceFile &other) { return other.file == file; });
+  assert(entry != recorded.end() && "validatePlan() passed");
+  DPC_ASSIGN(MappedFile opened, MappedFile::open(sourcePath(planDir, file)));
+  Source source{opened, checkSourceFile(*entry, opened, planDir)};
+  sources.emplace(file, source);
+  return source;
 }
 
 Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
   const TensorSource &source = *tensor.source;
-  Expected<MappedFile> file = openSource(source.file);
-  if (!file && choice.kind != InitChoice::Kind::None)
+  Expected<Source> opened = openSource(source.file);
+  if (!opened && choice.kind != InitChoice::Kind::None)
     return fillFromChoice(tensor, mesh, rank, local);
-  if (!file)
-    return Status(file.status().code(),
-                  nameWithRole(tensor) + ": " + file.status().message() +
+  if (!opened)
+    return Status(opened.status().code(),
+                  nameWithRole(tensor) + ": " + opened.status().message() +
                       "; put the model's data there or start with "
                       "--init=random:SEED, zeros or FILE.safetensors");
-  if (source.bytes > file->size() ||
-      source.offset > file->size() - source.bytes)
+  DPC_TRY(opened->check);
+  const MappedFile &file = opened->file;
+  if (source.bytes > file.size() || source.offset > file.size() - source.bytes)
     return Status::invalid(nameWithRole(tensor), ": bytes ", source.offset,
                            " to ", source.offset + source.bytes, " of ",
-                           file->path(), " are past its end (", file->size(),
+                           file.path(), " are past its end (", file.size(),
                            " bytes)");
-  packConverted(file->data() + source.offset, source.dtype, tensor, mesh, rank,
+  packConverted(file.data() + source.offset, source.dtype, tensor, mesh, rank,
                 local);
   return Status::success();
 }

@@ -33,6 +33,8 @@ public:
     return it == weights.end() ? nullptr : &it->second;
   }
   const std::string &path() const { return name; }
+  /// Returns the files that hold the weights, by path.
+  std::map<std::string, MappedFile> files() const;
 
 private:
   Status addFile(const std::string &path);

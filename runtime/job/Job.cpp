@@ -158,7 +158,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   if (resumed >= 0)
     return Status::success();
   DPC_TRY(checkMask());
-  InitialValues values(options.plan, init);
+  InitialValues values(plan, options.plan, init);
   return session->initialize(values);
 }
 
@@ -175,7 +175,7 @@ Status Job::checkMask() {
   Status status = checkIgnored(
       plan, *labelsToIgnore(options, plan), counted, arrays,
       [&](const std::vector<const void *> &tried) -> Expected<double> {
-        InitialValues values(options.plan, init);
+        InitialValues values(plan, options.plan, init);
         DPC_TRY(session->initialize(values));
         DPC_TRY(session->step(1, tried));
         return lossEverywhere(*session);

@@ -47,7 +47,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 10;
+inline constexpr int kPlanVersion = 11;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -109,6 +109,13 @@ struct TensorSource {
   int64_t offset = 0;
   int64_t bytes = 0;
   DType dtype = DType::F32;
+};
+
+/// The contents that a file of initial values had at compile time.
+struct SourceFile {
+  std::string file; ///< as in TensorSource
+  int64_t bytes = 0;
+  std::string hash; ///< sampleHash()
 };
 
 enum class TensorRole { Parameter, Buffer, State };
@@ -417,6 +424,8 @@ struct Plan {
   std::vector<Frame> frames;
   std::vector<Buffer> buffers;
   std::vector<Tensor> tensors;
+  /// One entry for each file that the source of a tensor names, and no other.
+  std::vector<SourceFile> sourceFiles;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
   std::vector<ScalarInput> scalars;

@@ -46,6 +46,9 @@ template <typename V> void fields(V &visit, Is<TensorSource> auto &v) {
   each(visit, "file", v.file, "offset", v.offset, "bytes", v.bytes, "dtype",
        v.dtype);
 }
+template <typename V> void fields(V &visit, Is<SourceFile> auto &v) {
+  each(visit, "file", v.file, "bytes", v.bytes, "hash", v.hash);
+}
 template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
   each(visit, "name", v.name, "role", v.role, "of", v.of, "slot", v.slot,
        "buffer", v.buffer, "copies", v.copies, "dtype", v.dtype, "global_shape",
@@ -171,9 +174,9 @@ template <typename V> void fields(V &visit, Is<Plan> auto &v) {
        "kernel_hash", v.kernelHash, "kernel_launches", v.kernelLaunches,
        "arena_bytes", v.arenaBytes, "host_bytes", v.hostBytes, "disk_bytes",
        v.diskBytes, "groups", v.groups, "frames", v.frames, "buffers",
-       v.buffers, "tensors", v.tensors, "inputs", v.inputs, "outputs",
-       v.outputs, "scalars", v.scalars, "lr_schedule", v.lrSchedule, "phases",
-       v.phases, "schedule", v.schedule);
+       v.buffers, "tensors", v.tensors, "source_files", v.sourceFiles, "inputs",
+       v.inputs, "outputs", v.outputs, "scalars", v.scalars, "lr_schedule",
+       v.lrSchedule, "phases", v.phases, "schedule", v.schedule);
 }
 
 } // namespace dpc::rt

@@ -22,8 +22,10 @@ Expected<Plan> planFromJson(const std::string &text, const std::string &file);
 /// Reads and validates DIR/plan.json.
 Expected<Plan> readPlan(const std::string &dir);
 
-/// Return XXH3-64 of a file's bytes or of a text, as 16 hexadecimal digits.
+/// Hashes are XXH3-64, written as 16 hexadecimal digits in lower case.
 Expected<std::string> hashFile(const std::string &path);
 std::string hashText(std::string_view text);
+std::string hashDigits(uint64_t hash);
+bool isHash(const std::string &text);
 
 } // namespace dpc::rt

@@ -170,8 +170,8 @@ Status checkVersion(const Json &body) {
     return Status::invalid("field \"version\" is missing: not a plan");
   if (*version != kPlanVersion)
     return Status::invalid("plan version ", version->dump(),
-                           " is not supported, this build reads ",
-                           kPlanVersion);
+                           " is not supported, this build reads ", kPlanVersion,
+                           "; compile again with this build's dpc-opt");
   return Status::success();
 }
 

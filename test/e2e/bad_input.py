@@ -444,6 +444,75 @@ class BadRun(Refusal):
         os.truncate(data, 50)
         self.refused(run, "weights.bin", "50")
 
+    def test_changed_weights(self):
+        run, data = self.external_plan()
+        self.change_byte(data, 50)
+        for words in ([], ["--init=zeros"]):
+            with self.subTest(words=words):
+                self.refused([*run, *words], "weights.bin", f"changed since the plan '{self.path('external')}'", "112 bytes", "dpc-opt")
+        self.change_byte(data, 50)
+        e2e.must(run)
+        os.utime(data, (1, 1))  # the time does not matter
+        e2e.must(run)
+
+    def test_changed_model(self):
+        """The weights are inside the model file; the other model has the same size."""
+        for kind in ("onnx", "pt2"):
+            with self.subTest(kind=kind):
+                model, plan = self.path(f"model.{kind}"), self.path(kind)
+                shutil.copy(os.path.join(e2e.MODELS, "mlp", f"model.{kind}"), model)
+                e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "-o", plan])
+                named = {file["file"] for file in e2e.read_plan(plan)["source_files"]}
+                self.assertIn(os.path.realpath(model), {os.path.realpath(os.path.join(plan, file)) for file in named})
+                run = [e2e.tool("dpc-run"), plan, "--steps=1"]
+                e2e.must(run)
+                self.change_byte(model, self.offset_of_weights(plan, model))
+                self.refused(run, f"model.{kind}", "changed since the plan", str(os.path.getsize(model)))
+
+    def test_changed_init_file(self):
+        plan, saved = self.path("initialized"), self.path("saved.safetensors")
+        e2e.must([e2e.tool("dpc-run"), self.path("plan"), "--steps=1", f"--save-params={saved}"])
+        e2e.must([e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "--global-batch=8", f"--init={saved}", "-o", plan])
+        run = [e2e.tool("dpc-run"), plan, "--steps=1"]
+        e2e.must(run)
+        self.change_byte(saved, self.offset_of_weights(plan, saved))
+        self.refused(run, "saved.safetensors", "changed since the plan")
+        # --init gives the values of all weights, so none is read at the place that the plan names.
+        e2e.must([*run, f"--init={saved}"])
+
+    @staticmethod
+    def change_byte(path, offset):
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            old = file.read(1)[0]
+            file.seek(offset)
+            file.write(bytes([old ^ 1]))
+
+    @staticmethod
+    def offset_of_weights(plan, file):
+        return next(tensor["source"]["offset"] for tensor in e2e.read_plan(plan)["tensors"]
+                    if tensor["source"] and os.path.basename(tensor["source"]["file"]) == os.path.basename(file))
+
+    def test_moved_plan(self):
+        run, _ = self.external_plan()
+        os.rename(self.path("external"), self.path("moved"))
+        e2e.must([run[0], self.path("moved")])
+
+    def test_data_that_comes_later(self):
+        """A file that did not exist when the plan was compiled is not read: nothing tells whether it fits."""
+        model, data = self.path("model.mlir"), self.path("late.bin")
+        self.write("model.mlir", f"""func.func @forward(%w: tensor<4x4xf32> {{dpc.name = "w", dpc.role = "parameter",
+            dpc.source = {{file = "{data}", offset = 0 : i64, bytes = 64 : i64, dtype = "f32"}}}},
+            %x: tensor<8x4xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}}) -> (tensor<8x4xf32> {{dpc.name = "y"}}) {{
+          %y = dpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+          return %y : tensor<8x4xf32>
+        }}""")
+        e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--infer", "-o", self.path("late")])
+        self.assertIn("late.bin", "\n".join(e2e.read_report(self.path("late"))["remarks"]))
+        self.write("late.bin", bytes(64))
+        self.refused([e2e.tool("dpc-run"), self.path("late")], "'w'", "--init")
+        e2e.must([e2e.tool("dpc-run"), self.path("late"), "--init=zeros"])
+
     def test_model_without_weights(self):
         e2e.must([e2e.tool("dpc-opt"), os.path.join(e2e.ONNX, "abstract.onnx"), "--cluster=local:2", "--global-batch=8", "--verify=off",
                   "-o", self.path("abstract")])

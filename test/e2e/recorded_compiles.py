@@ -96,6 +96,9 @@ def plan_facts(path):
     """Returns hashes of the plan and of its kernels, which another version of LLVM compiles differently."""
     plan = e2e.read_json(path)
     del plan["version"], plan["checksum"]
+    for file in plan["source_files"]:
+        if not os.path.isabs(file["file"]):  # folded tables, computed with this machine's mathematical functions
+            del file["hash"]
     kernels = plan.pop("kernel_hash")
     return {"plan": digest(json.dumps(plan, sort_keys=True).replace(e2e.SOURCE, "").encode()), "kernels": kernels}
 

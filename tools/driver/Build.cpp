@@ -129,8 +129,10 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
   FailureOr<ModuleOp> whole = wholeProgram(session, searched);
   if (failed(whole))
     return failure();
-  PlanSettings settings{options, searched.initialValues,
-                        searched.machine.places};
+  PlanSettings settings{.options = options,
+                        .initialValues = searched.initialValues,
+                        .places = searched.machine.places,
+                        .sourceFiles = searched.sourceFiles};
   auto plan = buildForRanks(settings, *whole, searched.used, spec, dir,
                             observerInto(session, searched, dir));
   if (!plan)

@@ -33,12 +33,16 @@ struct Machine {
 struct Loaded {
   Machine machine;              ///< empty if only the program is printed
   rt::InitChoice initialValues; ///< --init
+  /// The files of weights, as they were when the model was read; empty if no
+  /// plan is written.
+  std::vector<rt::SourceFile> sourceFiles;
   mlir::OwningOpRef<mlir::ModuleOp> model;
 };
 
 struct Prepared {
   Machine machine;
   rt::InitChoice initialValues;
+  std::vector<rt::SourceFile> sourceFiles;
   ModelProgram program;
   std::vector<std::string> trained, frozen;
 };

@@ -3,6 +3,7 @@
 
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
+#include "runtime/io/SourceFiles.h"
 
 #include <filesystem>
 
@@ -53,22 +54,64 @@ std::string dpc::absoluteFile(const std::string &file) {
   return code ? file : path.string();
 }
 
-void dpc::makeSourcesAbsolute(ModuleOp module) {
-  Builder builder(module.getContext());
+/// Calls `visit` for each `dpc.source`, with the function, the argument and the
+/// file.
+static void forEachSource(
+    ModuleOp module,
+    llvm::function_ref<void(func::FuncOp, unsigned, std::string)> visit) {
   for (auto func : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < func.getNumArguments(); ++i) {
       auto source = func.getArgAttrOfType<DictionaryAttr>(i, attr::kSource);
       auto file = source ? source.getAs<StringAttr>("file") : StringAttr();
-      if (!file || file.empty())
-        continue;
-      NamedAttrList changed(source);
-      changed.set(
-          "file",
-          builder.getStringAttr(
-              fs::path(absoluteFile(file.str())).lexically_normal().string()));
-      func.setArgAttr(i, attr::kSource,
-                      changed.getDictionary(source.getContext()));
+      if (file && !file.empty())
+        visit(func, i, file.str());
     }
+}
+
+void dpc::makeSourcesAbsolute(ModuleOp module) {
+  Builder builder(module.getContext());
+  forEachSource(module, [&](func::FuncOp func, unsigned i, std::string file) {
+    auto source = func.getArgAttrOfType<DictionaryAttr>(i, attr::kSource);
+    NamedAttrList changed(source);
+    changed.set("file",
+                builder.getStringAttr(
+                    fs::path(absoluteFile(file)).lexically_normal().string()));
+    func.setArgAttr(i, attr::kSource,
+                    changed.getDictionary(source.getContext()));
+  });
+}
+
+std::set<std::string> dpc::removeMissingSources(ModuleOp module) {
+  std::set<std::string> missing;
+  forEachSource(module, [&](func::FuncOp func, unsigned i, std::string file) {
+    std::error_code code;
+    if (fs::exists(file, code) || code)
+      return;
+    func.removeArgAttr(i, attr::kSource);
+    missing.insert(std::move(file));
+  });
+  return missing;
+}
+
+Expected<std::vector<rt::SourceFile>>
+dpc::describeSources(ModuleOp module, const rt::InitChoice &choice) {
+  std::map<std::string, rt::MappedFile> files;
+  if (choice.file)
+    for (const auto &[path, file] : choice.file->files())
+      files.emplace(absoluteFile(path), file);
+  std::set<std::string> names;
+  forEachSource(module, [&](func::FuncOp, unsigned, std::string file) {
+    names.insert(std::move(file));
+  });
+  for (const std::string &name : names) {
+    DPC_ASSIGN(rt::MappedFile file, rt::MappedFile::open(name));
+    files.emplace(name, file);
+  }
+  std::vector<rt::SourceFile> described;
+  described.reserve(files.size());
+  for (const auto &[name, file] : files)
+    described.push_back(rt::describeSourceFile(name, file));
+  return described;
 }
 
 static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {

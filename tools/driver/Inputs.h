@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <set>
+
 namespace dpc {
 
 /// Sets Port::limit of each integer input that `program` uses as an index of
@@ -21,6 +23,15 @@ std::string absoluteFile(const std::string &file);
 /// Makes file names in `dpc.source` absolute, because a plan may run from
 /// another folder.
 void makeSourcesAbsolute(mlir::ModuleOp module);
+
+/// Removes each `dpc.source` whose file does not exist, so that the weight has
+/// no initial value. Returns the names of these files.
+std::set<std::string> removeMissingSources(mlir::ModuleOp module);
+
+/// Describes the files that `dpc.source` and `choice` name. Names must be
+/// absolute.
+Expected<std::vector<rt::SourceFile>>
+describeSources(mlir::ModuleOp module, const rt::InitChoice &choice);
 
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);
 

@@ -10,6 +10,7 @@
 #include "runtime/base/OneLine.h"
 #include "tools/driver/Calibration.h"
 #include "tools/driver/Compile.h"
+#include "tools/driver/Inputs.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -173,6 +174,26 @@ static LogicalResult loadMachine(Session &session, Machine &machine) {
   return arranged ? success() : session.fail(arranged.message());
 }
 
+/// Finds the files of weights. Describes them at once, because the offsets in
+/// the program are those of the present files.
+static LogicalResult findSources(Session &session, Loaded &loaded) {
+  const CompileOptions &options = session.options();
+  makeSourcesAbsolute(*loaded.model);
+  if (printsProgram(options))
+    return success();
+  for (const std::string &file : removeMissingSources(*loaded.model))
+    session.remark("'" + file +
+                   "' does not exist: the weights in it have no initial "
+                   "values");
+  if (!options.emit.count("plan"))
+    return success();
+  auto files = describeSources(*loaded.model, loaded.initialValues);
+  if (!files)
+    return session.fail(files.message());
+  loaded.sourceFiles = std::move(*files);
+  return success();
+}
+
 FailureOr<Loaded> load(Session &session) {
   const CompileOptions &options = session.options();
   session.begin("reading " + rt::oneLine(options.model));
@@ -190,6 +211,8 @@ FailureOr<Loaded> load(Session &session) {
     return session.fail(options.model + ": cannot be imported");
   if (std::string why = whyNoStep(options, *loaded.model); !why.empty())
     return session.fail(why);
+  if (failed(findSources(session, loaded)))
+    return failure();
   return loaded;
 }
 

@@ -163,7 +163,6 @@ static FailureOr<ModelProgram> programOf(Session &session,
         pm.addNestedPass<func::FuncOp>(createDpcSimplify());
       })))
     return failure();
-  makeSourcesAbsolute(*model);
   session.dump("import", *model);
   if (model->lookupSymbol<func::FuncOp>(kTrainStepFunction))
     return ModelProgram(std::move(model));
@@ -183,6 +182,7 @@ FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
     return failure();
   Prepared prepared{.machine = std::move(loaded.machine),
                     .initialValues = std::move(loaded.initialValues),
+                    .sourceFiles = std::move(loaded.sourceFiles),
                     .program = std::move(*program),
                     .trained = {},
                     .frozen = {}};

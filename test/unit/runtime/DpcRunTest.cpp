@@ -2,6 +2,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
+#include "runtime/io/SourceFiles.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/ScratchFolder.h"
@@ -60,6 +61,7 @@ protected:
     Plan plan = leastSquares(ranks, 2);
     plan.tensors[0].source = TensorSource{"../weights.bin", 0, 32, DType::F32};
     plan.tensors[1].source = TensorSource{"../weights.bin", 32, 64, DType::F32};
+    plan.sourceFiles = *findSourceFiles(plan, at("plan"));
     return plan;
   }
   void writePlanFor(int ranks) const {
@@ -234,10 +236,11 @@ TEST_F(DpcRun, OneRanksErrorDoesNotStallTheOthers) {
 
 TEST_F(DpcRun, ErrorsInPlansAreOneLine) {
   Plan plan = planFor(2);
-  plan.version = 11;
+  plan.version = 12;
   ASSERT_TRUE(writePlan(plan, at("plan")).ok());
-  expectError(run("plan"), "plan version 11 is not supported, this build "
-                           "reads 10");
+  expectError(run("plan"), "plan version 12 is not supported, this build "
+                           "reads 11; compile again with this build's "
+                           "dpc-opt");
   std::string text = planToJson(planFor(2));
   size_t number = text.find("\"m\":") + 4;
   text[number] = text[number] == '1' ? '2' : '1';
@@ -275,6 +278,30 @@ TEST_F(DpcRun, ErrorsUnderMpirunArePrintedOnce) {
               "none/x.npy");
   std::filesystem::remove(dir / "weights.bin");
   expectError(run("plan", "mpirun --oversubscribe -np 2"), "parameter 'w'");
+}
+
+TEST_F(DpcRun, ChangedWeightsAreRefusedOnEveryRank) {
+  const char *message = "weights.bin: changed since the plan 'plan' was "
+                        "compiled (96 bytes, hash ";
+  std::string kept = read("weights.bin");
+  write("weights.bin", kept.substr(0, 95) + '\x01');
+  expectError(run("plan"), message);
+  expectError(run("plan --init=random:5"), message);
+  if (hasMpi())
+    expectError(run("plan --comm=mpi", "mpirun --oversubscribe -np 2"),
+                message);
+  write("weights.bin", kept + '\x01');
+  expectError(run("plan"), "was compiled (96 bytes; now 97 bytes)");
+  write("weights.bin", kept);
+  EXPECT_EQ(run("plan").exitCode, 0) << "the bytes are as before, the time not";
+}
+
+TEST_F(DpcRun, PlanAndWeightsMoveTogether) {
+  std::filesystem::create_directories(dir / "elsewhere");
+  for (const char *name : {"plan", "weights.bin"})
+    std::filesystem::rename(dir / name, dir / "elsewhere" / name);
+  Ran ran = run("elsewhere/plan --batches=batches");
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
 }
 
 TEST_F(DpcRun, HelpListsTheOptions) {
