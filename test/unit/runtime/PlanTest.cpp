@@ -270,7 +270,11 @@ const Mutation kHeaderMutations[] = {
     {"inputShape", [](Plan &p) { p.inputs[0].globalShape[0] = 9; },
      "inputs[0] \"x\""},
     {"inputLimit", [](Plan &p) { p.inputs[0].limit = -1; }, "limit is -1"},
-    {"inputIgnored", [](Plan &p) { p.inputs[0].ignored = -100; },
+    {"inputIgnored",
+     [](Plan &p) {
+       p.inputs[0].limit = 0;
+       p.inputs[0].ignored = -100;
+     },
      "ignored is -100, but there is no limit"},
     {"outputLayout", [](Plan &p) { p.outputs[0].buffer = 3; }, "outputs[0]"},
     {"scalarName", [](Plan &p) { p.scalars[0].name = "beta"; },

@@ -23,7 +23,7 @@ protected:
     auto module = parseSourceString<ModuleOp>(text, context.get());
     EXPECT_TRUE(module) << text;
     rt::Plan plan;
-    plan.inputs = {{"ids", 0, rt::DType::I64, {6}}};
+    plan.inputs = {{"ids", 0, rt::DType::I64, {6}, {}}};
     if (!module)
       return plan.inputs[0];
     if (expands)
@@ -67,7 +67,8 @@ TEST_F(InputLimits, LabelsKeepTheIgnoredValueWhenExpanded) {
 
 TEST_F(InputLimits, EveryUseMustIgnoreTheValue) {
   for (bool expands : {false, true}) {
-    std::string sum = "%s = dpc.binary add %a, %r : tensor<6xf32>\n"
+    std::string sum = "%s = dpc.binary add %a, %r : (tensor<6xf32>, "
+                      "tensor<6xf32>) -> tensor<6xf32>\n"
                       "return %s : tensor<6xf32>";
     for (const std::string &body : {kLookUp + loss("a", "ids", -100) + sum,
                                     loss("a", "ids", -100) + kLookUp + sum}) {
@@ -75,22 +76,45 @@ TEST_F(InputLimits, EveryUseMustIgnoreTheValue) {
       EXPECT_EQ(port.limit, 8);
       EXPECT_FALSE(port.ignored);
     }
-    std::string two = "%s = dpc.binary add %a, %b : tensor<6xf32>\n"
+    std::string two = "%s = dpc.binary add %a, %b : (tensor<6xf32>, "
+                      "tensor<6xf32>) -> tensor<6xf32>\n"
                       "return %s : tensor<6xf32>";
     EXPECT_FALSE(
         idsOf(loss("a", "ids", -100) + loss("b", "ids", -1) + two, expands)
             .ignored);
-    EXPECT_EQ(
-        idsOf(loss("a", "ids", -1) + loss("b", "ids", -1) + two, expands)
-            .ignored,
-        -1);
+    EXPECT_EQ(idsOf(loss("a", "ids", -1) + loss("b", "ids", -1) + two, expands)
+                  .ignored,
+              -1);
+  }
+}
+
+TEST_F(InputLimits, ShiftedLabelsBoundTheInput) {
+  std::string shifted =
+      "%next = dpc.slice %ids offsets = [1] strides = [1] : tensor<6xi64> -> "
+      "tensor<5xi64>\n"
+      "%few = dpc.slice %x offsets = [0, 0] strides = [1, 1] : "
+      "tensor<6x8xf32> -> tensor<5x8xf32>\n"
+      "%a, %lse = dpc.cross_entropy %few, %next ignore_index = -100 : "
+      "(tensor<5x8xf32>, tensor<5xi64>) -> (tensor<5xf32>, tensor<5xf32>)\n";
+  for (bool expands : {false, true}) {
+    rt::Port labels = idsOf(shifted + "%z = dpc.constant dense<0.0> : "
+                                      "tensor<6xf32> -> tensor<6xf32>\n"
+                                      "return %z : tensor<6xf32>",
+                            expands);
+    EXPECT_EQ(labels.limit, 8);
+    EXPECT_EQ(labels.ignored, -100);
+    rt::Port both =
+        idsOf(shifted + kLookUp + "return %r : tensor<6xf32>", expands);
+    EXPECT_EQ(both.limit, 8);
+    EXPECT_FALSE(both.ignored);
   }
 }
 
 TEST_F(InputLimits, ComputedLabelsDoNotBoundTheInput) {
   rt::Port port =
-      idsOf("%c = dpc.constant dense<0> : tensor<6xi64>\n"
-            "%safe = dpc.binary max %ids, %c : tensor<6xi64>\n" +
+      idsOf("%c = dpc.constant dense<0> : tensor<6xi64> -> tensor<6xi64>\n"
+            "%safe = dpc.binary max %ids, %c : (tensor<6xi64>, tensor<6xi64>) "
+            "-> tensor<6xi64>\n" +
                 loss("a", "safe", -100) + "return %a : tensor<6xf32>",
             true);
   EXPECT_EQ(port.limit, 0);
