@@ -111,12 +111,12 @@ TEST_F(InputLimits, ShiftedLabelsBoundTheInput) {
 }
 
 TEST_F(InputLimits, ComputedLabelsDoNotBoundTheInput) {
-  rt::Port port =
-      idsOf("%c = dpc.constant dense<0> : tensor<6xi64> -> tensor<6xi64>\n"
-            "%safe = dpc.binary max %ids, %c : (tensor<6xi64>, tensor<6xi64>) "
-            "-> tensor<6xi64>\n" +
-                loss("a", "safe", -100) + "return %a : tensor<6xf32>",
-            true);
+  rt::Port port = idsOf(
+      "%c = dpc.constant dense<0> : tensor<6xi64> -> tensor<6xi64>\n"
+      "%safe = dpc.binary maximum %ids, %c : (tensor<6xi64>, tensor<6xi64>) "
+      "-> tensor<6xi64>\n" +
+          loss("a", "safe", -100) + "return %a : tensor<6xf32>",
+      true);
   EXPECT_EQ(port.limit, 0);
   EXPECT_FALSE(port.ignored);
 }
