@@ -49,6 +49,8 @@ inline constexpr llvm::StringLiteral kRole = "dpc.role";
 inline constexpr llvm::StringLiteral kOf = "dpc.of";
 inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
+/// On a cross_entropy_sums: the label whose rows the loss ignores.
+inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
 /// On a state: the initial value of all its elements. Absent: 0.
 inline constexpr llvm::StringLiteral kInit = "dpc.init";
 /// On a scalar argument: the name of the state that counts skipped steps. In

@@ -157,9 +157,11 @@ struct Port {
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
   Layout layout;
-  /// The values of an integer input are below this number, such as the
-  /// vocabulary size. 0 if unknown.
+  /// The values of an index input are at least 0 and below this number, such as
+  /// the vocabulary size. 0 if the input is no index.
   int64_t limit = 0;
+  /// A label that the loss ignores; an index input also accepts it.
+  std::optional<int64_t> ignored = std::nullopt;
 };
 
 enum class LrKind { Constant, Cosine, Linear };

@@ -384,6 +384,9 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
       return Status::invalid(place, ": name is empty or used twice");
     if (port.limit < 0)
       return Status::invalid(place, ": limit is ", port.limit);
+    if (port.ignored && port.limit == 0)
+      return Status::invalid(place, ": ignored is ", *port.ignored,
+                             ", but there is no limit");
     DPC_TRY(within(place, checkHome(plan, port, port.buffer)));
     if (plan.buffers[port.buffer].space != Space::Device)
       return Status::invalid(place, ": buffer ", port.buffer,

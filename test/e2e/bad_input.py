@@ -553,6 +553,14 @@ class BadRun(Refusal):
         e2e.write_npy(self.batch("label"), dtype, shape, values)
         self.run_plan("label", "1000000")
 
+    def test_npy_with_negative_ids(self):
+        dtype, shape, values = e2e.read_npy(self.batch("label"))
+        for value in (-1, -7):
+            with self.subTest(value=value):
+                values[3] = value
+                e2e.write_npy(self.batch("label"), dtype, shape, values)
+                self.run_plan("label.npy", f"element 3 of input 'label' is {value}, expected 0 to ")
+
     # Options and ranks.
 
     def test_options(self):

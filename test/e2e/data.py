@@ -136,6 +136,23 @@ class Data(unittest.TestCase):
         ran = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--last-batch=drop")])
         self.assertIn("over 154 samples", ran)
 
+    def test_negative_ids_and_labels_are_refused(self):
+        plan = self.plan(2, "dp=2")
+        # -100 is the label that the loss of the model ignores.
+        for name, value, accepted in (("ids", -1, False), ("ids", -100, False), ("labels", -1, False), ("labels", -100, True)):
+            for dtype in ("i8", "i4"):
+                with self.subTest(name=name, value=value, dtype=dtype):
+                    file = self.path("samples", name + ".npy")
+                    _, shape, values = e2e.read_npy(file)
+                    changed = list(values)
+                    changed[2 * shape[1] + 5] = value
+                    e2e.write_npy(file, dtype, shape, changed)
+                    ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=1")])
+                    self.assertEqual(ran.returncode, 0 if accepted else 1, ran.stderr)
+                    if not accepted:
+                        self.assertIn(f"sample 2: element 5 of input '{name}' is {value}, expected 0 to ", ran.stderr)
+                    e2e.write_npy(file, "i8", shape, values)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -56,7 +56,7 @@ static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
   app.add_option("--ignored-label", o.ignoredLabel,
                  "NAME=VALUE for --last-batch=mask and --eval-data: the input "
                  "of labels and the label that the loss ignores (default: "
-                 "labels or label, -100)")
+                 "labels or label, and the label of the plan)")
       ->check(label())
       ->type_name("NAME=VALUE");
 }

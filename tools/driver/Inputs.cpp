@@ -12,27 +12,47 @@ namespace fs = std::filesystem;
 using namespace mlir;
 using namespace dpc;
 
-/// Returns the smallest number of rows or classes that `value` indexes,
-/// directly or after data movement, or 0 if it is not an index.
-static int64_t indexedSize(Value value) {
-  int64_t limit = 0;
-  auto note = [&](int64_t size) {
-    if (size > 0)
-      limit = limit ? std::min(limit, size) : size;
-  };
+namespace {
+
+/// The values that all uses of an index accept.
+struct IndexUses {
+  int64_t limit = 0; ///< smallest number of rows or classes; 0: not an index
+  std::optional<int64_t> ignored; ///< if every use ignores it
+
+  void add(const IndexUses &use) {
+    if (use.limit <= 0)
+      return;
+    ignored = limit == 0 || ignored == use.ignored ? use.ignored : std::nullopt;
+    limit = limit ? std::min(limit, use.limit) : use.limit;
+  }
+};
+
+} // namespace
+
+static std::optional<int64_t> ignoredOf(CrossEntropySumsOp sums) {
+  if (auto label = sums->getAttrOfType<IntegerAttr>(attr::kIgnored))
+    return label.getInt();
+  return std::nullopt;
+}
+
+/// Returns the uses of `value` as an index, directly or after data movement. A
+/// value that is computed from `value`, such as by a clamp, has other bounds.
+static IndexUses indexUses(Value value) {
+  IndexUses uses;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
     unsigned index = use.getOperandNumber();
     if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && index == 1)
-      note(shapeOf(embedding.getTable())[0]);
+      uses.add({shapeOf(embedding.getTable())[0], std::nullopt});
     else if (auto loss = dyn_cast<CrossEntropyOp>(user); loss && index == 1)
-      note(shapeOf(loss.getLogits())[1]);
+      uses.add({shapeOf(loss.getLogits())[1],
+                static_cast<int64_t>(loss.getIgnoreIndex())});
     else if (auto sums = dyn_cast<CrossEntropySumsOp>(user); sums && index == 2)
-      note(shapeOf(sums.getLogits())[1]);
+      uses.add({shapeOf(sums.getLogits())[1], ignoredOf(sums)});
     else if (isa<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(user))
-      note(indexedSize(user->getResult(0)));
+      uses.add(indexUses(user->getResult(0)));
   }
-  return limit;
+  return uses;
 }
 
 void dpc::setInputLimits(func::FuncOp program, rt::Plan &plan) {
@@ -43,8 +63,11 @@ void dpc::setInputLimits(func::FuncOp program, rt::Plan &plan) {
     if (!name || !type || !type.getElementType().isInteger())
       continue;
     for (rt::Port &port : plan.inputs)
-      if (port.name == name.getValue())
-        port.limit = indexedSize(arg);
+      if (port.name == name.getValue()) {
+        IndexUses uses = indexUses(arg);
+        port.limit = uses.limit;
+        port.ignored = uses.ignored;
+      }
   }
 }
 

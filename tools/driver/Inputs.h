@@ -11,9 +11,10 @@
 
 namespace dpc {
 
-/// Sets Port::limit of each integer input that `program` uses as an index of
-/// table rows or of classes in a cross entropy. The limit is the smallest
-/// number of rows or classes.
+/// Sets Port::limit and Port::ignored of each integer input that `program` uses
+/// as an index of table rows or of classes in a cross entropy. The limit is the
+/// smallest number of rows or classes; a label is ignored if every use ignores
+/// it.
 void setInputLimits(mlir::func::FuncOp program, rt::Plan &plan);
 
 /// Returns the absolute path of `file`, or `file` if the current folder does

@@ -292,7 +292,13 @@ TEST_F(Data, IntegersWidenAndAreBounded) {
   ids.set(4, 100);
   ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());
   EXPECT_HAS(openNpyInputs(plan, dir).status().message(),
-             "element 4 is 100, expected less than 100");
+             "element 4 of input 'tokens' is 100, expected 0 to 99");
+  ids.set(4, -1);
+  ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());
+  EXPECT_HAS(openNpyInputs(plan, dir).status().message(),
+             "element 4 of input 'tokens' is -1, expected 0 to 99");
+  plan.inputs[0].ignored = -1;
+  EXPECT_TRUE(openNpyInputs(plan, dir).ok());
 }
 
 } // namespace

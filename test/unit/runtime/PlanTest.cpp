@@ -61,6 +61,7 @@ Plan everything() {
   plan.cpuFeatures = {"avx2"};
   plan.processes = {1, 0};
   plan.inputs[0].limit = 7;
+  plan.inputs[0].ignored = -100;
   plan.tensors[0].source = TensorSource{"w.bin", 64, 32, DType::F32};
   plan.sourceFiles = {{"w.bin", 96, "fedcba9876543210"}};
   int state = addBuffer(plan, "w.m", BufferKind::Optimizer, {4, 2});
@@ -285,6 +286,12 @@ const Mutation kHeaderMutations[] = {
     {"inputShape", [](Plan &p) { p.inputs[0].globalShape[0] = 9; },
      "inputs[0] \"x\""},
     {"inputLimit", [](Plan &p) { p.inputs[0].limit = -1; }, "limit is -1"},
+    {"inputIgnored",
+     [](Plan &p) {
+       p.inputs[0].limit = 0;
+       p.inputs[0].ignored = -100;
+     },
+     "ignored is -100, but there is no limit"},
     {"outputLayout", [](Plan &p) { p.outputs[0].buffer = 3; }, "outputs[0]"},
     {"scalarName", [](Plan &p) { p.scalars[0].name = "beta"; },
      "expected lr or step"},
