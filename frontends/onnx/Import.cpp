@@ -221,6 +221,14 @@ llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
       constants.push_back(name);
   }
   scopes.front() = forward.begin(arguments, inputs, constants);
+  llvm::StringSet<> read;
+  for (const WeightArgument &argument : arguments)
+    read.insert(argument.name);
+  std::vector<std::string> unread;
+  for (const ::onnx::TensorProto &tensor : file.model().graph().initializer())
+    if (!read.contains(tensor.name()))
+      unread.push_back(tensor.name());
+  forward.noteUnread(unread);
   for (const Weight &weight : weights) {
     if (weight.role != WeightRole::Constant)
       continue;

@@ -84,6 +84,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(program), draft->plan);
+  setUnreadWeights(program, draft->plan);
   setInitialValues(draft->plan, settings.initialValues);
   placeRanks(draft->plan, settings.places);
   return std::move(draft->plan);

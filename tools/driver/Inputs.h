@@ -22,6 +22,10 @@ std::string absoluteFile(const std::string &file);
 /// another folder.
 void makeSourcesAbsolute(mlir::ModuleOp module);
 
+/// Sets Plan::unreadWeights: the unread weights of the model `program`, and the
+/// arguments for which the plan has no tensor.
+void setUnreadWeights(mlir::ModuleOp program, rt::Plan &plan);
+
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);
 
 } // namespace dpc
