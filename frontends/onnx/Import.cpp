@@ -214,8 +214,12 @@ llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
     const std::string &name = weight.tensor->name();
     if (weight.role == WeightRole::Parameter ||
         weight.role == WeightRole::Buffer)
-      arguments.push_back({name, weight.type,
-                           weight.role == WeightRole::Parameter, weight.data});
+      arguments.push_back({name,
+                           weight.type,
+                           weight.role == WeightRole::Parameter,
+                           weight.data,
+                           {},
+                           weight.isUnsaved});
     else if (weight.role == WeightRole::Constant &&
              isa<FloatType>(weight.type.getElementType()))
       constants.push_back(name);

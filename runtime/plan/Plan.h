@@ -135,7 +135,7 @@ struct Tensor {
   int64_t seed = 0; ///< for Random
   double value = 0; ///< of all elements, for Value
   /// Other names in the source model (tied weights).
-  std::vector<std::string> aliases;
+  std::vector<std::string> aliases = {};
   /// Whether files of weights lack the tensor: a constant of the program, or a
   /// buffer that the model does not save.
   bool isUnsaved = false;

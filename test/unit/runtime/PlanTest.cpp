@@ -61,6 +61,9 @@ Plan everything() {
   plan.cpuFeatures = {"avx2"};
   plan.processes = {1, 0};
   plan.inputs[0].limit = 7;
+  plan.unreadWeights = {"head.bias"};
+  plan.tensors[0].aliases = {"head.weight"};
+  plan.tensors[1].isUnsaved = true;
   plan.tensors[0].source = TensorSource{"w.bin", 64, 32, DType::F32};
   int state = addBuffer(plan, "w.m", BufferKind::Optimizer, {4, 2});
   plan.tensors.push_back({"w.exp_avg",
