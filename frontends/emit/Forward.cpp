@@ -34,6 +34,11 @@ int64_t elementBytes(Type element) {
   return std::max(1u, element.getIntOrFloatBitWidth() / 8);
 }
 
+static ArrayAttr strings(llvm::ArrayRef<std::string> texts, MLIRContext *c) {
+  llvm::SmallVector<llvm::StringRef> refs(texts.begin(), texts.end());
+  return Builder(c).getStrArrayAttr(refs);
+}
+
 static DictionaryAttr attrsOf(const WeightArgument &weight, MLIRContext *c) {
   Builder b(c);
   NamedAttrList attrs;
@@ -50,6 +55,10 @@ static DictionaryAttr attrsOf(const WeightArgument &weight, MLIRContext *c) {
                   b.getStringAttr(dtypeName(weight.type.getElementType())));
     attrs.append(attr::kSource, source.getDictionary(c));
   }
+  if (!weight.aliases.empty())
+    attrs.append(attr::kAliases, strings(weight.aliases, c));
+  if (weight.isUnsaved)
+    attrs.append(attr::kUnsaved, b.getUnitAttr());
   return attrs.getDictionary(c);
 }
 
@@ -70,11 +79,14 @@ void Forward::makeModule(llvm::ArrayRef<std::string> constants) {
   module = ModuleOp::create(loc);
   (*module)->setAttr(attr::kModel,
                      StringAttr::get(context, llvm::sys::path::stem(file)));
-  llvm::SmallVector<llvm::StringRef> names(constants.begin(), constants.end());
-  if (!names.empty())
-    (*module)->setAttr(attr::kConstants,
-                       Builder(context).getStrArrayAttr(names));
+  if (!constants.empty())
+    (*module)->setAttr(attr::kConstants, strings(constants, context));
   emit.loc = loc;
+}
+
+void Forward::noteUnread(llvm::ArrayRef<std::string> names) {
+  if (!names.empty())
+    (*module)->setAttr(attr::kUnreadWeights, strings(names, context));
 }
 
 llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,

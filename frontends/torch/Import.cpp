@@ -182,6 +182,7 @@ llvm::Error Importer::begin() {
     return weights.takeError();
   llvm::StringMap<Val> arguments =
       forward.begin(weights->arguments, *inputs, weights->constantNames);
+  forward.noteUnread(weights->unread);
   for (const auto &[value, name] : weights->bound)
     main[value] = arguments[name];
   for (auto &[value, constant] : weights->constants)

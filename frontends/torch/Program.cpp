@@ -316,7 +316,7 @@ llvm::Expected<Program> readProgram(const Archive &archive) {
 }
 
 static llvm::Error readTable(const Archive &archive, llvm::StringRef name,
-                             llvm::StringRef folder,
+                             llvm::StringRef folder, bool isUnsaved,
                              llvm::StringMap<WeightEntry> &table) {
   llvm::StringMap<size_t> order;
   auto json = readJson(archive, name, [&](int depth, const std::string &key) {
@@ -331,6 +331,7 @@ static llvm::Error readTable(const Archive &archive, llvm::StringRef name,
     weight.position = order.lookup(path);
     weight.record = (folder + entry["path_name"].text()).str();
     weight.pickled = entry["use_pickle"].boolean();
+    weight.isUnsaved = isUnsaved;
     if (Json meta = entry.maybe("tensor_meta"))
       weight.meta = readMeta(meta);
     else
@@ -347,12 +348,12 @@ readWeightTable(const Archive &archive) {
   llvm::StringMap<WeightEntry> table;
   if (llvm::Error error =
           readTable(archive, "data/weights/model_weights_config.json",
-                    "data/weights/", table))
+                    "data/weights/", /*isUnsaved=*/false, table))
     return std::move(error);
   llvm::StringRef constants = "data/constants/model_constants_config.json";
   if (archive.find(constants))
-    if (llvm::Error error =
-            readTable(archive, constants, "data/constants/", table))
+    if (llvm::Error error = readTable(archive, constants, "data/constants/",
+                                      /*isUnsaved=*/true, table))
       return std::move(error);
   return table;
 }

@@ -107,6 +107,9 @@ struct Program {
 struct WeightEntry {
   std::string record; ///< name in the archive
   bool pickled = false;
+  /// Whether the state_dict lacks it: a lifted constant or a buffer with
+  /// persistent=False.
+  bool isUnsaved = false;
   TensorMeta meta;
   size_t position = 0; ///< index among the module's members
 };

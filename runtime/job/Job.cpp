@@ -5,6 +5,7 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
+#include "runtime/io/WeightMatch.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/Samples.h"
@@ -95,6 +96,11 @@ Status Job::prepare() {
                              ": is a checkpoint; --resume=", options.init,
                              " resumes from it");
     DPC_ASSIGN(init, InitChoice::parse(options.init));
+    if (options.initPartial && !init.file)
+      return Status::invalid("--init-partial is for --init=FILE, not for "
+                             "--init=",
+                             options.init);
+    init.isPartial = options.initPartial;
   }
   if (!plan.trains && !options.checkpoint.empty())
     return Status::invalid("--checkpoint is only for training, but ",
@@ -159,7 +165,11 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
     return Status::success();
   DPC_TRY(checkMask());
   InitialValues values(plan, options.plan, init);
-  return session->initialize(values);
+  DPC_TRY(session->initialize(values));
+  if (options.initPartial && session->holdsRankZero())
+    for (const std::string &line : matchWeights(plan, *init.file).remarks())
+      std::printf("%s\n", line.c_str());
+  return Status::success();
 }
 
 /// Checks, with the data of the last step of an epoch, that the loss ignores

@@ -25,6 +25,7 @@ struct RunOptions {
   std::string gemmCache; ///< folder, "off", or "": the user's cache folder
   std::vector<std::string> metrics; ///< see MetricsPlace
   std::string saveParams, trace, init;
+  bool initPartial = false;         ///< see WeightMatch::check()
   std::string exportDir;            ///< "": none
   std::string maxShardSize = "5GB"; ///< of a file in exportDir
   std::string checkpoint;           ///< folder, "" without checkpoints

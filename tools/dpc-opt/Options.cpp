@@ -69,6 +69,10 @@ void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option("--init", o.init,
                  "Values for weights the file lacks: random:SEED, zeros, a "
                  ".safetensors file or a folder of them with its index");
+  app.add_flag("--init-partial", o.initPartial,
+               "For --init=FILE: accept names that only the file or only the "
+               "model has, and print them")
+      ->needs("--init");
 }
 
 void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {

@@ -108,8 +108,14 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
                  "FILE.safetensors, or DIR as --export writes it: start from "
                  "these values; random:SEED or zeros: values for weights that "
                  "the model file lacks; with --resume, used only while there "
-                 "is no checkpoint")
+                 "is no checkpoint; the names and shapes of FILE must be "
+                 "those of the model")
       ->type_name("INIT");
+  app.add_flag("--init-partial", o.initPartial,
+               "for --init=FILE: weights that FILE lacks keep the values of "
+               "the plan, and tensors that the model lacks are ignored; the "
+               "run prints both")
+      ->needs("--init");
 }
 
 static void addRunOptions(CLI::App &app, RunOptions &o) {
@@ -158,8 +164,8 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
       ->type_name("[KIND:]FILE")
       ->allow_extra_args(false); // each option takes one value
   app.add_option("--save-params", o.saveParams,
-                 "FILE.safetensors: all parameters after the last step, and\n"
-                 "buffers that training updates (running statistics)")
+                 "FILE.safetensors: all weights after the last step: trained "
+                 "and frozen parameters, and buffers")
       ->type_name("FILE");
   auto *folder = app.add_option(
       "--export", o.exportDir,

@@ -51,6 +51,7 @@ struct CompileOptions {
   std::string targetGpu;
   std::string attention = "auto";
   std::string init;
+  bool initPartial = false; ///< see WeightMatch::check()
   std::set<std::string> emit = {"plan", "report"};
   std::string verify = "auto";
   std::string report = "text"; ///< "text" or "json".

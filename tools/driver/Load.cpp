@@ -204,6 +204,10 @@ FailureOr<Loaded> load(Session &session) {
     Expected<rt::InitChoice> choice = rt::InitChoice::parse(options.init);
     if (!choice)
       return session.fail(choice.status().message());
+    if (options.initPartial && !choice->file)
+      return session.fail("--init-partial is for --init=FILE, not for --init=" +
+                          options.init);
+    choice->isPartial = options.initPartial;
     loaded.initialValues = std::move(*choice);
   }
   loaded.model = loadModel(options, session.context());

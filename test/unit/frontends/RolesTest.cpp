@@ -104,6 +104,17 @@ TEST(OnnxRoles, Scalars) {
       << imported.remarks[0];
 }
 
+TEST(OnnxRoles, UnreadWeightsAreNamed) {
+  ModelBuilder m;
+  m.input("x", "f32[4]").floats("l1.scale", {4}, {1, 2, 3, 4});
+  m.floats("l2.scale", {4}, {1, 2, 3, 4}).floats("val_3", {}, {2});
+  m.node("Mul x l1.scale -> y0").node("Mul y0 val_3 -> y1");
+  Imported imported = import(m.output("y1"));
+  ASSERT_EQ(imported.error, "");
+  EXPECT_TRUE(inOrder(imported.text,
+                      {"dpc.unread_weights = [\"l2.scale\", \"val_3\"]"}));
+}
+
 TEST(OnnxRoles, BoundsOfAClipAreNoMembers) {
   ModelBuilder m;
   m.input("x", "f32[4]").floats("high", {}, {1.0f}).floats("low", {}, {0.0f});

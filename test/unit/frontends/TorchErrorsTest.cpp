@@ -143,7 +143,14 @@ TEST(TorchFile, TiedWeightsAreOneParameterByItsFirstName) {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     auto name = forward.getArgAttrOfType<StringAttr>(i, attr::kName);
     EXPECT_NE(name.getValue(), "body.head.weight");
-    tables += name.getValue() == "body.wte.weight";
+    bool isTable = name.getValue() == "body.wte.weight";
+    tables += isTable;
+    auto aliases = forward.getArgAttrOfType<ArrayAttr>(i, attr::kAliases);
+    ASSERT_EQ(aliases != nullptr, isTable) << name.getValue().str();
+    if (isTable) {
+      ASSERT_EQ(aliases.size(), 1u);
+      EXPECT_EQ(cast<StringAttr>(aliases[0]).getValue(), "body.head.weight");
+    }
     EXPECT_FALSE(forward.getArgAttr(i, attr::kSource)) << name.getValue().str();
   }
   EXPECT_EQ(tables, 1);
@@ -166,6 +173,20 @@ TEST(TorchFile, OneEmptyRecordTiesNothing) {
     names.push_back(forward.getArgAttrOfType<StringAttr>(i, attr::kName).str());
   EXPECT_TRUE(llvm::is_contained(names, "body.emb.weight"));
   EXPECT_TRUE(llvm::is_contained(names, "body.head.weight"));
+}
+
+/// A state_dict also has the counters of batch norms, which training ignores.
+TEST(TorchFile, UnreadWeightsAreNamed) {
+  Outcome outcome =
+      import(contents(DPC_FIXTURES "/models/resnet-tiny/model.pt2"));
+  ASSERT_EQ(outcome.error, "");
+  auto unread =
+      outcome.module.get()->getAttrOfType<ArrayAttr>(attr::kUnreadWeights);
+  ASSERT_TRUE(unread);
+  int counters = 0;
+  for (auto name : unread.getAsRange<StringAttr>())
+    counters += name.getValue().ends_with("num_batches_tracked");
+  EXPECT_EQ(counters, 20);
 }
 
 TEST(TorchFile, RunningStatisticsAreUpdated) {

@@ -161,6 +161,55 @@ TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
   expectError(run("plan --steps=2"), "parameter 'w'");
 }
 
+/// Trains `w`; `eye` is frozen.
+TEST_F(DpcRun, SavedWeightsHoldTheFrozenOnesToo) {
+  Plan plan = planFor(2);
+  plan.tensors[1].role = TensorRole::Buffer;
+  ASSERT_TRUE(writePlan(plan, at("plan")).ok());
+  Ran ran = run("plan --batches=batches --steps=2 --save-params=a.safetensors");
+  ASSERT_EQ(ran.exitCode, 0) << ran.err;
+  Expected<SafetensorsFile> saved = openSafetensors(at("a.safetensors"));
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  ASSERT_EQ(saved->entries.size(), 2u);
+  ASSERT_EQ(saved->entries["eye"].shape, (std::vector<int64_t>{4, 4}));
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(loadAsDouble(saved->file.data() + saved->entries["eye"].offset,
+                           DType::F32, i),
+              i % 5 == 0);
+  // The file alone gives all values to a run that changes none.
+  std::filesystem::remove(dir / "weights.bin");
+  plan.phases["update"].clear();
+  ASSERT_TRUE(writePlan(plan, at("plan")).ok());
+  ran = run("plan --batches=batches --steps=1 --init=a.safetensors "
+            "--save-params=b.safetensors");
+  ASSERT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_EQ(read("a.safetensors"), read("b.safetensors"));
+}
+
+TEST_F(DpcRun, NamesOfInitAreChecked) {
+  SafetensorsWriter writer;
+  ASSERT_TRUE(writer
+                  .start(at("w.safetensors"), {{"w", DType::F32, {4, 2}},
+                                               {"eyes", DType::F32, {4, 4}}})
+                  .ok());
+  ASSERT_TRUE(writer.append(w()).ok());
+  ASSERT_TRUE(writer.append(HostTensor::zeros(DType::F32, {4, 4})).ok());
+  ASSERT_TRUE(writer.finish().ok());
+  expectError(run("plan --batches=batches --init=w.safetensors"),
+              "--init: w.safetensors lacks 1 weight of the plan: 'eye' "
+              "(similar: 'eyes'); it has 1 tensor that the model lacks: "
+              "'eyes'; --init-partial accepts");
+  Ran ran = run("plan --batches=batches --init=w.safetensors --init-partial");
+  EXPECT_HAS(ran.out, "--init-partial: 1 weight that w.safetensors lacks keeps "
+                      "the values of the plan: 'eye'\n");
+  EXPECT_HAS(ran.out, "--init-partial: 1 tensor of w.safetensors that the "
+                      "model lacks is ignored: 'eyes'\n");
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  expectError(run("plan --init-partial"), "--init");
+  expectError(run("plan --init=zeros --init-partial"),
+              "--init-partial is for --init=FILE, not for --init=zeros");
+}
+
 TEST_F(DpcRun, ErrorsInInputAreOneLine) {
   expectError(run("nowhere"), "nowhere/plan.json");
   setenv("DPC_CUDA_PLUGIN", "/nowhere.so", 1);
