@@ -53,9 +53,9 @@ public:
                              llvm::ArrayRef<std::string> constants);
 
   /// Ends the function, which returns `results` and then the new buffer values
-  /// in `emit.updates`. The first scalar float result is the loss.
+  /// in `emit.updates`. `loss` names the result to train (see markLoss).
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
-  finish(llvm::ArrayRef<NamedResult> results);
+  finish(llvm::ArrayRef<NamedResult> results, llvm::StringRef loss);
 
   Emitter emit;
 

@@ -135,6 +135,7 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
                             observerInto(session, searched, dir));
   if (!plan)
     return session.fail("the plan could not be built");
+  plan->trainedOutput = searched.loss;
   return std::move(*plan);
 }
 

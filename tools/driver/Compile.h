@@ -40,6 +40,9 @@ struct Prepared {
   Machine machine;
   rt::InitChoice initialValues;
   ModelProgram program;
+  /// The model's name of the output that is trained, or "" for inference. The
+  /// program calls this output "loss".
+  std::string loss;
   std::vector<std::string> trained, frozen;
 };
 

@@ -3,6 +3,7 @@
 
 #include "codegen/export/Import.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "frontends/emit/Loss.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"
 #include "frontends/torch/Import.h"
@@ -27,6 +28,7 @@ ImportOptions importOptions(const CompileOptions &options) {
   import.frozen = options.frozen;
   import.trainable = options.trainable;
   import.appendsLoss = !options.loss.empty();
+  import.lossOutput = options.lossOutput;
   import.seed = options.seed;
   return import;
 }
@@ -47,8 +49,21 @@ static OwningOpRef<ModuleOp> loadIr(const CompileOptions &options,
     return succeeded(imported) ? std::move(*imported) : OwningOpRef<ModuleOp>();
   }
   auto program = parseSourceFile<ModuleOp>(options.model, &context);
-  return program ? std::move(program)
-                 : failWith(options, context, "cannot be read as dpc IR");
+  if (!program)
+    return failWith(options, context, "cannot be read as dpc IR");
+  if (options.lossOutput.empty())
+    return program;
+  auto forward = program->lookupSymbol<func::FuncOp>(kForwardFunction);
+  if (!forward)
+    return failWith(options, context,
+                    "--loss-output=" + options.lossOutput +
+                        " is for modules with @forward");
+  if (llvm::Error error =
+          frontend::markLoss(forward, options.lossOutput, options.model)) {
+    emitError(UnknownLoc::get(&context)) << llvm::toString(std::move(error));
+    return {};
+  }
+  return program;
 }
 
 OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
@@ -72,6 +87,8 @@ static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
     return "";
   std::string option = !options.train.empty()  ? "--train=" + options.train
                        : !options.loss.empty() ? "--loss=" + options.loss
+                       : !options.lossOutput.empty()
+                           ? "--loss-output=" + options.lossOutput
                        : options.precision != "fp32"
                            ? "--precision=" + options.precision
                        : options.clipGradNorm > 0 ? "--clip-grad-norm"

@@ -234,10 +234,10 @@ TEST_F(DpcRun, OneRanksErrorDoesNotStallTheOthers) {
 
 TEST_F(DpcRun, ErrorsInPlansAreOneLine) {
   Plan plan = planFor(2);
-  plan.version = 11;
+  plan.version = 12;
   ASSERT_TRUE(writePlan(plan, at("plan")).ok());
-  expectError(run("plan"), "plan version 11 is not supported, this build "
-                           "reads 10");
+  expectError(run("plan"), "plan version 12 is not supported, this build "
+                           "reads 11");
   std::string text = planToJson(planFor(2));
   size_t number = text.find("\"m\":") + 4;
   text[number] = text[number] == '1' ? '2' : '1';
