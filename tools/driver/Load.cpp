@@ -85,15 +85,14 @@ OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
 static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
   if (!program->hasAttr(attr::kWholeStep))
     return "";
-  std::string option = !options.train.empty()  ? "--train=" + options.train
-                       : !options.loss.empty() ? "--loss=" + options.loss
-                       : !options.lossOutput.empty()
-                           ? "--loss-output=" + options.lossOutput
-                       : options.precision != "fp32"
-                           ? "--precision=" + options.precision
-                       : options.clipGradNorm > 0 ? "--clip-grad-norm"
-                       : options.infer            ? "--infer"
-                                                  : "";
+  std::string option =
+      !options.train.empty()        ? "--train=" + options.train
+      : !options.loss.empty()       ? "--loss=" + options.loss
+      : !options.lossOutput.empty() ? "--loss-output=" + options.lossOutput
+      : options.precision != "fp32" ? "--precision=" + options.precision
+      : options.clipGradNorm > 0    ? "--clip-grad-norm"
+      : options.infer               ? "--infer"
+                                    : "";
   return option.empty() ? ""
                         : options.model +
                               " is already a training step, with gradients "

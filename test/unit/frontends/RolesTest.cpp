@@ -215,8 +215,7 @@ std::string lossOf(const std::vector<std::string> &outputs,
   std::string found;
   for (unsigned i = 0; i < f.getNumResults(); ++i)
     if (f.getResultAttr(i, "dpc.loss"))
-      found +=
-          f.getResultAttrOfType<mlir::StringAttr>(i, "dpc.name").str();
+      found += f.getResultAttrOfType<mlir::StringAttr>(i, "dpc.name").str();
   return found;
 }
 
@@ -232,8 +231,8 @@ TEST(OnnxRoles, AnOptionChoosesTheTrainedOutput) {
   EXPECT_EQ(lossOf({"loss", "ce"}, "ce"), "ce");
   EXPECT_EQ(lossOf({"ce", "aux"}, "aux"), "aux");
   std::string error = lossOf({"ce", "wide"}, "aux");
-  EXPECT_TRUE(inOrder(error, {"--loss-output=aux: no output has this name",
-                              "'ce', 'wide'"}))
+  EXPECT_TRUE(inOrder(
+      error, {"--loss-output=aux: no output has this name", "'ce', 'wide'"}))
       << error;
   error = lossOf({"ce", "wide"}, "wide");
   EXPECT_TRUE(inOrder(error, {"--loss-output=wide: the output is [8] f32",

@@ -337,8 +337,8 @@ TEST(TorchErrors, UnboundSymbol) {
             std::string::npos);
 }
 
-/// Returns kMlp with the outputs `names` in containers that `outSpec` describes.
-/// "cross_entropy_loss" and "twice" are scalars, "linear_2" is none.
+/// Returns kMlp with the outputs `names` in containers that `outSpec`
+/// describes. "cross_entropy_loss" and "twice" are scalars, "linear_2" is none.
 std::string returning(const std::vector<std::string> &names,
                       const nlohmann::json &outSpec) {
   return altered(kMlp, kModel, [&](const std::string &text) {
@@ -370,14 +370,14 @@ std::string returning(const std::vector<std::string> &names,
   });
 }
 
-/// Returns a container in torch's form, which has the context as JSON in a text.
-/// Without arguments, returns a leaf.
+/// Returns a container in torch's form, which has the context as JSON in a
+/// text. Without arguments, returns a leaf.
 nlohmann::json container(const nlohmann::json &type = nullptr,
                          const nlohmann::json &context = nullptr,
                          const std::vector<nlohmann::json> &children = {}) {
   return {{"type", type},
-          {"context", type.is_null() ? nlohmann::json()
-                                     : nlohmann::json(context.dump())},
+          {"context",
+           type.is_null() ? nlohmann::json() : nlohmann::json(context.dump())},
           {"children_spec", children}};
 }
 
@@ -404,23 +404,23 @@ TEST(TorchFile, OutputsHaveTheirKeysAsNames) {
             "ce loss*");
   // ModelOutput has a list of keys, as dicts have; dataclasses and named tuples
   // have more.
-  EXPECT_EQ(outputsOf(returning(
-                two, container("m.Output", {"m.Output", {"loss", "z"},
-                                            nlohmann::json::array()},
-                               leaves))),
-            "loss* z");
+  EXPECT_EQ(
+      outputsOf(returning(
+          two, container("m.Output",
+                         {"m.Output", {"loss", "z"}, nlohmann::json::array()},
+                         leaves))),
+      "loss* z");
   EXPECT_EQ(outputsOf(returning(
                 two, container("collections.namedtuple",
                                {{"class_name", "m.T"}, {"fields", {"a", "b"}}},
                                leaves))),
             "a b");
-  nlohmann::json inner =
-      container("builtins.list", nullptr, {container()});
+  nlohmann::json inner = container("builtins.list", nullptr, {container()});
   EXPECT_EQ(outputsOf(returning(two, container("builtins.dict", {"loss", "aux"},
                                                {container(), inner}))),
             "loss* aux.0");
-  nlohmann::json nested = container("builtins.dict", nlohmann::json::array({"b"}),
-                                    {container()});
+  nlohmann::json nested =
+      container("builtins.dict", nlohmann::json::array({"b"}), {container()});
   EXPECT_EQ(outputsOf(returning(two, container("builtins.dict", {"a.b", "a"},
                                                {container(), nested}))),
             "a.b a.b_");
@@ -435,9 +435,9 @@ TEST(TorchFile, OutputsWithoutKeysHaveTheNamesOfTheirNodes) {
   // The tree has another number of leaves, or is no tree.
   EXPECT_EQ(outputsOf(returning(two, container())), "linear_2 twice*");
   EXPECT_EQ(outputsOf(returning(two, 7)), "linear_2 twice*");
-  EXPECT_EQ(outputsOf(returning(
-                two, container("builtins.dict", {{"a", 1}}, leaves))),
-            "linear_2 twice*");
+  EXPECT_EQ(
+      outputsOf(returning(two, container("builtins.dict", {{"a", 1}}, leaves))),
+      "linear_2 twice*");
   EXPECT_EQ(outputsOf(returning({"twice", "twice"}, 7)), "twice twice_");
 }
 
