@@ -1,6 +1,8 @@
 //===- Forward.cpp - Construction of the function @forward ----------------===//
 #include "frontends/emit/Forward.h"
 
+#include "frontends/emit/Loss.h"
+
 #include "mlir/IR/Verifier.h"
 
 #include "llvm/Support/Path.h"
@@ -152,12 +154,11 @@ void Forward::addUpdates(llvm::SmallVectorImpl<Value> &results,
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>>
-Forward::finish(llvm::ArrayRef<NamedResult> named) {
+Forward::finish(llvm::ArrayRef<NamedResult> named, llvm::StringRef loss) {
   llvm::SmallVector<Value> results;
   llvm::SmallVector<Type> types;
   llvm::SmallVector<DictionaryAttr> attrs;
   Builder b(context);
-  bool lossFound = false;
   for (const auto &[name, value] : named) {
     if (!value)
       return makeError("{0}: output '{1}' is not defined by any supported node",
@@ -165,14 +166,9 @@ Forward::finish(llvm::ArrayRef<NamedResult> named) {
     if (value.parts)
       return makeError("{0}: output '{1}' is a sequence; accepted: tensors",
                        file, name);
-    NamedAttrList resultAttrs;
-    resultAttrs.append(attr::kName, b.getStringAttr(name));
-    if (!lossFound && value.isFloat() && value.rank() == 0) {
-      resultAttrs.append(attr::kLoss, b.getUnitAttr());
-      lossFound = true;
-    }
     results.push_back(emit.materialize(value));
-    attrs.push_back(resultAttrs.getDictionary(context));
+    attrs.push_back(b.getDictionaryAttr(
+        b.getNamedAttr(attr::kName, b.getStringAttr(name))));
   }
   addUpdates(results, attrs);
   for (Value result : results)
@@ -181,6 +177,8 @@ Forward::finish(llvm::ArrayRef<NamedResult> named) {
   function.setFunctionType(
       b.getFunctionType(function.getArgumentTypes(), types));
   function.setAllResultAttrs(attrs);
+  if (llvm::Error error = markLoss(function, loss, file))
+    return std::move(error);
   return std::move(module);
 }
 

@@ -59,9 +59,9 @@ public:
   void noteUnread(llvm::ArrayRef<std::string> names);
 
   /// Ends the function, which returns `results` and then the new buffer values
-  /// in `emit.updates`. The first scalar float result is the loss.
+  /// in `emit.updates`. `loss` names the result to train (see markLoss).
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
-  finish(llvm::ArrayRef<NamedResult> results);
+  finish(llvm::ArrayRef<NamedResult> results, llvm::StringRef loss);
 
   Emitter emit;
 

@@ -529,7 +529,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   std::vector<NamedResult> results;
   for (const auto &output : file.model().graph().output())
     results.push_back({output.name(), lookup(output.name())});
-  auto module = forward.finish(results);
+  auto module = forward.finish(results, options.lossOutput);
   if (!module)
     return module.takeError();
   if (llvm::Error error = keepShardings(file, values(), **module))

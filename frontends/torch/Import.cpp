@@ -413,6 +413,7 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   std::vector<NamedResult> results;
+  llvm::StringSet<> names;
   llvm::StringMap<llvm::StringRef> values;
   for (const InputSpec &input : program.inputs)
     if (input.kind == InputSpec::Kind::Buffer)
@@ -430,13 +431,17 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
         emit.updates[argument] = emit.materialize(value);
       continue;
     }
-    if (output.value.kind == Argument::Kind::Tensor)
-      results.push_back(
-          {output.value.names[0], main.lookup(output.value.names[0])});
+    if (output.value.kind != Argument::Kind::Tensor)
+      continue;
+    const std::string &value = output.value.names[0];
+    std::string name = output.key.empty() ? value : output.key;
+    while (!names.insert(name).second)
+      name += "_";
+    results.push_back({std::move(name), main.lookup(value)});
   }
   if (results.empty())
     return makeError("{0}: the program returns no tensor", archive.path());
-  return forward.finish(results);
+  return forward.finish(results, options.lossOutput);
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {

@@ -1,5 +1,6 @@
 #include "runtime/job/Job.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/base/Wait.h"
 #include "runtime/base/WriteFile.h"
 #include "runtime/data/Dataset.h"
@@ -277,6 +278,9 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers, because there is neither "
                   "--data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
+    if (!plan.trainedOutput.empty() && done < options.steps)
+      std::printf("training the output '%s'\n",
+                  oneLine(plan.trainedOutput).c_str());
     if (options.resume)
       std::printf("%s\n",
                   resumeText(options, plan, checkpoints->from(), done).c_str());

@@ -25,7 +25,7 @@ static constexpr std::string_view kStepOptions[] = {
     "precision",    "loss-scale",   "bucket-mb",  "compress-gradients",
     "weight-decay", "device-file",  "objective",  "compress-weights",
     "verify",       "target-cpu",   "target-gpu", "attention",
-    "init-partial"};
+    "loss-output",  "init-partial"};
 
 bool isStepOption(std::string_view name) {
   return std::find(std::begin(kStepOptions), std::end(kStepOptions), name) !=

@@ -171,15 +171,15 @@ template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   each(visit, "model", v.model, "mesh", v.mesh.axes, "processes", v.processes,
        "micro_batches", v.mesh.microBatches, "batch_shares", v.mesh.batchShares,
-       "trains", v.trains, "target_cpu", v.targetCpu, "cpu_features",
-       v.cpuFeatures, "target_gpu", v.targetGpu, "kernel_file", v.kernelFile,
-       "kernel_hash", v.kernelHash, "kernel_launches", v.kernelLaunches,
-       "arena_bytes", v.arenaBytes, "host_bytes", v.hostBytes, "disk_bytes",
-       v.diskBytes, "groups", v.groups, "frames", v.frames, "buffers",
-       v.buffers, "tensors", v.tensors, "source_files", v.sourceFiles,
-       "unread_weights", v.unreadWeights, "inputs", v.inputs, "outputs",
-       v.outputs, "scalars", v.scalars, "lr_schedule", v.lrSchedule, "phases",
-       v.phases, "schedule", v.schedule);
+       "trains", v.trains, "trained_output", v.trainedOutput, "target_cpu",
+       v.targetCpu, "cpu_features", v.cpuFeatures, "target_gpu", v.targetGpu,
+       "kernel_file", v.kernelFile, "kernel_hash", v.kernelHash,
+       "kernel_launches", v.kernelLaunches, "arena_bytes", v.arenaBytes,
+       "host_bytes", v.hostBytes, "disk_bytes", v.diskBytes, "groups", v.groups,
+       "frames", v.frames, "buffers", v.buffers, "tensors", v.tensors,
+       "source_files", v.sourceFiles, "unread_weights", v.unreadWeights,
+       "inputs", v.inputs, "outputs", v.outputs, "scalars", v.scalars,
+       "lr_schedule", v.lrSchedule, "phases", v.phases, "schedule", v.schedule);
 }
 
 } // namespace dpc::rt

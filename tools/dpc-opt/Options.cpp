@@ -66,6 +66,10 @@ void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option("--seed", o.seed, "Seed of dropout in training (0)");
   app.add_option("--loss", o.loss,
                  "Append a loss: cross_entropy[:output] or mse[:output]");
+  app.add_option("--loss-output", o.lossOutput,
+                 "The scalar output to train (the one called 'loss', or else "
+                 "the only one)")
+      ->type_name("NAME");
   app.add_option("--init", o.init,
                  "Values for weights the file lacks: random:SEED, zeros, a "
                  ".safetensors file or a folder of them with its index");
@@ -378,6 +382,9 @@ void finish(CompileOptions &o, const RawOptions &raw) {
         std::string(o.whatIf ? "--what-if" : "--report=json") +
         " is for the report; it is accepted with plan or report in --emit");
   finishLrSchedule(o, raw.lrSchedule);
+  if (!o.lossOutput.empty() && !o.loss.empty())
+    throw CLI::ValidationError("--loss-output and --loss exclude each other: "
+                               "--loss appends the output that is trained");
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");
   finishLossScale(o, raw.lossScale);

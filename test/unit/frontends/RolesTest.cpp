@@ -207,4 +207,48 @@ TEST(OnnxRoles, BatchDimension) {
                               "tensor<f32> {dpc.loss, dpc.name = \"loss\"}"}));
 }
 
+/// Returns the name of the output that is trained, "" if there is none, or the
+/// error of the import. Outputs called "wide" are no scalars.
+std::string lossOf(const std::vector<std::string> &outputs,
+                   const std::string &option = "") {
+  ModelBuilder m;
+  m.input("x", "f32[]").input("y", "f32[8]");
+  for (const std::string &output : outputs) {
+    m.node((output.starts_with("wide") ? "Exp y -> " : "Exp x -> ") + output);
+    m.output(output);
+  }
+  ImportOptions options;
+  options.lossOutput = option;
+  Imported imported = import(m, options);
+  if (!imported.error.empty())
+    return imported.error;
+  mlir::func::FuncOp f = imported.function();
+  std::string found;
+  for (unsigned i = 0; i < f.getNumResults(); ++i)
+    if (f.getResultAttr(i, "dpc.loss"))
+      found += f.getResultAttrOfType<mlir::StringAttr>(i, "dpc.name").str();
+  return found;
+}
+
+TEST(OnnxRoles, TheOutputCalledLossIsTrained) {
+  EXPECT_EQ(lossOf({"ce", "loss"}), "loss");
+  EXPECT_EQ(lossOf({"loss", "ce"}), "loss");
+  EXPECT_EQ(lossOf({"wide", "ce"}), "ce");
+  EXPECT_EQ(lossOf({"ce", "aux"}), "");
+  EXPECT_EQ(lossOf({"wide"}), "");
+}
+
+TEST(OnnxRoles, AnOptionChoosesTheTrainedOutput) {
+  EXPECT_EQ(lossOf({"loss", "ce"}, "ce"), "ce");
+  EXPECT_EQ(lossOf({"ce", "aux"}, "aux"), "aux");
+  std::string error = lossOf({"ce", "wide"}, "aux");
+  EXPECT_TRUE(inOrder(
+      error, {"--loss-output=aux: no output has this name", "'ce', 'wide'"}))
+      << error;
+  error = lossOf({"ce", "wide"}, "wide");
+  EXPECT_TRUE(inOrder(error, {"--loss-output=wide: the output is [8] f32",
+                              "accepted: a float scalar"}))
+      << error;
+}
+
 } // namespace
