@@ -158,8 +158,9 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
       ->type_name("[KIND:]FILE")
       ->allow_extra_args(false); // each option takes one value
   app.add_option("--save-params", o.saveParams,
-                 "FILE.safetensors: all parameters after the last step, and\n"
-                 "buffers that training updates (running statistics)")
+                 "FILE.safetensors: all parameters after the last step, or\n"
+                 "after the current step on Ctrl-C, and buffers that training\n"
+                 "updates (running statistics)")
       ->type_name("FILE");
   auto *folder = app.add_option(
       "--export", o.exportDir,
