@@ -115,9 +115,11 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
 static void addRunOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--comm", o.comm,
                  "local: ranks are threads of this process; mpi: ranks are the "
-                 "processes of mpirun; nccl: GPUs (default: mpi under a "
-                 "launcher, else local)")
-      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
+                 "processes of mpirun; tcp: ranks are the processes of "
+                 "torchrun, and all data passes through rank 0; nccl: GPUs "
+                 "(default: mpi under mpirun and srun --mpi=pmix, tcp under "
+                 "torchrun, nccl with --device=cuda, else local)")
+      ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}));
   app.add_option("--device", o.device, "cpu or cuda (default cpu)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--gemm-cache", o.gemmCache,
@@ -349,7 +351,9 @@ static bool answer(const Questions &questions, const CLI::App &app) {
 bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   CLI::App app("Runs a plan that dpc-opt wrote: trains, or infers.\n"
                "  dpc-run plan/ --batches=DIR --steps=20\n"
-               "  mpirun -np 4 dpc-run plan/ --comm=mpi",
+               "  mpirun -np 4 dpc-run plan/ --comm=mpi\n"
+               "  DPC_JOB_TOKEN=$(openssl rand -hex 16) torchrun --no-python "
+               "--nproc-per-node=4 dpc-run plan/",
                "dpc-run");
   auto *plan = app.add_option("PLAN,--plan", o.plan, "plan folder")
                    ->type_name("DIR")
