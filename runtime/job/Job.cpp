@@ -71,9 +71,12 @@ openInputs(const RunOptions &options, const Plan &plan) {
   return randomInputs(plan, 0);
 }
 
-/// Returns the last step, which depends on where resumed data continues.
+/// Returns the last step, which depends on where resumed data continues. With
+/// --steps and --epochs, the run ends with what comes first.
 static int64_t lastStep(const RunOptions &options, const Plan &plan,
                         const InputSource &inputs) {
+  if (options.steps > 0 && options.epochs > 0)
+    return std::min(options.steps, inputs.lastStepOf(options.epochs));
   if (options.steps > 0)
     return options.steps;
   if (inputs.steps() > 0)

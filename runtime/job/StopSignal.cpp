@@ -15,7 +15,7 @@ static void promiseToStop() {
       "\ndpc-run: stopping after the current step; a second "
       "Ctrl-C stops at once and saves nothing\n";
   if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-    return; // nobody reads stderr
+    return; // stderr is closed
 }
 
 void catchStopSignals(bool announces) {

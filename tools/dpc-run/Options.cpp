@@ -28,12 +28,12 @@ static CLI::Validator label() {
       "NAME=VALUE with an integer");
 }
 
-static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
-                             CLI::Option *steps) {
-  app.add_option("--epochs", o.epochs, "number of passes over --data")
+static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data) {
+  app.add_option("--epochs", o.epochs,
+                 "number of passes over --data; with --steps, the run ends "
+                 "with what comes first")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
-      ->needs(data)
-      ->excludes(steps);
+      ->needs(data);
   app.add_option_function<std::vector<uint64_t>>(
          "--shuffle",
          [&o](const std::vector<uint64_t> &seed) {
@@ -89,7 +89,9 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
       "samples: DIR with one NAME.npy per model input, or FILE.safetensors "
       "with one NAME each, [samples, ...]; any other FILE holds token ids: raw "
       "uint16 (vocabularies up to 65536), raw uint32 (larger ones), or llm.c's "
-      ".bin");
+      ".bin. Sample i has the L tokens from i * L on, where L is the length of "
+      "the first input; a second input, the labels, has the L tokens from "
+      "i * L + 1 on");
   auto *inputs =
       app.add_option("--inputs", o.inputs,
                      "DIR with one NAME.npy per model input, for one step");
@@ -98,12 +100,12 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
   inputs->type_name("DIR");
   batches->excludes(data)->excludes(inputs);
   data->excludes(inputs);
-  auto *steps = app.add_option(
-      "--steps", o.steps,
-      "steps to run (default: all batches, one epoch of --data, 10 without "
-      "either, 1 with --inputs)");
-  steps->check(aboveZero());
-  addSampleOptions(app, o, data, steps);
+  app.add_option(
+         "--steps", o.steps,
+         "steps to run (default: all batches, one epoch of --data, 10 without "
+         "either, 1 with --inputs)")
+      ->check(aboveZero());
+  addSampleOptions(app, o, data);
   app.add_option("--init", o.init,
                  "FILE.safetensors, or DIR as --export writes it: start from "
                  "these values; random:SEED or zeros: values for weights that "
