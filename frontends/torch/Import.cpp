@@ -42,6 +42,23 @@ static llvm::StringRef alternativeTo(llvm::StringRef target) {
   return "";
 }
 
+/// Returns the operators that run_decompositions() must decompose so that only
+/// supported operators are left, or "". The entries follow torch/_decomp and
+/// torch/_refs of PyTorch. Many other decompositions end at operators that are
+/// not supported either: index_add ends at index_put.
+static llvm::StringRef decomposedBy(llvm::StringRef target) {
+  return llvm::StringSwitch<llvm::StringRef>(target.split('.').first)
+      .Case("logit", "aten.logit")
+      .Case("nan_to_num", "aten.nan_to_num, aten.isneginf, aten.isposinf")
+      .Case("nansum", "aten.nansum")
+      .Case("pixel_shuffle", "aten.pixel_shuffle")
+      .Case("pixel_unshuffle", "aten.pixel_unshuffle")
+      .Case("rot90", "aten.rot90")
+      .Case("soft_margin_loss", "aten.soft_margin_loss")
+      .Case("std_mean", "aten.std_mean")
+      .Default("");
+}
+
 namespace {
 
 struct Body {
@@ -356,12 +373,17 @@ llvm::Error Importer::unknown(const Node &node, size_t index) const {
                      other.target;
   if (others.size() > kMax)
     unsupported += " and " + std::to_string(others.size() - kMax) + " more";
-  return nodeError(
-      node, index,
-      "is not supported" + unsupported +
-          "; frontends/torch/README.md lists the "
-          "supported ones, and exported_program.run_decompositions() may "
-          "express it so");
+  llvm::StringRef decomposed = decomposedBy(target);
+  std::string remedy =
+      decomposed.empty()
+          ? "; the model must compute the same with other operators "
+            "(frontends/torch/README.md lists the supported ones)"
+          : "; with aten = torch.ops.aten, "
+            "exported_program.run_decompositions(torch._decomp."
+            "get_decompositions([" +
+                decomposed.str() +
+                "])) before torch.export.save replaces it by supported ones";
+  return nodeError(node, index, "is not supported" + unsupported + remedy);
 }
 
 llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {

@@ -11,8 +11,9 @@ namespace dpc {
 struct RunOptions {
   std::string plan;
   std::string batches, data, inputs, outputs;
-  int64_t steps = 0;  ///< 0: `epochs` of --data, or 10 without data
-  int64_t epochs = 0; ///< 0: not given
+  /// 0: `epochs` of --data, or 10 without data. With both, the smaller number.
+  int64_t steps = 0;
+  int64_t epochs = 0;              ///< 0: not given
   std::optional<uint64_t> shuffle; ///< seed
   std::string lastBatch = "wrap";
   std::string ignoredLabel; ///< "NAME=VALUE" for --last-batch=mask; "": default

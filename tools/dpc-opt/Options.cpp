@@ -89,7 +89,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->capture_default_str();
   app.add_option("--lr-schedule", raw.lrSchedule,
                  "constant|cosine|linear[,warmup=N,total=N,min=RATE]: N steps, "
-                 "RATE at the end")
+                 "RATE at the end. The rate of step t of the warmup is "
+                 "lr * (t - 1) / N, so step 1 has rate 0, as in Hugging Face's "
+                 "get_linear_schedule_with_warmup")
       ->delimiter(',');
   app.add_option("--beta1", o.beta1, "AdamW")
       ->check(finite(false, 1))

@@ -5,6 +5,7 @@
 #include "ir/StopGradient.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
+#include "runtime/kernels/Matmul.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Pipelines.h"
@@ -177,6 +178,9 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
   if (std::string why = whyNoFp8(options, cluster); !why.empty())
     return session.fail(why);
   if (std::string text = remarkOnTarget(options.targetGpu, cluster);
+      !text.empty())
+    session.remark(text);
+  if (std::string text = remarkOnNarrowCpu(options, rt::hasBf16Instructions());
       !text.empty())
     session.remark(text);
   PassList passes = stepPasses(options, trains);

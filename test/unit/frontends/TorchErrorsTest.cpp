@@ -280,6 +280,31 @@ TEST(TorchErrors, Nodes) {
                 {"node 0 'linear'", "aten.matmul.default"});
 }
 
+/// The advice to decompose an operator is given only where it helps.
+TEST(TorchErrors, DecompositionIsAdvisedWhereItHelps) {
+  auto refusalOf = [](const std::string &op) {
+    return import(replaced(kModel, "torch.ops.aten.relu.default",
+                           "torch.ops.aten." + op + ".default"))
+        .error;
+  };
+  for (const char *op :
+       {"logit", "nan_to_num", "nansum", "pixel_shuffle", "pixel_unshuffle",
+        "rot90", "soft_margin_loss", "std_mean"}) {
+    std::string error = refusalOf(op);
+    EXPECT_NE(error.find("get_decompositions([aten." + std::string(op)),
+              std::string::npos)
+        << error;
+  }
+  for (const char *op : {"index_add", "index_put", "argsort", "lstm"}) {
+    std::string error = refusalOf(op);
+    EXPECT_NE(error.find("node 1 'relu'"), std::string::npos) << error;
+    EXPECT_NE(error.find("must compute the same with other operators"),
+              std::string::npos)
+        << error;
+    EXPECT_EQ(error.find("decompositions"), std::string::npos) << error;
+  }
+}
+
 TEST(TorchErrors, AllUnknownOperatorsAreNamedAtOnce) {
   const std::regex linear("aten\\.linear\\."), relu("aten\\.relu\\.");
   std::string bytes = altered(kMlp, kModel, [&](const std::string &text) {
