@@ -24,6 +24,9 @@ inline constexpr llvm::StringLiteral kModel = "dpc.model";
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
 /// On an imported module: what the import for inference changed, as text.
 inline constexpr llvm::StringLiteral kEvaluation = "dpc.evaluation";
+/// On the module: the names of weights in the model that are not arguments,
+/// because the program does not read them or contains them as constants.
+inline constexpr llvm::StringLiteral kUnreadWeights = "dpc.unread_weights";
 /// On the module (unit): the imported @train_step already has gradients and an
 /// optimizer. dpc does not know which forward op each gradient belongs to.
 inline constexpr llvm::StringLiteral kWholeStep = "dpc.whole_step";
@@ -51,6 +54,12 @@ inline constexpr llvm::StringLiteral kRole = "dpc.role";
 inline constexpr llvm::StringLiteral kOf = "dpc.of";
 inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
+/// On a cross_entropy_sums: the label whose rows the loss ignores.
+inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
+/// On a weight: its other names in the model (tied weights).
+inline constexpr llvm::StringLiteral kAliases = "dpc.aliases";
+/// On a buffer (unit): files of weights lack it (rt::Tensor::isUnsaved).
+inline constexpr llvm::StringLiteral kUnsaved = "dpc.unsaved";
 /// On a state: the initial value of all its elements. Absent: 0.
 inline constexpr llvm::StringLiteral kInit = "dpc.init";
 /// On a scalar argument: the name of the state that counts skipped steps. In

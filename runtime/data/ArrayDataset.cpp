@@ -1,6 +1,7 @@
 //===- ArrayDataset.cpp - samples in one array per input ------------------===//
 #include "runtime/data/Dataset.h"
 
+#include "runtime/io/IndexCheck.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
 
@@ -48,12 +49,8 @@ public:
       const Column &column = columns[i];
       DPC_TRY(
           column.array.read(index * sizes[i], sizes[i], ports[i].dtype, to[i]));
-      int64_t bad = firstBeyond(ports[i], to[i], sizes[i]);
-      if (bad >= 0)
-        return Status::invalid(
-            column.place, ": element ", bad, " of sample ", index, " is ",
-            static_cast<int64_t>(loadAsDouble(to[i], ports[i].dtype, bad)),
-            ", expected less than ", ports[i].limit);
+      DPC_TRY(checkIndexes(ports[i], ports[i].dtype, to[i], sizes[i],
+                           concat(column.place, ": sample ", index)));
     }
     return Status::success();
   }
@@ -75,32 +72,6 @@ private:
 };
 
 } // namespace
-
-int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count) {
-  // Negative values are allowed: a loss may ignore negative labels.
-  auto find = [&](auto zero) {
-    auto value = reinterpret_cast<const decltype(zero) *>(data);
-    const auto *end = value + count;
-    const auto *bad = std::find_if(value, end, [&](auto v) {
-      return v > 0 &&
-             static_cast<uint64_t>(v) >= static_cast<uint64_t>(port.limit);
-    });
-    return bad == end ? int64_t(-1) : static_cast<int64_t>(bad - value);
-  };
-  if (port.limit == 0 || !isInteger(port.dtype))
-    return -1;
-  switch (port.dtype) {
-  case DType::I64:
-    return find(int64_t());
-  case DType::I32:
-    return find(int32_t());
-  default:
-    for (int64_t i = 0; i < count; ++i)
-      if (loadAsDouble(data, port.dtype, i) >= static_cast<double>(port.limit))
-        return i;
-    return -1;
-  }
-}
 
 Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
                                                   const std::string &dir) {

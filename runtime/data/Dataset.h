@@ -51,8 +51,4 @@ openSafetensorsDataset(const Plan &plan, const std::string &path);
 Expected<std::unique_ptr<Dataset>> openTokenDataset(const Plan &plan,
                                                     const std::string &path);
 
-/// Returns the index of the first of `count` elements that is not below the
-/// limit of the input, or -1 if there is none. `data` is aligned.
-int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count);
-
 } // namespace dpc::rt

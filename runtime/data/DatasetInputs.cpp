@@ -1,6 +1,7 @@
 #include "runtime/data/DatasetInputs.h"
 
 #include "runtime/base/Random.h"
+#include "runtime/io/IndexCheck.h"
 
 #include <algorithm>
 #include <numeric>
@@ -36,17 +37,31 @@ static bool isLabel(const Port &port) {
 }
 
 std::optional<IgnoredLabels> usualLabels(const Plan &plan) {
-  for (const Port &port : plan.inputs)
-    if (isLabel(port) && (port.name == "labels" || port.name == "label"))
-      return IgnoredLabels{port.name};
-  return std::nullopt;
+  std::vector<IgnoredLabels> known;
+  for (const Port &port : plan.inputs) {
+    if (!isLabel(port))
+      continue;
+    IgnoredLabels labels{port.name};
+    labels.value = port.ignored.value_or(labels.value);
+    if (port.name == "labels" || port.name == "label")
+      return labels;
+    if (port.ignored)
+      known.push_back(labels);
+  }
+  return known.size() == 1 ? std::optional(known.front()) : std::nullopt;
 }
 
 static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
   std::string names;
   for (const Port &port : plan.inputs) {
-    if (port.name == ignored.input && isLabel(port))
+    if (port.name == ignored.input && isLabel(port)) {
+      // A loss may mask a valid class; MaskCheck tests this with numbers.
+      if (port.ignored && !acceptsIndex(port, ignored.value))
+        return Status::invalid("input '", port.name, "': the ignored label is ",
+                               ignored.value, ", but the loss of the plan ",
+                               "ignores ", *port.ignored);
       return Status::success();
+    }
     if (isLabel(port))
       names += (names.empty() ? "" : ", ") + port.name;
   }

@@ -2,6 +2,7 @@
 #include "runtime/data/Dataset.h"
 
 #include "runtime/base/ReadFile.h"
+#include "runtime/io/IndexCheck.h"
 
 #include <algorithm>
 #include <cstring>
@@ -46,9 +47,10 @@ public:
         int64_t inSample = i + static_cast<int64_t>(p), at = first + inSample;
         uint32_t token = 0;
         std::memcpy(&token, bytes.data() + inSample * width, width);
-        if (ports[p].limit > 0 && token >= ports[p].limit)
-          return Status::invalid(file.path(), ": token ", at, " is ", token,
-                                 ", expected less than ", ports[p].limit);
+        if (!acceptsIndex(ports[p], token))
+          return Status::invalid(file.path(), ": token ", at, " of input '",
+                                 ports[p].name, "' is ", token, ", expected ",
+                                 expectedIndexes(ports[p]));
         storeFromDouble(to[p], ports[p].dtype, i, token);
       }
     return Status::success();

@@ -32,7 +32,7 @@ Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                              makeLocalComms(static_cast<int>(plan.ranks()),
                                             {request.timeoutSeconds}),
                              options));
-  InitialValues values(dir, request.init, std::move(request.tensors));
+  InitialValues values(plan, dir, request.init, std::move(request.tensors));
   DPC_TRY(session->initialize(values));
   RunResult result;
   for (int64_t step = 1; step <= request.steps; ++step) {

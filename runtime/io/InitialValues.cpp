@@ -1,8 +1,11 @@
 #include "runtime/io/InitialValues.h"
 
 #include "runtime/base/Random.h"
+#include "runtime/io/SourceFiles.h"
+#include "runtime/io/WeightMatch.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace dpc::rt {
@@ -53,10 +56,11 @@ Expected<InitChoice> InitChoice::parse(const std::string &text) {
   return choice;
 }
 
-InitialValues::InitialValues(std::string planDir, InitChoice choice,
+InitialValues::InitialValues(const Plan &plan, std::string planDir,
+                             InitChoice choice,
                              std::map<std::string, HostTensor> given)
     : planDir(std::move(planDir)), choice(std::move(choice)),
-      given(std::move(given)) {}
+      given(std::move(given)), recorded(plan.sourceFiles) {}
 
 Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
                            void *local) const {
@@ -69,42 +73,50 @@ Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
     packConverted(value.data.data(), value.dtype, tensor, mesh, rank, local);
     return Status::success();
   }
-  bool isInFile =
-      choice.kind == InitChoice::Kind::File && choice.file->find(tensor.name);
-  if (tensor.source && !isInFile)
+  if (choice.kind == InitChoice::Kind::File)
+    if (const WeightFiles::Weight *weight = findWeight(*choice.file, tensor))
+      return fillFromFile(*weight, tensor, mesh, rank, local);
+  if (tensor.source)
     return fillFromSource(tensor, mesh, rank, local);
   return fillFromChoice(tensor, mesh, rank, local);
 }
 
-Expected<MappedFile> InitialValues::openSource(const std::string &file) const {
-  std::string path = file[0] == '/' ? file : planDir + "/" + file;
+Expected<InitialValues::Source>
+InitialValues::openSource(const std::string &file) const {
   std::lock_guard lock(mutex);
-  if (auto it = files.find(path); it != files.end())
+  if (auto it = sources.find(file); it != sources.end())
     return it->second;
-  Expected<MappedFile> opened = MappedFile::open(path);
-  if (opened)
-    files.emplace(path, *opened);
-  return opened;
+  auto entry =
+      std::find_if(recorded.begin(), recorded.end(),
+                   [&](const SourceFile &other) { return other.file == file; });
+  assert(entry != recorded.end() && "validatePlan() passed");
+  DPC_ASSIGN(MappedFile opened, MappedFile::open(sourcePath(planDir, file)));
+  Source source{opened, checkSourceFile(*entry, opened, planDir)};
+  sources.emplace(file, source);
+  return source;
 }
 
 Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
   const TensorSource &source = *tensor.source;
-  Expected<MappedFile> file = openSource(source.file);
-  if (!file && choice.kind != InitChoice::Kind::None)
+  Expected<Source> opened = openSource(source.file);
+  bool isFilled = choice.kind == InitChoice::Kind::Random ||
+                  choice.kind == InitChoice::Kind::Zeros;
+  if (!opened && isFilled)
     return fillFromChoice(tensor, mesh, rank, local);
-  if (!file)
-    return Status(file.status().code(),
-                  nameWithRole(tensor) + ": " + file.status().message() +
+  if (!opened)
+    return Status(opened.status().code(),
+                  nameWithRole(tensor) + ": " + opened.status().message() +
                       "; put the model's data there or start with "
                       "--init=random:SEED, zeros or FILE.safetensors");
-  if (source.bytes > file->size() ||
-      source.offset > file->size() - source.bytes)
+  DPC_TRY(opened->check);
+  const MappedFile &file = opened->file;
+  if (source.bytes > file.size() || source.offset > file.size() - source.bytes)
     return Status::invalid(nameWithRole(tensor), ": bytes ", source.offset,
                            " to ", source.offset + source.bytes, " of ",
-                           file->path(), " are past its end (", file->size(),
+                           file.path(), " are past its end (", file.size(),
                            " bytes)");
-  packConverted(file->data() + source.offset, source.dtype, tensor, mesh, rank,
+  packConverted(file.data() + source.offset, source.dtype, tensor, mesh, rank,
                 local);
   return Status::success();
 }
@@ -140,48 +152,39 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
 Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();
-  for (const Tensor &tensor : plan.tensors)
-    if (choice.file->find(tensor.name))
-      return Status::success();
-  std::string example;
-  for (const Tensor &tensor : plan.tensors)
-    if (tensor.role == TensorRole::Parameter && example.empty())
-      example = ", such as '" + tensor.name + "'";
-  return Status::notFound("--init: ", choice.file->path(),
-                          " has no tensor of the plan", example);
+  return matchWeights(plan, *choice.file).check(choice.isPartial);
+}
+
+Status InitialValues::fillFromFile(const WeightFiles::Weight &weight,
+                                   const Tensor &tensor, const Mesh &mesh,
+                                   int rank, void *local) const {
+  const SafetensorsEntry &entry = weight.entry;
+  if (entry.shape != tensor.globalShape)
+    return Status::invalid(nameWithRole(tensor), ": ", weight.file.path(),
+                           " has ", describe(entry.dtype, entry.shape),
+                           ", expected ",
+                           describe(tensor.dtype, tensor.globalShape));
+  packConverted(weight.data(), entry.dtype, tensor, mesh, rank, local);
+  return Status::success();
 }
 
 Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
   bool isWeight =
       tensor.init != InitKind::Zeros && tensor.init != InitKind::Value;
-  if (isWeight && choice.kind == InitChoice::Kind::File) {
-    const WeightFiles::Weight *weight = choice.file->find(tensor.name);
-    if (!weight)
-      return Status::notFound(nameWithRole(tensor), ": ", choice.file->path(),
-                              " has no tensor of this name");
-    const SafetensorsEntry &entry = weight->entry;
-    if (entry.shape != tensor.globalShape)
-      return Status::invalid(nameWithRole(tensor), ": ", weight->file.path(),
-                             " has ", describe(entry.dtype, entry.shape),
-                             ", expected ",
-                             describe(tensor.dtype, tensor.globalShape));
-    packConverted(weight->data(), entry.dtype, tensor, mesh, rank, local);
-    return Status::success();
-  }
-  if (isWeight && choice.kind == InitChoice::Kind::None &&
-      tensor.init == InitKind::Source)
+  bool isRandom = choice.kind == InitChoice::Kind::Random;
+  bool isZeros = choice.kind == InitChoice::Kind::Zeros;
+  if (tensor.init == InitKind::Source && !isRandom && !isZeros)
     return Status::notFound(
         nameWithRole(tensor),
         ": the model has no data for it; start with --init=random:SEED, zeros "
         "or FILE.safetensors");
-  if (!isWeight || choice.kind == InitChoice::Kind::Zeros) {
+  if (!isWeight || isZeros) {
     fillWithNumber(tensor.init == InitKind::Value ? tensor.value : 0, tensor,
                    mesh, rank, local);
     return Status::success();
   }
-  bool isChosen = choice.kind == InitChoice::Kind::Random;
-  uint64_t seed = isChosen ? choice.seed : static_cast<uint64_t>(tensor.seed);
+  uint64_t seed = isRandom ? choice.seed : static_cast<uint64_t>(tensor.seed);
   fillWithRandom(RandomStream(seed, tensor.name), tensor, mesh, rank, local);
   return Status::success();
 }

@@ -1,6 +1,7 @@
 #include "runtime/io/InputSource.h"
 
 #include "runtime/base/Random.h"
+#include "runtime/io/IndexCheck.h"
 #include "runtime/io/Npy.h"
 
 #include <algorithm>
@@ -67,26 +68,12 @@ private:
       return Status::invalid(path, ": holds ", count,
                              " steps, the other inputs ", stepCount);
     stepCount = count;
-    DPC_TRY(checkLimit(port, array, path));
+    DPC_TRY(checkIndexes(port, array.dtype, array.data,
+                         numElements(array.shape), path));
     DPC_ASSIGN(InputFile file, InputFile::open(path));
     files.push_back({{file, array.data - array.file.data(), array.dtype},
                      HostTensor::zeros(port.dtype, port.globalShape),
                      numElements(port.globalShape)});
-    return Status::success();
-  }
-
-  /// Negative values are allowed: a loss may ignore negative labels.
-  static Status checkLimit(const Port &port, const NpyArray &array,
-                           const std::string &path) {
-    if (port.limit == 0 || !isInteger(port.dtype))
-      return Status::success();
-    int64_t count = numElements(array.shape);
-    for (int64_t i = 0; i < count; ++i)
-      if (double value = loadAsDouble(array.data, array.dtype, i);
-          value >= static_cast<double>(port.limit))
-        return Status::invalid(path, ": element ", i, " is ",
-                               static_cast<int64_t>(value),
-                               ", expected less than ", port.limit);
     return Status::success();
   }
 
@@ -168,6 +155,9 @@ fixedInputs(const Plan &plan,
         return Status::invalid(
             place, "found ", describe(it->second.dtype, it->second.shape),
             ", expected ", describe(port.dtype, port.globalShape));
+      DPC_TRY(checkIndexes(port, port.dtype, it->second.data.data(),
+                           numElements(port.globalShape),
+                           concat("step ", s + 1)));
       row.push_back(std::move(it->second));
     }
   }

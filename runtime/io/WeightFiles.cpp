@@ -58,6 +58,13 @@ Status WeightFiles::addFile(const std::string &path) {
   return Status::success();
 }
 
+std::map<std::string, MappedFile> WeightFiles::files() const {
+  std::map<std::string, MappedFile> found;
+  for (const auto &[tensor, weight] : weights)
+    found.emplace(weight.file.path(), weight.file);
+  return found;
+}
+
 static bool isPlainName(const std::string &name) {
   return endsWith(name, ".safetensors") &&
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;

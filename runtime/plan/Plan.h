@@ -47,7 +47,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 10;
+inline constexpr int kPlanVersion = 11;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -111,6 +111,13 @@ struct TensorSource {
   DType dtype = DType::F32;
 };
 
+/// The contents that a file of initial values had at compile time.
+struct SourceFile {
+  std::string file; ///< as in TensorSource
+  int64_t bytes = 0;
+  std::string hash; ///< sampleHash()
+};
+
 enum class TensorRole { Parameter, Buffer, State };
 
 enum class InitKind { Zeros, Source, Random, Value };
@@ -134,7 +141,14 @@ struct Tensor {
   InitKind init = InitKind::Zeros;
   int64_t seed = 0; ///< for Random
   double value = 0; ///< of all elements, for Value
+  /// Other names in the source model (tied weights).
+  std::vector<std::string> aliases = {};
+  /// Whether files of weights lack the tensor: a constant of the program, or a
+  /// buffer that the model does not save.
+  bool isUnsaved = false;
 
+  /// Whether files of weights contain the tensor, trained or not.
+  bool isWeight() const { return role != TensorRole::State && !isUnsaved; }
   /// Returns `copies`, followed by `buffer`.
   std::vector<int> allBuffers() const;
 };
@@ -150,9 +164,11 @@ struct Port {
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
   Layout layout;
-  /// The values of an integer input are below this number, such as the
-  /// vocabulary size. 0 if unknown.
+  /// The values of an index input are at least 0 and below this number, such as
+  /// the vocabulary size. 0 if the input is no index.
   int64_t limit = 0;
+  /// A label that the loss ignores; an index input also accepts it.
+  std::optional<int64_t> ignored = std::nullopt;
 };
 
 enum class LrKind { Constant, Cosine, Linear };
@@ -401,6 +417,9 @@ struct Plan {
   /// machines. If it is empty, process i runs rank i.
   std::vector<int> processes;
   bool trains = false;
+  /// The model's name of the output that is trained, or "" if it is unknown or
+  /// the plan is for inference. `outputs` calls it "loss".
+  std::string trainedOutput;
   std::string targetCpu; ///< LLVM's CPU name
   /// Features that the kernels require, with LLVM's names ("avx512f").
   std::vector<std::string> cpuFeatures;
@@ -417,6 +436,11 @@ struct Plan {
   std::vector<Frame> frames;
   std::vector<Buffer> buffers;
   std::vector<Tensor> tensors;
+  /// One entry for each file that the source of a tensor names, and no other.
+  std::vector<SourceFile> sourceFiles;
+  /// Names of weights of the source model that no tensor holds, because the
+  /// program does not read them or contains them as constants.
+  std::vector<std::string> unreadWeights;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
   std::vector<ScalarInput> scalars;

@@ -46,15 +46,20 @@ template <typename V> void fields(V &visit, Is<TensorSource> auto &v) {
   each(visit, "file", v.file, "offset", v.offset, "bytes", v.bytes, "dtype",
        v.dtype);
 }
+template <typename V> void fields(V &visit, Is<SourceFile> auto &v) {
+  each(visit, "file", v.file, "bytes", v.bytes, "hash", v.hash);
+}
 template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
   each(visit, "name", v.name, "role", v.role, "of", v.of, "slot", v.slot,
        "buffer", v.buffer, "copies", v.copies, "dtype", v.dtype, "global_shape",
        v.globalShape, "layout", v.layout, "source", v.source, "init", v.init,
-       "seed", v.seed, "value", v.value);
+       "seed", v.seed, "value", v.value, "aliases", v.aliases, "unsaved",
+       v.isUnsaved);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   each(visit, "name", v.name, "buffer", v.buffer, "dtype", v.dtype,
-       "global_shape", v.globalShape, "layout", v.layout, "limit", v.limit);
+       "global_shape", v.globalShape, "layout", v.layout, "limit", v.limit,
+       "ignored", v.ignored);
 }
 template <typename V> void fields(V &visit, Is<LrSchedule> auto &v) {
   each(visit, "kind", v.kind, "lr", v.lr, "warmup", v.warmup, "total", v.total,
@@ -166,14 +171,15 @@ template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   each(visit, "model", v.model, "mesh", v.mesh.axes, "processes", v.processes,
        "micro_batches", v.mesh.microBatches, "batch_shares", v.mesh.batchShares,
-       "trains", v.trains, "target_cpu", v.targetCpu, "cpu_features",
-       v.cpuFeatures, "target_gpu", v.targetGpu, "kernel_file", v.kernelFile,
-       "kernel_hash", v.kernelHash, "kernel_launches", v.kernelLaunches,
-       "arena_bytes", v.arenaBytes, "host_bytes", v.hostBytes, "disk_bytes",
-       v.diskBytes, "groups", v.groups, "frames", v.frames, "buffers",
-       v.buffers, "tensors", v.tensors, "inputs", v.inputs, "outputs",
-       v.outputs, "scalars", v.scalars, "lr_schedule", v.lrSchedule, "phases",
-       v.phases, "schedule", v.schedule);
+       "trains", v.trains, "trained_output", v.trainedOutput, "target_cpu",
+       v.targetCpu, "cpu_features", v.cpuFeatures, "target_gpu", v.targetGpu,
+       "kernel_file", v.kernelFile, "kernel_hash", v.kernelHash,
+       "kernel_launches", v.kernelLaunches, "arena_bytes", v.arenaBytes,
+       "host_bytes", v.hostBytes, "disk_bytes", v.diskBytes, "groups", v.groups,
+       "frames", v.frames, "buffers", v.buffers, "tensors", v.tensors,
+       "source_files", v.sourceFiles, "unread_weights", v.unreadWeights,
+       "inputs", v.inputs, "outputs", v.outputs, "scalars", v.scalars,
+       "lr_schedule", v.lrSchedule, "phases", v.phases, "schedule", v.schedule);
 }
 
 } // namespace dpc::rt

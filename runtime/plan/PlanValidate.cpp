@@ -3,11 +3,14 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/plan/PlanChecks.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace dpc::rt {
 
@@ -115,10 +118,7 @@ Status checkKernelFile(const Plan &plan) {
                            ", expected a plain file name");
   if (name.empty())
     return Status::success();
-  bool isHash = plan.kernelHash.size() == 16 &&
-                plan.kernelHash.find_first_not_of("0123456789abcdef") ==
-                    std::string::npos;
-  if (!isHash)
+  if (!isHash(plan.kernelHash))
     return Status::invalid("kernel_hash is ", quoted(plan.kernelHash),
                            ", expected 16 hexadecimal digits");
   return Status::success();
@@ -346,6 +346,34 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
   return checkSource(tensor);
 }
 
+/// Checks that `source_files` has an entry for each file of initial values, and
+/// no other.
+Status checkSourceFiles(const Plan &plan) {
+  std::map<std::string, bool> isListed;
+  for (const Tensor &tensor : plan.tensors)
+    if (tensor.source)
+      isListed[tensor.source->file] = false;
+  for (size_t i = 0; i < plan.sourceFiles.size(); ++i) {
+    const SourceFile &entry = plan.sourceFiles[i];
+    std::string place = concat("source_files[", i, "] ", quoted(entry.file));
+    auto found = isListed.find(entry.file);
+    if (found == isListed.end())
+      return Status::invalid(place, ": no tensor has its values in this file");
+    if (std::exchange(found->second, true))
+      return Status::invalid(place, ": listed twice");
+    if (entry.bytes < 0)
+      return Status::invalid(place, ": bytes is ", entry.bytes);
+    if (!isHash(entry.hash))
+      return Status::invalid(place, ": hash is ", quoted(entry.hash),
+                             ", expected 16 hexadecimal digits");
+  }
+  for (const auto &[file, listed] : isListed)
+    if (!listed)
+      return Status::invalid("source_files has no entry for ", quoted(file),
+                             ", in which a tensor has its values");
+  return Status::success();
+}
+
 Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
                   const std::string &list) {
   std::set<std::string> names;
@@ -356,6 +384,9 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
       return Status::invalid(place, ": name is empty or used twice");
     if (port.limit < 0)
       return Status::invalid(place, ": limit is ", port.limit);
+    if (port.ignored && port.limit == 0)
+      return Status::invalid(place, ": ignored is ", *port.ignored,
+                             ", but there is no limit");
     DPC_TRY(within(place, checkHome(plan, port, port.buffer)));
     if (plan.buffers[port.buffer].space != Space::Device)
       return Status::invalid(place, ": buffer ", port.buffer,
@@ -457,6 +488,7 @@ Status checkTensors(const Plan &plan) {
         return Status::invalid(place, ": buffer ", id,
                                " holds another tensor already");
   }
+  DPC_TRY(checkSourceFiles(plan));
   DPC_TRY(checkPorts(plan, plan.inputs, "inputs"));
   DPC_TRY(checkPorts(plan, plan.outputs, "outputs"));
   return checkScalars(plan);

@@ -130,11 +130,19 @@ Status writePlan(const Plan &plan, const std::string &dir) {
 /// Kernel files are smaller.
 static constexpr int64_t kMaxHashedBytes = int64_t(4) << 30;
 
-std::string hashText(std::string_view text) {
+std::string hashDigits(uint64_t hash) {
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016" PRIx64,
-                static_cast<uint64_t>(XXH3_64bits(text.data(), text.size())));
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, hash);
   return digits;
+}
+
+bool isHash(const std::string &text) {
+  return text.size() == 16 &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::string hashText(std::string_view text) {
+  return hashDigits(XXH3_64bits(text.data(), text.size()));
 }
 
 Expected<std::string> hashFile(const std::string &path) {

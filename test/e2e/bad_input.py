@@ -9,6 +9,8 @@ import os
 import random
 import re
 import shutil
+import subprocess
+import time
 import unittest
 import unittest.mock
 
@@ -74,7 +76,7 @@ class Refusal(unittest.TestCase):
 
 
 class BadCompilation(Refusal):
-    """Inputs that dpc-opt refuses; an older plan in the output folder survives."""
+    """Inputs that dpc-opt refuses; an older plan in the output folder survives, but not as plan.json."""
 
     @classmethod
     def setUpClass(cls):
@@ -85,7 +87,12 @@ class BadCompilation(Refusal):
         cls.before = snapshot(cls.kept)
 
     def compile(self, model, *mentions, words=(), cluster="local:2", batch=8):
-        self.refused([e2e.tool("dpc-opt"), model, f"--cluster={cluster}", f"--global-batch={batch}", "-o", f"{self.kept}/plan", *words], *mentions)
+        self.refused([e2e.tool("dpc-opt"), model, f"--cluster={cluster}", *([f"--global-batch={batch}"] if batch else []), "-o",
+                      f"{self.kept}/plan", *words], *mentions)
+        previous = f"{self.kept}/plan/plan.json.previous"
+        if os.path.exists(previous):  # the options were accepted
+            self.assertFalse(os.path.exists(f"{self.kept}/plan/plan.json"))
+            os.rename(previous, f"{self.kept}/plan/plan.json")
         self.assertEqual(snapshot(self.kept), self.before, "the older plan changed")
 
     def fixture(self, name):
@@ -132,8 +139,7 @@ class BadCompilation(Refusal):
         self.compile(self.fixture("two-symbols"), "'sek'", "'seq'", words=["--bind=sek=3"])
 
     def test_missing_global_batch(self):
-        self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "-o", f"{self.kept}/plan"], "model.onnx", "--global-batch")
-        self.assertEqual(snapshot(self.kept), self.before)
+        self.compile(MLP, "model.onnx", "--global-batch", batch=None)
 
     def test_if_on_data(self):
         self.compile(self.fixture("if-on-data"), "if-on-data.onnx", "choice", "If", "'c'")
@@ -287,6 +293,35 @@ class BadCompilation(Refusal):
         before = snapshot(self.folder)
         self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", self.path("plan")], "trained.safetensors")
         self.assertEqual(snapshot(self.folder), before)
+
+    def test_a_failed_compile_leaves_no_plan_that_runs(self):
+        plan, previous = self.path("plan"), self.path("plan", "plan.json.previous")
+        shutil.copytree(f"{self.kept}/plan", plan)
+        run, words = [e2e.tool("dpc-run"), plan, "--steps=1", "--init=random:1"], [e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "-o", plan]
+        self.refused([*words, "--global-batch=eight"], "eight")
+        e2e.must(run)  # wrong options leave the folder unchanged
+        for _ in range(2):  # the second failure keeps what the first one set aside
+            self.refused([*words, "--global-batch=8", "--strategy=dp=3"], "dp=3")
+            self.refused(run, "the last dpc-opt into this folder has failed or still runs", f"mv {previous} {plan}/plan.json")
+        self.refused([*words, "--global-batch=8", "--emit=report"], "holds a plan")
+        os.rename(previous, self.path("plan", "plan.json"))
+        e2e.must(run)
+        self.refused([*words, "--global-batch=8", "--strategy=dp=3"], "the plan of an earlier compile is now " + previous)
+        e2e.must([*words, "--global-batch=8", "--strategy=dp=2", "--verify=off"])
+        e2e.must(run)
+        self.assertFalse(os.path.exists(previous))
+
+    def test_a_killed_compile_leaves_no_plan_that_runs(self):
+        plan, previous = self.path("plan"), self.path("plan", "plan.json.previous")
+        shutil.copytree(f"{self.kept}/plan", plan)
+        model = self.path("pipe.onnx")
+        os.mkfifo(model)  # dpc-opt waits for its contents
+        child = subprocess.Popen([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "-o", plan], stderr=subprocess.DEVNULL)
+        while not os.path.exists(previous) and child.poll() is None:
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        self.refused([e2e.tool("dpc-run"), plan, "--steps=1"], "the last dpc-opt into this folder has failed or still runs")
 
     def test_report_onto_a_plan(self):
         self.compile(MLP, "holds a plan", words=["--emit=report"])
@@ -444,6 +479,75 @@ class BadRun(Refusal):
         os.truncate(data, 50)
         self.refused(run, "weights.bin", "50")
 
+    def test_changed_weights(self):
+        run, data = self.external_plan()
+        self.change_byte(data, 50)
+        for words in ([], ["--init=zeros"]):
+            with self.subTest(words=words):
+                self.refused([*run, *words], "weights.bin", f"changed since the plan '{self.path('external')}'", "112 bytes", "dpc-opt")
+        self.change_byte(data, 50)
+        e2e.must(run)
+        os.utime(data, (1, 1))  # the time does not matter
+        e2e.must(run)
+
+    def test_changed_model(self):
+        """The weights are inside the model file; the other model has the same size."""
+        for kind in ("onnx", "pt2"):
+            with self.subTest(kind=kind):
+                model, plan = self.path(f"model.{kind}"), self.path(kind)
+                shutil.copy(os.path.join(e2e.MODELS, "mlp", f"model.{kind}"), model)
+                e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "-o", plan])
+                named = {file["file"] for file in e2e.read_plan(plan)["source_files"]}
+                self.assertIn(os.path.realpath(model), {os.path.realpath(os.path.join(plan, file)) for file in named})
+                run = [e2e.tool("dpc-run"), plan, "--steps=1"]
+                e2e.must(run)
+                self.change_byte(model, self.offset_of_weights(plan, model))
+                self.refused(run, f"model.{kind}", "changed since the plan", str(os.path.getsize(model)))
+
+    def test_changed_init_file(self):
+        plan, saved = self.path("initialized"), self.path("saved.safetensors")
+        e2e.must([e2e.tool("dpc-run"), self.path("plan"), "--steps=1", f"--save-params={saved}"])
+        e2e.must([e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "--global-batch=8", f"--init={saved}", "-o", plan])
+        run = [e2e.tool("dpc-run"), plan, "--steps=1"]
+        e2e.must(run)
+        self.change_byte(saved, self.offset_of_weights(plan, saved))
+        self.refused(run, "saved.safetensors", "changed since the plan")
+        # --init gives the values of all weights, so none is read at the place that the plan names.
+        e2e.must([*run, f"--init={saved}"])
+
+    @staticmethod
+    def change_byte(path, offset):
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            old = file.read(1)[0]
+            file.seek(offset)
+            file.write(bytes([old ^ 1]))
+
+    @staticmethod
+    def offset_of_weights(plan, file):
+        return next(tensor["source"]["offset"] for tensor in e2e.read_plan(plan)["tensors"]
+                    if tensor["source"] and os.path.basename(tensor["source"]["file"]) == os.path.basename(file))
+
+    def test_moved_plan(self):
+        run, _ = self.external_plan()
+        os.rename(self.path("external"), self.path("moved"))
+        e2e.must([run[0], self.path("moved")])
+
+    def test_data_that_comes_later(self):
+        """A file that did not exist when the plan was compiled is not read: nothing tells whether it fits."""
+        model, data = self.path("model.mlir"), self.path("late.bin")
+        self.write("model.mlir", f"""func.func @forward(%w: tensor<4x4xf32> {{dpc.name = "w", dpc.role = "parameter",
+            dpc.source = {{file = "{data}", offset = 0 : i64, bytes = 64 : i64, dtype = "f32"}}}},
+            %x: tensor<8x4xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}}) -> (tensor<8x4xf32> {{dpc.name = "y"}}) {{
+          %y = dpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+          return %y : tensor<8x4xf32>
+        }}""")
+        e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--infer", "-o", self.path("late")])
+        self.assertIn("late.bin", "\n".join(e2e.read_report(self.path("late"))["remarks"]))
+        self.write("late.bin", bytes(64))
+        self.refused([e2e.tool("dpc-run"), self.path("late")], "'w'", "--init")
+        e2e.must([e2e.tool("dpc-run"), self.path("late"), "--init=zeros"])
+
     def test_model_without_weights(self):
         e2e.must([e2e.tool("dpc-opt"), os.path.join(e2e.ONNX, "abstract.onnx"), "--cluster=local:2", "--global-batch=8", "--verify=off",
                   "-o", self.path("abstract")])
@@ -483,6 +587,14 @@ class BadRun(Refusal):
         values[0] = 1000000
         e2e.write_npy(self.batch("label"), dtype, shape, values)
         self.run_plan("label", "1000000")
+
+    def test_npy_with_negative_ids(self):
+        dtype, shape, values = e2e.read_npy(self.batch("label"))
+        for value in (-1, -7):
+            with self.subTest(value=value):
+                values[3] = value
+                e2e.write_npy(self.batch("label"), dtype, shape, values)
+                self.run_plan("label.npy", f"element 3 of input 'label' is {value}, expected 0 to ")
 
     # Options and ranks.
 

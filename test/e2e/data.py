@@ -2,6 +2,7 @@
 """Data as samples: --data, --shuffle, --epochs, the next samples of a resumed run, and inference over every sample once."""
 import os
 import shutil
+import struct
 import unittest
 
 import e2e
@@ -49,6 +50,26 @@ class Data(unittest.TestCase):
         self.assertEqual(len(want), 20)
         self.assertEqual(self.losses(plan, *self.samples()), want)
         self.assertNotEqual(self.losses(plan, *self.samples("--shuffle")), want)
+
+    def test_steps_and_epochs_end_with_what_comes_first(self):
+        dp2 = self.plan(2, "dp=2")
+        self.assertEqual(len(self.losses(dp2, *self.samples("--epochs=1", "--steps=5"))), 5)
+        self.assertEqual(len(self.losses(dp2, *self.samples("--epochs=1", "--steps=1000"))), SAMPLES // 8)
+
+    def test_a_token_file_gives_ids_and_next_tokens(self):
+        """Sample i of a .bin has L tokens as ids, and the L tokens from its second one on as labels."""
+        plan = self.plan(2, "dp=2")
+        ports = e2e.read_plan(plan)["inputs"]
+        self.assertEqual(len(ports), 2)
+        length = ports[0]["global_shape"][1]
+        tokens = [(7 * i) % 50 for i in range(16 * length + 1)]
+        token_file, arrays = self.path("tokens.bin"), self.path("arrays")
+        with open(token_file, "wb") as file:
+            file.write(struct.pack(f"<{len(tokens)}H", *tokens))
+        os.mkdir(arrays)
+        for shift, port in enumerate(ports):
+            e2e.write_npy(os.path.join(arrays, port["name"] + ".npy"), "i8", (16, length), tokens[shift:shift + 16 * length])
+        self.assertEqual(self.losses(plan, "--data=" + token_file), self.losses(plan, "--data=" + arrays))
 
     def test_any_plan_takes_the_same_samples(self):
         want = self.losses(self.plan(1, "dp=1"), *self.samples("--shuffle=3", "--steps=6"))
@@ -135,6 +156,23 @@ class Data(unittest.TestCase):
         self.assertIn("--checkpoint is only for training", ran.stderr)
         ran = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--last-batch=drop")])
         self.assertIn("over 154 samples", ran)
+
+    def test_negative_ids_and_labels_are_refused(self):
+        plan = self.plan(2, "dp=2")
+        # -100 is the label that the loss of the model ignores.
+        for name, value, accepted in (("ids", -1, False), ("ids", -100, False), ("labels", -1, False), ("labels", -100, True)):
+            for dtype in ("i8", "i4"):
+                with self.subTest(name=name, value=value, dtype=dtype):
+                    file = self.path("samples", name + ".npy")
+                    _, shape, values = e2e.read_npy(file)
+                    changed = list(values)
+                    changed[2 * shape[1] + 5] = value
+                    e2e.write_npy(file, dtype, shape, changed)
+                    ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=1")])
+                    self.assertEqual(ran.returncode, 0 if accepted else 1, ran.stderr)
+                    if not accepted:
+                        self.assertIn(f"sample 2: element 5 of input '{name}' is {value}, expected 0 to ", ran.stderr)
+                    e2e.write_npy(file, "i8", shape, values)
 
 
 if __name__ == "__main__":

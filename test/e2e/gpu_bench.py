@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import textwrap
 import types
@@ -234,6 +235,40 @@ class GpuCheck(unittest.TestCase):
         done = CHECK.Ended([sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"], 1, dict(os.environ))
         self.assertEqual((done.code, done.last), (124, "ended after 1 s"))
         self.assertIn("begun", done.output)
+
+    def test_a_short_curve_is_compared_to_its_end(self):
+        """PyTorch's curve of ResNet has fewer steps than a run."""
+        oracle, plan = e2e.read_json(f"{e2e.MODELS}/resnet-tiny/oracle.json"), {"model": "resnet-tiny", "precision": "fp32"}
+        self.assertLess(len(oracle["losses"]), CHECK.STEPS)
+        more = [1.0] * (CHECK.STEPS - len(oracle["losses"]))
+        rows = [{"loss": loss, "grad_norm": norm} for loss, norm in zip(oracle["losses"] + more, oracle["grad_norms"] + more)]
+        self.assertEqual(CHECK.Checks.differences(None, plan, rows), (0, 0, True))
+        rows[len(oracle["losses"]) - 1]["loss"] += 1
+        self.assertFalse(CHECK.Checks.differences(None, plan, rows)[2])
+
+    def test_an_option_is_given_once(self):
+        """dpc-run refuses an option that is given twice."""
+        check = types.SimpleNamespace(arguments=types.SimpleNamespace(build="build", pack="pack"), scratch="runs")
+        check.dpc_run = lambda *words: CHECK.Checks.dpc_run(check, *words)
+        for more in ((), ("--gemm-cache=off",)):
+            words = CHECK.Checks.train_words(check, {"name": "n", "model": "mlp"}, "/nowhere/metrics", more, 2)
+            self.assertEqual(sum(word.startswith("--gemm-cache") for word in words), 1, words)
+
+    def test_the_pack_holds_the_headers(self):
+        """A machine with a GPU may have no header besides those of the compiler, the system and CUDA."""
+        found = set()
+        for folder in ("runtime", "tools/dpc-run", "tools/cli"):
+            for place, _, files in os.walk(os.path.join(e2e.SOURCE, folder)):
+                for name in files:
+                    with open(os.path.join(place, name), encoding="utf-8") as file:
+                        found |= set(re.findall(r"^#include <([^>]+)>", file.read(), re.M))
+        root = lambda header: header.split("/")[0]
+        system = {name for name in found if "." not in name or root(name) in ("sys", "netinet", "arpa", "linux")} | {
+            "dlfcn.h", "fcntl.h", "link.h", "netdb.h", "poll.h", "sched.h", "unistd.h"}
+        optional = {"dnnl.hpp", "mpi.h", "isa-l/crc.h", "nccl.h", "cudnn.h", "cudnn_frontend.h", "cublasLt.h"}
+        needed = {root(name) for name in found - system - optional if not name.startswith("cuda")}
+        self.assertLessEqual({"nlohmann", "CLI", "xxhash.h"}, needed)
+        self.assertEqual(needed - set(CHECK.HEADERS), set())
 
     def test_the_matrix_holds_every_parallelism(self):
         plans = CHECK.matrix()

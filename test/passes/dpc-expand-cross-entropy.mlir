@@ -4,7 +4,7 @@
 // CHECK-LABEL: func @loss
 // CHECK-SAME: %[[X:[^:]*]]: tensor<6x8xf32>, %[[L:[^:]*]]: tensor<6xi64>, %[[D:[^:]*]]: tensor<6xf32>
 // CHECK-NEXT: %[[MAX:.*]] = dpc.reduce max %[[X]] dims = [1] {dpc.group = 7 : i64, dpc.phase = "forward"}
-// CHECK-NEXT: %[[E:.*]], %[[P:.*]] = dpc.cross_entropy_sums %[[X]], %[[MAX]], %[[L]] {{.*}}"forward"
+// CHECK-NEXT: %[[E:.*]], %[[P:.*]] = dpc.cross_entropy_sums %[[X]], %[[MAX]], %[[L]] {{.*}}dpc.ignored = -100 : i64{{.*}}"forward"
 // CHECK-NEXT: %[[LOG:.*]] = dpc.unary log %[[E]] {{.*}}"forward"
 // CHECK-NEXT: %[[LSE:.*]] = dpc.binary add %[[LOG]], %[[MAX]] {{.*}}"forward"
 // CHECK-NEXT: %[[I:.*]] = dpc.constant dense<-100>

@@ -1,6 +1,6 @@
 # Finds the header libraries of the runtime and dpc-run: the installed ones, or those
-# in the folder DPC_HEADERS (nlohmann/ and CLI/).
-set(DPC_HEADERS "" CACHE PATH "Folder with nlohmann/ and CLI/")
+# in the folder DPC_HEADERS (nlohmann/, CLI/, xxhash.h and xxh3.h).
+set(DPC_HEADERS "" CACHE PATH "Folder with nlohmann/, CLI/, xxhash.h and xxh3.h")
 if(NOT DPC_HEADERS)
   find_package(nlohmann_json REQUIRED)
   find_package(CLI11 REQUIRED)

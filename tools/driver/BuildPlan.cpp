@@ -6,6 +6,7 @@
 #include "codegen/Codegen.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
+#include "runtime/io/SourceFiles.h"
 #include "tools/driver/Inputs.h"
 
 using namespace mlir;
@@ -84,7 +85,15 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(program), draft->plan);
+  setUnreadWeights(program, draft->plan);
   setInitialValues(draft->plan, settings.initialValues);
+  auto sourceFiles = rt::findSourceFiles(draft->plan, dir.string(),
+                                         settings.sourceFiles.vec());
+  if (!sourceFiles) {
+    program.emitError(sourceFiles.message());
+    return std::nullopt;
+  }
+  draft->plan.sourceFiles = std::move(*sourceFiles);
   placeRanks(draft->plan, settings.places);
   return std::move(draft->plan);
 }

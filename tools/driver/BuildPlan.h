@@ -34,6 +34,8 @@ struct PlanSettings {
   /// Whether to compile kernels for this machine's CPU, to verify a plan for
   /// GPUs.
   bool onCpu = false;
+  /// The described files of weights; buildForRanks() reads any others.
+  llvm::ArrayRef<rt::SourceFile> sourceFiles = {};
 };
 
 /// Lowers `program` for `spec` and compiles its kernels into `dir`. Does not

@@ -33,13 +33,20 @@ struct Machine {
 struct Loaded {
   Machine machine;              ///< empty if only the program is printed
   rt::InitChoice initialValues; ///< --init
+  /// The files of weights, as they were when the model was read; empty if no
+  /// plan is written.
+  std::vector<rt::SourceFile> sourceFiles;
   mlir::OwningOpRef<mlir::ModuleOp> model;
 };
 
 struct Prepared {
   Machine machine;
   rt::InitChoice initialValues;
+  std::vector<rt::SourceFile> sourceFiles;
   ModelProgram program;
+  /// The model's name of the output that is trained, or "" for inference. The
+  /// program calls this output "loss".
+  std::string loss;
   std::vector<std::string> trained, frozen;
 };
 

@@ -7,11 +7,14 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <set>
+
 namespace dpc {
 
-/// Sets Port::limit of each integer input that `program` uses as an index of
-/// table rows or of classes in a cross entropy. The limit is the smallest
-/// number of rows or classes.
+/// Sets Port::limit and Port::ignored of each integer input that `program` uses
+/// as an index of table rows or of classes in a cross entropy. The limit is the
+/// smallest number of rows or classes; a label is ignored if every use ignores
+/// it.
 void setInputLimits(mlir::func::FuncOp program, rt::Plan &plan);
 
 /// Returns the absolute path of `file`, or `file` if the current folder does
@@ -21,6 +24,19 @@ std::string absoluteFile(const std::string &file);
 /// Makes file names in `dpc.source` absolute, because a plan may run from
 /// another folder.
 void makeSourcesAbsolute(mlir::ModuleOp module);
+
+/// Removes each `dpc.source` whose file does not exist, so that the weight has
+/// no initial value. Returns the names of these files.
+std::set<std::string> removeMissingSources(mlir::ModuleOp module);
+
+/// Describes the files that `dpc.source` and `choice` name. Names must be
+/// absolute.
+Expected<std::vector<rt::SourceFile>>
+describeSources(mlir::ModuleOp module, const rt::InitChoice &choice);
+
+/// Sets Plan::unreadWeights: the unread weights of the model `program`, and the
+/// arguments for which the plan has no tensor.
+void setUnreadWeights(mlir::ModuleOp program, rt::Plan &plan);
 
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);
 

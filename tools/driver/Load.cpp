@@ -3,6 +3,7 @@
 
 #include "codegen/export/Import.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "frontends/emit/Loss.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"
 #include "frontends/torch/Import.h"
@@ -10,6 +11,7 @@
 #include "runtime/base/OneLine.h"
 #include "tools/driver/Calibration.h"
 #include "tools/driver/Compile.h"
+#include "tools/driver/Inputs.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -27,6 +29,7 @@ ImportOptions importOptions(const CompileOptions &options) {
   import.frozen = options.frozen;
   import.trainable = options.trainable;
   import.appendsLoss = !options.loss.empty();
+  import.lossOutput = options.lossOutput;
   import.seed = options.seed;
   import.evaluates = options.infer;
   return import;
@@ -48,8 +51,21 @@ static OwningOpRef<ModuleOp> loadIr(const CompileOptions &options,
     return succeeded(imported) ? std::move(*imported) : OwningOpRef<ModuleOp>();
   }
   auto program = parseSourceFile<ModuleOp>(options.model, &context);
-  return program ? std::move(program)
-                 : failWith(options, context, "cannot be read as dpc IR");
+  if (!program)
+    return failWith(options, context, "cannot be read as dpc IR");
+  if (options.lossOutput.empty())
+    return program;
+  auto forward = program->lookupSymbol<func::FuncOp>(kForwardFunction);
+  if (!forward)
+    return failWith(options, context,
+                    "--loss-output=" + options.lossOutput +
+                        " is for modules with @forward");
+  if (llvm::Error error =
+          frontend::markLoss(forward, options.lossOutput, options.model)) {
+    emitError(UnknownLoc::get(&context)) << llvm::toString(std::move(error));
+    return {};
+  }
+  return program;
 }
 
 OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
@@ -71,13 +87,14 @@ OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
 static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
   if (!program->hasAttr(attr::kWholeStep))
     return "";
-  std::string option = !options.train.empty()  ? "--train=" + options.train
-                       : !options.loss.empty() ? "--loss=" + options.loss
-                       : options.precision != "fp32"
-                           ? "--precision=" + options.precision
-                       : options.clipGradNorm > 0 ? "--clip-grad-norm"
-                       : options.infer            ? "--infer"
-                                                  : "";
+  std::string option =
+      !options.train.empty()        ? "--train=" + options.train
+      : !options.loss.empty()       ? "--loss=" + options.loss
+      : !options.lossOutput.empty() ? "--loss-output=" + options.lossOutput
+      : options.precision != "fp32" ? "--precision=" + options.precision
+      : options.clipGradNorm > 0    ? "--clip-grad-norm"
+      : options.infer               ? "--infer"
+                                    : "";
   return option.empty() ? ""
                         : options.model +
                               " is already a training step, with gradients "
@@ -174,6 +191,26 @@ static LogicalResult loadMachine(Session &session, Machine &machine) {
   return arranged ? success() : session.fail(arranged.message());
 }
 
+/// Finds the files of weights. Describes them at once, because the offsets in
+/// the program are those of the present files.
+static LogicalResult findSources(Session &session, Loaded &loaded) {
+  const CompileOptions &options = session.options();
+  makeSourcesAbsolute(*loaded.model);
+  if (printsProgram(options))
+    return success();
+  for (const std::string &file : removeMissingSources(*loaded.model))
+    session.remark("'" + file +
+                   "' does not exist: the weights in it have no initial "
+                   "values");
+  if (!options.emit.count("plan"))
+    return success();
+  auto files = describeSources(*loaded.model, loaded.initialValues);
+  if (!files)
+    return session.fail(files.message());
+  loaded.sourceFiles = std::move(*files);
+  return success();
+}
+
 FailureOr<Loaded> load(Session &session) {
   const CompileOptions &options = session.options();
   session.begin("reading " + rt::oneLine(options.model));
@@ -184,6 +221,10 @@ FailureOr<Loaded> load(Session &session) {
     Expected<rt::InitChoice> choice = rt::InitChoice::parse(options.init);
     if (!choice)
       return session.fail(choice.status().message());
+    if (options.initPartial && !choice->file)
+      return session.fail("--init-partial is for --init=FILE, not for --init=" +
+                          options.init);
+    choice->isPartial = options.initPartial;
     loaded.initialValues = std::move(*choice);
   }
   loaded.model = loadModel(options, session.context());
@@ -191,6 +232,8 @@ FailureOr<Loaded> load(Session &session) {
     return session.fail(options.model + ": cannot be imported");
   if (std::string why = whyNoStep(options, *loaded.model); !why.empty())
     return session.fail(why);
+  if (failed(findSources(session, loaded)))
+    return failure();
   return loaded;
 }
 

@@ -29,7 +29,8 @@ static PlanSettings settingsOnCpu(const CompileOptions &options,
   return {.options = options,
           .initialValues = built.initialValues,
           .places = {},
-          .onCpu = true};
+          .onCpu = true,
+          .sourceFiles = built.sourceFiles};
 }
 
 /// Compares the plan for ranks with a plan for one device. Builds both, unless

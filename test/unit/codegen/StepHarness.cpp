@@ -3,6 +3,7 @@
 
 #include "ir/Dialect.h"
 #include "passes/local/FuseEpilogues.h"
+#include "runtime/io/SourceFiles.h"
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
@@ -76,6 +77,12 @@ BuiltPlan::BuiltPlan(const std::string &text,
   if (failed(codegen::writeKernels(*draft, folder)))
     return;
   plan = draft->plan;
+  auto sourceFiles = rt::findSourceFiles(plan, folder);
+  if (!sourceFiles) {
+    error = sourceFiles.message();
+    return;
+  }
+  plan.sourceFiles = *sourceFiles;
   rt::Plan checked = plan;
   // The plan names GPU kernels, but emulated kernels are compiled for the CPU.
   if (options.emulatesGpu && !plan.kernelFile.empty())

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
+#include "runtime/io/SourceFiles.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -54,9 +55,11 @@ protected:
     std::ofstream out(dir / "weights.bin", std::ios::binary);
     out.write(reinterpret_cast<char *>(w.data.data()), 32);
     out.write(reinterpret_cast<char *>(eye.data.data()), 64);
+    out.close();
     plan.tensors[0].source = TensorSource{"../weights.bin", 0, 32, DType::F32};
     plan.tensors[1].source = TensorSource{"../weights.bin", 32, 64, DType::F32};
     std::filesystem::create_directories(dir / name);
+    plan.sourceFiles = *findSourceFiles(plan, (dir / name).string());
     ASSERT_TRUE(writePlan(plan, (dir / name).string()).ok());
   }
 

@@ -50,7 +50,7 @@ RunRequest request(int64_t rows) {
 
 Status runSteps(const Plan &plan, Session &session, const RunRequest &asked,
                 const std::function<void()> &afterStep) {
-  InitialValues values(".", {}, asked.tensors);
+  InitialValues values(plan, ".", {}, asked.tensors);
   DPC_TRY(session.initialize(values));
   for (int64_t step = 1; step <= asked.steps; ++step) {
     const auto &inputs = asked.inputs[(step - 1) % asked.inputs.size()];

@@ -3,6 +3,7 @@
 #include "runtime/io/InputSource.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
+#include "runtime/io/SourceFiles.h"
 #include "test/unit/runtime/ScratchFolder.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -160,7 +161,7 @@ TEST_F(Data, RandomValuesDoNotDependOnTheLayout) {
   tensor.name = "w";
   tensor.globalShape = {6, 5};
   tensor.init = InitKind::Random;
-  InitialValues values(".", *InitChoice::parse("random:3"));
+  InitialValues values({}, ".", *InitChoice::parse("random:3"));
   Mesh one, three{{{"tp", 3}}, 1};
   tensor.layout = Layout::replicated({6, 5});
   std::vector<float> whole(30), parts(30), shard(10);
@@ -192,7 +193,11 @@ TEST_F(Data, SourcesAreConvertedAndChecked) {
   tensor.source = TensorSource{"w.bin", 4, 6, DType::F16};
   tensor.init = InitKind::Source;
   Mesh mesh{{{"tp", 2}}, 1};
-  InitialValues values(dir, {});
+  Plan plan;
+  plan.tensors = {tensor};
+  plan.sourceFiles = *findSourceFiles(plan, dir);
+  plan.sourceFiles.push_back({"gone.bin", 0, "0123456789abcdef"});
+  InitialValues values(plan, dir, {});
   float local[2] = {-1, -1};
   ASSERT_TRUE(values.fill(tensor, mesh, 1, local).ok());
   EXPECT_EQ(local[0], 2.5f);
@@ -209,6 +214,37 @@ TEST_F(Data, SourcesAreConvertedAndChecked) {
   tensor.source.reset();
   error = values.fill(tensor, mesh, 0, local).message();
   EXPECT_HAS(error, "no data");
+}
+
+TEST_F(Data, ChangedSourcesAreRefused) {
+  HostTensor values = ramp({3}, 1, 0.5);
+  std::string bytes(reinterpret_cast<char *>(values.data.data()), 12);
+  write("w.bin", bytes);
+  Plan plan;
+  Tensor &tensor = plan.tensors.emplace_back();
+  tensor.name = "w";
+  tensor.globalShape = {3};
+  tensor.layout = Layout::replicated({3});
+  tensor.source = TensorSource{"w.bin", 0, 12, DType::F32};
+  plan.sourceFiles = *findSourceFiles(plan, dir);
+  float local[3] = {};
+  auto errorWith = [&](const InitChoice &choice) {
+    InitialValues values(plan, dir, choice);
+    return values.fill(tensor, Mesh{}, 0, local).message();
+  };
+  EXPECT_EQ(errorWith({}), "");
+  EXPECT_EQ(local[2], 1.5f);
+  std::string changed = bytes;
+  changed[4] ^= 1;
+  write("w.bin", changed);
+  for (const InitChoice &choice : {InitChoice(), *InitChoice::parse("random:1"),
+                                   *InitChoice::parse("zeros")})
+    EXPECT_HAS(errorWith(choice), at("w.bin") + ": changed since the plan '");
+  // Values that come from elsewhere do not need the file.
+  InitialValues given(plan, dir, {}, {{"w", values}});
+  EXPECT_TRUE(given.fill(tensor, Mesh{}, 0, local).ok());
+  write("w.bin", bytes);
+  EXPECT_EQ(errorWith({}), "");
 }
 
 TEST_F(Data, InitChoices) {
@@ -256,7 +292,13 @@ TEST_F(Data, IntegersWidenAndAreBounded) {
   ids.set(4, 100);
   ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());
   EXPECT_HAS(openNpyInputs(plan, dir).status().message(),
-             "element 4 is 100, expected less than 100");
+             "element 4 of input 'tokens' is 100, expected 0 to 99");
+  ids.set(4, -1);
+  ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());
+  EXPECT_HAS(openNpyInputs(plan, dir).status().message(),
+             "element 4 of input 'tokens' is -1, expected 0 to 99");
+  plan.inputs[0].ignored = -1;
+  EXPECT_TRUE(openNpyInputs(plan, dir).ok());
 }
 
 } // namespace

@@ -161,6 +161,20 @@ TEST_F(Datasets, LabelsOfFillingSamplesAreIgnored) {
           .message(),
       "the plan has no integer input 'x' with labels; its integer inputs are "
       "label");
+  plan.inputs[1].ignored = -1;
+  EXPECT_EQ(usualLabels(plan)->value, -1);
+  options.ignored = {"label", -100};
+  EXPECT_EQ(
+      DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), options)
+          .status()
+          .message(),
+      "input 'label': the ignored label is -100, but the loss of the plan "
+      "ignores -1");
+  plan.inputs[1].name = "target";
+  ASSERT_TRUE(usualLabels(plan));
+  EXPECT_EQ(usualLabels(plan)->input, "target");
+  plan.inputs[1].ignored.reset();
+  EXPECT_FALSE(usualLabels(plan));
 }
 
 TEST_F(Datasets, ShuffledEpochsHaveEverySampleOnce) {
@@ -266,9 +280,9 @@ TEST_F(Datasets, BadDatasetsAreNamed) {
 
 TEST_F(Datasets, ABadValueFailsOnlyItsStep) {
   Plan plan;
-  plan.inputs = {{"x", 0, DType::I64, {2}, {}, 10}};
+  plan.inputs = {{"x", 0, DType::I64, {2}, {}, 10, -100}};
   HostTensor x = HostTensor::zeros(DType::I64, {6});
-  x.set(3, 10);
+  x.set(3, -1);
   x.set(0, -100); // an ignored label
   ASSERT_TRUE(writeNpy(at("x.npy"), x).ok());
   auto source =
@@ -277,7 +291,8 @@ TEST_F(Datasets, ABadValueFailsOnlyItsStep) {
   for (int again = 0; again < 2; ++again)
     EXPECT_EQ((*source)->load(2).status().message(),
               at("x.npy") +
-                  ": element 0 of sample 3 is 10, expected less than 10");
+                  ": sample 3: element 0 of input 'x' is -1, expected 0 to 9, "
+                  "or -100 (ignored)");
   EXPECT_TRUE((*source)->load(3).ok());
 }
 
@@ -312,7 +327,7 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   dataset = openDataset(small, at("t.bin"));
   EXPECT_TRUE((*dataset)->read(0, to).ok());
   EXPECT_HAS((*dataset)->read(1, to).message(),
-             "token 5 is 5, expected less than 5");
+             "token 5 of input 'tokens' is 5, expected 0 to 4");
   write("t.bin", bytes.substr(0, 6));
   EXPECT_HAS(errorOf(tokenPlan(), at("t.bin")), "has 3 tokens");
   EXPECT_HAS(errorOf(numberedPlan(8), at("t.bin")), "x f32[8, 2]");

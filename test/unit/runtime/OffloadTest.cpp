@@ -65,7 +65,7 @@ TEST(Offload, WithoutOverlapInstructionsRunInOrder) {
   options.overlap = false;
   auto session = Session::create(plan, kernels, makeLocalComms(1, {}), options);
   ASSERT_TRUE(session.ok());
-  InitialValues values(".", {}, request().tensors);
+  InitialValues values(plan, ".", {}, request().tensors);
   ASSERT_TRUE((*session)->initialize(values).ok());
   HostTensor x = ramp({8, 4}, 1.0 / 32, 0.25), w = request().tensors["w"];
   EXPECT_TRUE((*session)->step(1, {x.data.data()}).ok());

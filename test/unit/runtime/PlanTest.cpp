@@ -60,8 +60,14 @@ Plan everything() {
   plan.kernelHash = "0123456789abcdef";
   plan.cpuFeatures = {"avx2"};
   plan.processes = {1, 0};
+  plan.trainedOutput = "total";
   plan.inputs[0].limit = 7;
+  plan.inputs[0].ignored = -100;
+  plan.unreadWeights = {"head.bias"};
+  plan.tensors[0].aliases = {"head.weight"};
+  plan.tensors[1].isUnsaved = true;
   plan.tensors[0].source = TensorSource{"w.bin", 64, 32, DType::F32};
+  plan.sourceFiles = {{"w.bin", 96, "fedcba9876543210"}};
   int state = addBuffer(plan, "w.m", BufferKind::Optimizer, {4, 2});
   plan.tensors.push_back({"w.exp_avg",
                           TensorRole::State,
@@ -157,9 +163,10 @@ std::string replaced(std::string text, const std::string &from,
 
 TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
-  plan.version = 11;
+  plan.version = 12;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 11 is not supported, this build reads 10");
+            "plan.json: plan version 12 is not supported, this build reads 11; "
+            "compile again with this build's dpc-opt");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {
@@ -265,10 +272,30 @@ const Mutation kHeaderMutations[] = {
      "source.bytes"},
     {"sourceFile", [](Plan &p) { p.tensors[0].source->file = ""; },
      "source.file"},
+    {"noSourceFile", [](Plan &p) { p.sourceFiles.clear(); },
+     "source_files has no entry for \"w.bin\""},
+    {"otherSourceFile", [](Plan &p) { p.tensors[0].source.reset(); },
+     "source_files[0] \"w.bin\": no tensor has its values in this file"},
+    {"sourceFileTwice",
+     [](Plan &p) { p.sourceFiles.resize(2, p.sourceFiles[0]); },
+     "source_files[1] \"w.bin\": listed twice"},
+    {"sourceFileBytes", [](Plan &p) { p.sourceFiles[0].bytes = -1; },
+     "source_files[0] \"w.bin\": bytes is -1"},
+    {"sourceFileHash",
+     [](Plan &p) { p.sourceFiles[0].hash = "FEDCBA9876543210"; },
+     "hash is \"FEDCBA9876543210\", expected 16 hexadecimal digits"},
+    {"sourceFileHashShort", [](Plan &p) { p.sourceFiles[0].hash = ""; },
+     "hash is \"\", expected 16 hexadecimal digits"},
     {"inputBuffer", [](Plan &p) { p.inputs[0].buffer = -1; }, "inputs[0]"},
     {"inputShape", [](Plan &p) { p.inputs[0].globalShape[0] = 9; },
      "inputs[0] \"x\""},
     {"inputLimit", [](Plan &p) { p.inputs[0].limit = -1; }, "limit is -1"},
+    {"inputIgnored",
+     [](Plan &p) {
+       p.inputs[0].limit = 0;
+       p.inputs[0].ignored = -100;
+     },
+     "ignored is -100, but there is no limit"},
     {"outputLayout", [](Plan &p) { p.outputs[0].buffer = 3; }, "outputs[0]"},
     {"scalarName", [](Plan &p) { p.scalars[0].name = "beta"; },
      "expected lr or step"},

@@ -281,7 +281,7 @@ TEST(Session, TracesEveryInstruction) {
   options.trace = true;
   auto session = Session::create(plan, kernels, makeLocalComms(2, {}), options);
   ASSERT_TRUE(session.ok());
-  InitialValues values(".", *InitChoice::parse("random:1"));
+  InitialValues values(plan, ".", *InitChoice::parse("random:1"));
   ASSERT_TRUE((*session)->initialize(values).ok());
   HostTensor x = ramp({8, 4});
   ASSERT_TRUE((*session)->step(1, {x.data.data()}).ok());

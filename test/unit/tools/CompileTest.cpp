@@ -1,7 +1,10 @@
 //===- CompileTest.cpp - The stages of a compilation ----------------------===//
 #include "tools/driver/Compile.h"
 
+#include "runtime/plan/PlanJson.h"
+
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,6 +96,38 @@ TEST_F(Compile, AStageThatIsDroppedLeavesNothing) {
     ASSERT_TRUE(succeeded(build(session, std::move(*searched))));
   }
   EXPECT_TRUE(fs::is_empty(root));
+}
+
+// The offsets in the program are those of the model that was read. So a plan
+// must not accept a model that changed after that, even during compilation.
+TEST_F(Compile, PlansRecordTheModelThatWasRead) {
+  fs::path model = root / "model.onnx";
+  fs::copy_file(options.model, model);
+  options.model = model.string();
+  options.verify = "on";
+  Expected<std::string> before = rt::hashFile(options.model);
+  ASSERT_TRUE(before);
+  Session session(options, listener);
+  FailureOr<Loaded> loaded = load(session);
+  ASSERT_TRUE(succeeded(loaded));
+  std::fstream(model, std::ios::binary | std::ios::in | std::ios::out)
+      .seekp(1000)
+      .put(1);
+  ASSERT_NE(*rt::hashFile(options.model), *before);
+  FailureOr<Prepared> prepared = prepare(session, std::move(*loaded));
+  ASSERT_TRUE(succeeded(prepared));
+  FailureOr<Searched> searched = search(session, std::move(*prepared));
+  ASSERT_TRUE(succeeded(searched));
+  FailureOr<Built> built = build(session, std::move(*searched));
+  ASSERT_TRUE(succeeded(built));
+  ASSERT_EQ(built->plan->sourceFiles.size(), 1u);
+  const rt::SourceFile &entry = built->plan->sourceFiles[0];
+  EXPECT_EQ(entry.file, options.model);
+  EXPECT_EQ(entry.bytes, static_cast<int64_t>(fs::file_size(model)));
+  EXPECT_EQ(entry.hash, *before);
+  EXPECT_TRUE(failed(verify(session, std::move(*built))));
+  EXPECT_THAT(listener.errors,
+              ElementsAre(HasSubstr("model.onnx: changed since the plan")));
 }
 
 TEST_F(Compile, ReportsTheFirstErrorAlone) {

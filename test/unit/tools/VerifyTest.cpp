@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Verify.h"
 
+#include "runtime/io/SourceFiles.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/driver/Compile.h"
 
@@ -143,10 +144,12 @@ TEST_F(Verify, RefusesWhatIsNaNOnOneDevice) {
   auto plan = rt::readPlan(options(2).output);
   auto one = rt::readPlan(options(1).output);
   ASSERT_TRUE(plan && one);
-  for (rt::Plan *edited : {&*plan, &*one})
+  for (rt::Plan *edited : {&*plan, &*one}) {
     for (rt::Tensor &tensor : edited->tensors)
       if (tensor.name == "l1.bias")
         tensor.source->file = file, tensor.source->offset = 0;
+    edited->sourceFiles = *rt::findSourceFiles(*edited, root.string());
+  }
   Verdict verdict = verifyAgainstOneDevice({*plan, options(2).output},
                                            {*one, options(1).output}, "");
   std::string why = verdict.why;

@@ -1,0 +1,124 @@
+//===- InputLimitsTest.cpp - bounds of ids and labels in a plan -----------===//
+#include "passes/graph/Phases.h"
+#include "test/unit/tools/CompilerFixture.h"
+
+#include "mlir/Parser/Parser.h"
+
+using namespace dpc;
+using namespace mlir;
+
+namespace {
+
+/// The arguments are a table of 32 rows, scores of 8 classes, ids and labels.
+class InputLimits : public CompilerFixture {
+protected:
+  /// Returns the input 'ids' of a plan for @forward with this body, before or
+  /// after cross entropies are expanded.
+  rt::Port idsOf(const std::string &body, bool expands) {
+    std::string text =
+        "func.func @forward(%w: tensor<32x4xf32>, %x: tensor<6x8xf32>, "
+        "%ids: tensor<6xi64> {dpc.name = \"ids\", dpc.role = \"input\"}) -> "
+        "tensor<6xf32> {\n" +
+        body + "\n}";
+    auto module = parseSourceString<ModuleOp>(text, context.get());
+    EXPECT_TRUE(module) << text;
+    rt::Plan plan;
+    plan.inputs = {{"ids", 0, rt::DType::I64, {6}, {}}};
+    if (!module)
+      return plan.inputs[0];
+    if (expands)
+      EXPECT_TRUE(succeeded(runPasses(*module, [](OpPassManager &pm) {
+        pm.nest<func::FuncOp>().addPass(createDpcExpandCrossEntropy());
+      })));
+    setInputLimits(module->lookupSymbol<func::FuncOp>("forward"), plan);
+    return plan.inputs[0];
+  }
+};
+
+std::string loss(const std::string &result, const std::string &labels,
+                 int ignored) {
+  return "%" + result + ", %lse_" + result + " = dpc.cross_entropy %x, %" +
+         labels + " ignore_index = " + std::to_string(ignored) +
+         " : (tensor<6x8xf32>, tensor<6xi64>) -> (tensor<6xf32>, "
+         "tensor<6xf32>)\n";
+}
+
+const std::string kLookUp =
+    "%rows = dpc.embedding %w, %ids : (tensor<32x4xf32>, tensor<6xi64>) -> "
+    "tensor<6x4xf32>\n"
+    "%r = dpc.reduce sum %rows dims = [1] : tensor<6x4xf32> -> "
+    "tensor<6xf32>\n";
+
+TEST_F(InputLimits, IdsHaveNoIgnoredValue) {
+  rt::Port port = idsOf(kLookUp + "return %r : tensor<6xf32>", false);
+  EXPECT_EQ(port.limit, 32);
+  EXPECT_FALSE(port.ignored);
+}
+
+TEST_F(InputLimits, LabelsKeepTheIgnoredValueWhenExpanded) {
+  for (bool expands : {false, true})
+    for (int ignored : {-100, -1, 0}) {
+      rt::Port port = idsOf(
+          loss("a", "ids", ignored) + "return %a : tensor<6xf32>", expands);
+      EXPECT_EQ(port.limit, 8);
+      EXPECT_EQ(port.ignored, ignored);
+    }
+}
+
+TEST_F(InputLimits, EveryUseMustIgnoreTheValue) {
+  for (bool expands : {false, true}) {
+    std::string sum = "%s = dpc.binary add %a, %r : (tensor<6xf32>, "
+                      "tensor<6xf32>) -> tensor<6xf32>\n"
+                      "return %s : tensor<6xf32>";
+    for (const std::string &body : {kLookUp + loss("a", "ids", -100) + sum,
+                                    loss("a", "ids", -100) + kLookUp + sum}) {
+      rt::Port port = idsOf(body, expands);
+      EXPECT_EQ(port.limit, 8);
+      EXPECT_FALSE(port.ignored);
+    }
+    std::string two = "%s = dpc.binary add %a, %b : (tensor<6xf32>, "
+                      "tensor<6xf32>) -> tensor<6xf32>\n"
+                      "return %s : tensor<6xf32>";
+    EXPECT_FALSE(
+        idsOf(loss("a", "ids", -100) + loss("b", "ids", -1) + two, expands)
+            .ignored);
+    EXPECT_EQ(idsOf(loss("a", "ids", -1) + loss("b", "ids", -1) + two, expands)
+                  .ignored,
+              -1);
+  }
+}
+
+TEST_F(InputLimits, ShiftedLabelsBoundTheInput) {
+  std::string shifted =
+      "%next = dpc.slice %ids offsets = [1] strides = [1] : tensor<6xi64> -> "
+      "tensor<5xi64>\n"
+      "%few = dpc.slice %x offsets = [0, 0] strides = [1, 1] : "
+      "tensor<6x8xf32> -> tensor<5x8xf32>\n"
+      "%a, %lse = dpc.cross_entropy %few, %next ignore_index = -100 : "
+      "(tensor<5x8xf32>, tensor<5xi64>) -> (tensor<5xf32>, tensor<5xf32>)\n";
+  for (bool expands : {false, true}) {
+    rt::Port labels = idsOf(shifted + "%z = dpc.constant dense<0.0> : "
+                                      "tensor<6xf32> -> tensor<6xf32>\n"
+                                      "return %z : tensor<6xf32>",
+                            expands);
+    EXPECT_EQ(labels.limit, 8);
+    EXPECT_EQ(labels.ignored, -100);
+    rt::Port both =
+        idsOf(shifted + kLookUp + "return %r : tensor<6xf32>", expands);
+    EXPECT_EQ(both.limit, 8);
+    EXPECT_FALSE(both.ignored);
+  }
+}
+
+TEST_F(InputLimits, ComputedLabelsDoNotBoundTheInput) {
+  rt::Port port = idsOf(
+      "%c = dpc.constant dense<0> : tensor<6xi64> -> tensor<6xi64>\n"
+      "%safe = dpc.binary maximum %ids, %c : (tensor<6xi64>, tensor<6xi64>) "
+      "-> tensor<6xi64>\n" +
+          loss("a", "safe", -100) + "return %a : tensor<6xf32>",
+      true);
+  EXPECT_EQ(port.limit, 0);
+  EXPECT_FALSE(port.ignored);
+}
+
+} // namespace
