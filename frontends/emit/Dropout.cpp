@@ -75,13 +75,16 @@ static Val nextKey(Emitter &emit) {
   return key;
 }
 
+double activeDropout(Emitter &emit, double p) {
+  if (!emit.evaluates || !(p > 0 && p <= 1))
+    return p;
+  emit.leftOutDropout = true;
+  return 0;
+}
+
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   if (!(p >= 0 && p <= 1))
     return emit.fail("probability {0}; accepted: 0 to 1", std::to_string(p));
-  if (emit.evaluates && p > 0) {
-    emit.leftOutDropout = true;
-    p = 0;
-  }
   int64_t count = numElements(shape);
   auto limit = static_cast<uint64_t>(std::ldexp(std::min(p, 0.5), 64));
   if (p > 0.5)
@@ -98,8 +101,6 @@ Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
 Val applyDropout(Emitter &emit, Val x, Val kept, double p) {
   if (!x || !kept)
     return {};
-  if (emit.evaluates)
-    return x;
   if (p >= 1)
     return emit.splat(0, x.element(), x.shape());
   return emit.select(kept, emit.mul(x, 1 / (1 - p)), 0);

@@ -304,9 +304,9 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers, because there is neither "
                   "--data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
-    if (!plan.trainedOutput.empty() && done < options.steps)
+    if (plan.trains && !plan.lossOutput.empty() && done < options.steps)
       std::printf("training the output '%s'\n",
-                  oneLine(plan.trainedOutput).c_str());
+                  oneLine(plan.lossOutput).c_str());
     if (options.resume)
       std::printf("%s\n",
                   resumeText(options, plan, checkpoints->from(), done).c_str());

@@ -11,10 +11,12 @@ namespace dpc {
 using namespace rt;
 
 int findLoss(const Plan &plan) {
+  bool isKnown = !plan.trains && !plan.lossOutput.empty();
+  const std::string name = isKnown ? plan.lossOutput : "loss";
   int only = -1, scalars = 0;
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const Port &output = plan.outputs[i];
-    if (output.name == "loss" && numElements(output.globalShape) == 1)
+    if (output.name == name && numElements(output.globalShape) == 1)
       return static_cast<int>(i);
     if (!output.globalShape.empty() || !isFloat(output.dtype))
       continue;

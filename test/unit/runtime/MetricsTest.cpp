@@ -78,5 +78,19 @@ TEST(FindLoss, IsNamedOrTheOnlyScalar) {
   EXPECT_EQ(findLoss(plan), 4);
 }
 
+// A training plan calls its loss "loss", whatever the model calls it.
+TEST(FindLoss, IsTheNamedOneOfAnInferencePlan) {
+  Plan plan;
+  for (const char *name : {"loss", "total"}) {
+    Port port;
+    port.name = name;
+    plan.outputs.push_back(port);
+  }
+  plan.lossOutput = "total";
+  EXPECT_EQ(findLoss(plan), 1);
+  plan.trains = true;
+  EXPECT_EQ(findLoss(plan), 0);
+}
+
 } // namespace
 } // namespace dpc::rt
