@@ -1,6 +1,7 @@
 //===- WeightMatchTest.cpp - names and shapes of weight files -------------===//
 #include "runtime/io/WeightMatch.h"
 #include "runtime/io/InitialValues.h"
+#include "runtime/io/SourceFiles.h"
 
 #include "test/unit/runtime/ScratchFolder.h"
 
@@ -149,8 +150,9 @@ TEST_F(WeightMatchTest, AFileFillsWhatItHas) {
   std::ofstream(at("w.bin"), std::ios::binary) << std::string(24, '\0');
   InitChoice choice = *InitChoice::parse(at("w.safetensors"));
   choice.isPartial = true;
-  InitialValues values(at(""), choice);
   Plan plan = smallPlan();
+  plan.sourceFiles = *findSourceFiles(plan, at(""));
+  InitialValues values(plan, at(""), choice);
   ASSERT_TRUE(values.check(plan).ok());
   Mesh mesh{{{"dp", 1}}, 1};
   std::vector<float> got(6, 9);
