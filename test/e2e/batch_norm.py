@@ -37,6 +37,23 @@ class BatchNorm(unittest.TestCase):
                 got = math.sqrt(math.fsum(x * x for x in saved[name][2]))
                 self.assertLess(abs(got / norm - 1), TOLERANCE, f"{strategy}: {name}")
 
+    def test_inference_normalizes_by_running_statistics(self):
+        """The file is in training mode; with --infer, the loss of a sample does not depend on the other samples."""
+        data = os.path.join(self.folder, "data")
+        os.mkdir(data)
+        for file in os.listdir(os.path.join(MODEL, "batches")):
+            dtype, shape, values = e2e.read_npy(os.path.join(MODEL, "batches", file))
+            e2e.write_npy(os.path.join(data, file), dtype, shape[1:], values[:len(values) // shape[0]])
+        losses = []
+        for batch in (8, 1):
+            plan = os.path.join(self.folder, f"infer-{batch}")
+            said = e2e.must([e2e.tool("dpc-opt"), e2e.model("resnet-tiny"), "--infer", "--cluster=local:1", f"--global-batch={batch}", "--verify=off", "-o", plan])
+            self.assertIn("--infer: batch norm by running statistics", " ".join(said.split()))
+            words = e2e.must([e2e.tool("dpc-run"), plan, f"--data={data}"]).splitlines()[-1].split()
+            self.assertEqual((words[0], words[3]), ("loss", "8"))
+            losses.append(float(words[1]))
+        self.assertLess(abs(losses[0] / losses[1] - 1), TOLERANCE)
+
     def test_a_search_leaves_the_batch_whole(self):
         _, remarks = self.compile("auto", 2, "--verify=off")
         self.assertIn("micro-batches were not searched", remarks)

@@ -170,6 +170,36 @@ class Dropout(unittest.TestCase):
                          "--verify=on", "-o", f"{self.folder}/plan"])
         self.assertIn("2 ranks compute what one device computes", said)
 
+    def test_one_export_trains_and_evaluates(self):
+        """--infer turns dropout off, so the same file makes the plan of --eval-plan: the loss is 4097 sum(x w)."""
+        x = np.random.default_rng(2).standard_normal((2 * BATCH, COLUMNS)).astype(np.float32)
+        for name, part in (("train", x[:BATCH]), ("held-out", x[BATCH:])):
+            os.mkdir(f"{self.folder}/{name}")
+            np.save(f"{self.folder}/{name}/x.npy", part)
+        for name, words in (("plan", ["--train=sgd", "--lr=1e-4"]), ("eval-plan", ["--infer"])):
+            said = e2e.must([e2e.tool("dpc-opt"), f"{TORCH}/columns.pt2", "--cluster=local:2", f"--global-batch={BATCH}", "--strategy=dp=2", "--verify=off",
+                             "-o", f"{self.folder}/{name}", *words])
+            self.assertEqual("--infer: dropout off" in " ".join(said.split()), name == "eval-plan", said)
+        e2e.must([e2e.tool("dpc-run"), f"{self.folder}/plan", f"--data={self.folder}/train", "--steps=1", f"--eval-plan={self.folder}/eval-plan",
+                  f"--eval-data={self.folder}/held-out", "--eval-every=1", f"--metrics={self.folder}/m.jsonl", f"--save-params={self.folder}/w.safetensors"])
+        got, = (row["eval_loss"] for row in e2e.read_metrics(f"{self.folder}/m.jsonl") if "eval_loss" in row)
+        terms = 4097 * x[BATCH:] * np.array(e2e.read_safetensors(f"{self.folder}/w.safetensors")["w"][2], np.float64)
+        self.assertGreater(abs(terms.sum()), 1)
+        self.assertLess(abs(got - terms.sum()), 1e-5 * np.abs(terms).sum())
+
+    def test_attention_of_torch_evaluates_without_dropout(self):
+        """Also the attention whose training drops probabilities: samples have the same loss in any batch, at any place and step."""
+        os.mkdir(f"{self.folder}/data")
+        np.save(f"{self.folder}/data/x.npy", np.random.default_rng(3).standard_normal((8, 6, 16), np.float32))
+        losses = []
+        for batch in (8, 1):
+            plan = f"{self.folder}/plan-{batch}"
+            e2e.must([e2e.tool("dpc-opt"), f"{TORCH}/attention.pt2", "--infer", "--cluster=local:1", f"--global-batch={batch}", "--verify=off", "-o", plan])
+            said = e2e.must([e2e.tool("dpc-run"), plan, f"--data={self.folder}/data"]).splitlines()[-1].split()
+            self.assertEqual((said[0], said[3]), ("loss", "8"))
+            losses.append(float(said[1]))
+        self.assertLess(abs(losses[0] / losses[1] - 1), LOSS_TOLERANCE)
+
     def test_inference_leaves_nothing_out(self):
         write_columns(f"{self.folder}/plain.onnx", loss=False)
         done = e2e.call([e2e.tool("dpc-opt"), f"{self.folder}/plain.onnx", "--cluster=local:1", "--global-batch=4", "-o", f"{self.folder}/plan"])

@@ -344,6 +344,28 @@ TEST(OnnxOps, InferenceNormalizesByRunningStatistics) {
   EXPECT_EQ(text.getValue(), "batch norm by running statistics");
 }
 
+// As after .eval(): nothing is dropped, and the mask keeps all elements.
+TEST(OnnxOps, InferenceDropsNothing) {
+  ModelBuilder m;
+  m.input("x", "f32[2]").floats("ratio", {}, {.5f}).scalar("on", 1);
+  m.node("Cast on -> t", {{"to", int64_t(9)}});
+  m.node("Dropout x ratio t -> y mask");
+  m.node("Where mask y x -> z").output("y").output("z");
+  ImportOptions options;
+  options.evaluates = true;
+  Imported imported = import(m, options);
+  ASSERT_TRUE(imported.module) << imported.error;
+  mlir::func::FuncOp f = imported.function();
+  ASSERT_EQ(f.getNumArguments(), 1u); // no step number
+  auto results = runGlobal(f, {vec({3, 4})});
+  expectNear(results[0], vec({3, 4}));
+  expectNear(results[1], vec({3, 4}));
+  auto text =
+      (*imported.module)->getAttrOfType<mlir::StringAttr>(attr::kEvaluation);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text.getValue(), "dropout off");
+}
+
 // The batch has mean 2 and variance 1. The function also returns the new
 // running statistics, which are tied to the buffers.
 TEST(OnnxOps, BatchNormMovesItsRunningStatistics) {

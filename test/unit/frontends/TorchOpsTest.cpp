@@ -51,8 +51,11 @@ class TorchOps : public testing::TestWithParam<const char *> {};
 
 } // namespace
 
-TEST_P(TorchOps, EveryResultIsTorchs) {
-  std::string path = std::string(DPC_FIXTURES "/torch/") + GetParam() + ".pt2";
+namespace {
+
+/// Imports test/fixtures/torch/NAME.pt2 and compares its results with torch's.
+void expectTorchs(const std::string &name, const ImportOptions &options) {
+  std::string path = DPC_FIXTURES "/torch/" + name + ".pt2";
   auto buffer = llvm::MemoryBuffer::getFile(path);
   ASSERT_TRUE(buffer) << path;
   auto archive = frontend::pt2::Archive::open(std::move(*buffer), path);
@@ -64,7 +67,7 @@ TEST_P(TorchOps, EveryResultIsTorchs) {
   nlohmann::json expected = nlohmann::json::parse(*text);
 
   MLIRContext context;
-  auto module = importTorch(path, context, {});
+  auto module = importTorch(path, context, options);
   ASSERT_TRUE(succeeded(module));
   auto function = (*module)->lookupSymbol<func::FuncOp>("forward");
   std::vector<HostArray> inputs;
@@ -82,6 +85,37 @@ TEST_P(TorchOps, EveryResultIsTorchs) {
                  "'");
     expectAlike(got[n], arrayOf(expected["outputs"][n]));
   }
+}
+
+} // namespace
+
+TEST_P(TorchOps, EveryResultIsTorchs) { expectTorchs(GetParam(), {}); }
+
+// As after .eval(): a batch norm without running statistics still normalizes by
+// the statistics of the batch. "spatial" has one.
+TEST(TorchInference, BatchNormWithoutRunningStatistics) {
+  ImportOptions options;
+  options.evaluates = true;
+  expectTorchs("spatial", options);
+}
+
+// The model also drops whole channels. Both are off, and attention is one op.
+TEST(TorchInference, AttentionDropsNothing) {
+  ImportOptions options;
+  options.evaluates = true;
+  options.globalBatch = 2;
+  MLIRContext context;
+  auto module =
+      importTorch(DPC_FIXTURES "/torch/attention.pt2", context, options);
+  ASSERT_TRUE(succeeded(module));
+  auto text = (*module)->getAttrOfType<StringAttr>(attr::kEvaluation);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text.getValue(), "dropout off");
+  int attentions = 0, selects = 0;
+  module->walk([&](AttentionOp) { ++attentions; });
+  module->walk([&](SelectOp) { ++selects; });
+  EXPECT_EQ(attentions, 1);
+  EXPECT_EQ(selects, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
