@@ -15,7 +15,8 @@ def leaf():
 
 
 def write_model(path, outputs):
-    """Writes mlp/model.pt2 with a dict of outputs: {key: node}. The scalar `twice` is 2 * `cross_entropy_loss`; `linear_2` has the logits."""
+    """Writes mlp/model.pt2 with a dict of outputs: {key: node}. The scalar `twice` is 2 * `cross_entropy_loss`; `linear_2` has the
+    logits, and `sums` their sum per sample."""
     def tensor(name):
         return {"as_tensor": {"name": name}}
 
@@ -29,6 +30,10 @@ def write_model(path, outputs):
                 loss = tensor("cross_entropy_loss")
                 graph["nodes"].append(dict(graph["nodes"][-1], target="torch.ops.aten.add.Tensor", name="twice", outputs=[tensor("twice")], inputs=[
                     {"name": name, "arg": loss, "kind": 1} for name in ("self", "other")]))
+                graph["nodes"].append(dict(graph["nodes"][-1], target="torch.ops.aten.sum.dim_IntList", name="sums", outputs=[tensor("sums")], inputs=[
+                    {"name": "self", "arg": tensor("linear_2"), "kind": 1}, {"name": "dim", "arg": {"as_ints": [1]}, "kind": 1}]))
+                logits = graph["tensor_values"]["linear_2"]
+                graph["tensor_values"]["sums"] = dict(logits, sizes=logits["sizes"][:1], strides=logits["strides"][1:])
                 graph["tensor_values"]["twice"] = graph["tensor_values"]["cross_entropy_loss"]
                 graph["outputs"] = [tensor(node) for node in outputs.values()]
                 module["signature"]["output_specs"] = [{"user_output": {"arg": tensor(node)}} for node in outputs.values()]

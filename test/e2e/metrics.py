@@ -12,6 +12,7 @@ import sys
 import unittest
 
 import e2e
+from loss_output import MLP, write_model
 
 READ = """
 import json, sys
@@ -167,6 +168,72 @@ class Metrics(unittest.TestCase):
         done = subprocess.run([f"{environment}/bin/python", "-c", READ, f"{self.folder}/tb"], capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
         self.assertEqual(done.returncode, 0, done.stderr[-600:])
         self.check({tag: values for tag, values in json.loads(done.stdout).items()}, rows)
+
+
+class Outputs(unittest.TestCase):
+    """The model's outputs and the learning rate of every step."""
+
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+        self.model, self.plan, self.metrics = f"{self.folder}/model.pt2", f"{self.folder}/plan", f"{self.folder}/m.jsonl"
+        write_model(self.model, {"twice": "twice", "loss": "cross_entropy_loss", "sums": "sums", "logits": "linear_2"})
+
+    def compile(self, *words):
+        e2e.must([e2e.tool("dpc-opt"), self.model, "--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "--verify=off", "-o", self.plan, *words])
+
+    def run_plan(self, *words):
+        e2e.must([e2e.tool("dpc-run"), self.plan, f"--metrics={self.metrics}", *words])
+        return e2e.read_metrics(self.metrics)
+
+    def mean_of_sums(self):
+        dtype, shape, values = e2e.read_npy(f"{self.folder}/outputs/sums.npy")
+        self.assertEqual((dtype, shape), ("f4", (8,)))
+        return sum(values) / len(values)
+
+    def test_outputs_keep_their_keys(self):
+        self.compile("--train=sgd", "--lr=0.1")
+        rows = self.run_plan(f"--batches={MLP}/batches", "--steps=3", f"--metrics=tensorboard:{self.folder}/tb", f"--metrics=prometheus:{self.folder}/m.prom",
+                             f"--outputs={self.folder}/outputs")
+        for row in rows:
+            self.assertAlmostEqual(row["twice"] / row["loss"], 2, delta=1e-5)
+            self.assertNotIn("logits", row)
+        self.assertAlmostEqual(rows[-1]["sums"], self.mean_of_sums(), delta=1e-5)
+        file, = os.listdir(f"{self.folder}/tb")
+        shown, _ = scalars(f"{self.folder}/tb/{file}")
+        values = prometheus(f"{self.folder}/m.prom")
+        for name in ("twice", "sums", "lr"):
+            self.assertEqual([step for step, _ in shown[name]], [1, 2, 3])
+            for (_, value), row in zip(shown[name], rows):
+                self.assertAlmostEqual(value, row[name], delta=1e-6 * abs(row[name]))
+            self.assertEqual(values[f"dpc_{name}"], rows[-1][name])
+
+    def test_the_rate_follows_its_schedule(self):
+        """Also over a resumed run."""
+        self.compile("--train=sgd", "--lr=0.1", "--lr-schedule=linear,warmup=2,total=6")
+        words = [f"--batches={MLP}/batches", f"--checkpoint={self.folder}/ck"]
+        self.run_plan(*words, "--steps=3")
+        rows = self.run_plan(*words, "--steps=6", "--resume")
+        self.assertEqual([row["step"] for row in rows], [1, 2, 3, 4, 5, 6])
+        for row, want in zip(rows, (0, 0.05, 0.1, 0.075, 0.05, 0.025)):
+            self.assertAlmostEqual(row["lr"], want, delta=1e-9)
+
+    def test_inference_knows_the_loss_of_the_model(self):
+        """No output is called "loss", so the option names it also for inference."""
+        write_model(self.model, {"ce": "cross_entropy_loss", "total": "twice"})
+        data, losses = f"{self.folder}/data", {}
+        os.mkdir(data)
+        for name in os.listdir(f"{MLP}/batches"):
+            dtype, shape, values = e2e.read_npy(f"{MLP}/batches/{name}")
+            e2e.write_npy(f"{data}/{name}", dtype, shape[1:], values[:len(values) // shape[0]])
+        for name in ("ce", "total"):
+            self.compile("--infer", f"--loss-output={name}")
+            self.assertEqual(e2e.read_plan(self.plan)["loss_output"], name)
+            words = e2e.must([e2e.tool("dpc-run"), self.plan, f"--data={data}"]).splitlines()[-1].split()
+            self.assertEqual((words[0], words[3]), ("loss", "8"))
+            losses[name] = float(words[1])
+        self.assertAlmostEqual(losses["total"] / losses["ce"], 2, delta=1e-4)
 
 
 if __name__ == "__main__":
