@@ -52,6 +52,7 @@ public:
 
 private:
   LogicalResult findLoss();
+  void addSampleMeans();
   LogicalResult findTrained();
   void remarkUnused();
   void declare();
@@ -98,6 +99,8 @@ private:
   Value lr, stepCount, gradNorm, scale;
   SmallVector<Value> newParams, newStates;
   DenseMap<unsigned, Value> newBuffers;
+  /// By result of @forward: the mean of its values per sample.
+  DenseMap<unsigned, Value> sampleMeans;
 };
 
 } // namespace
@@ -106,6 +109,33 @@ bool TrainStepBuilder::isStep(unsigned argument) {
   auto name = forward.getArgAttrOfType<StringAttr>(argument, attr::kName);
   return roleOf(forward.getArgument(argument)) == role::kScalar && name &&
          name.getValue() == "step";
+}
+
+/// Returns whether `output` has the shape [batch] and is float.
+static bool isPerSample(func::FuncOp forward, Value output) {
+  auto type = tensorType(output);
+  if (type.getRank() != 1 || !isa<FloatType>(type.getElementType()))
+    return false;
+  for (BlockArgument input : forward.getArguments())
+    if (auto dim = forward.getArgAttrOfType<IntegerAttr>(input.getArgNumber(),
+                                                         attr::kBatchDim))
+      if (shapeOf(input)[dim.getInt()] == type.getDimSize(0))
+        return true;
+  return false;
+}
+
+/// Adds the means of outputs that have one value per sample.
+void TrainStepBuilder::addSampleMeans() {
+  GraphBuilder g = graph();
+  Operation *ret = forward.front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
+    if (forward.getResultAttr(index, attr::kTies) ||
+        !isPerSample(forward, value))
+      continue;
+    auto count = static_cast<double>(shapeOf(value).front());
+    Value sum = g.reduceAll(ReduceKind::sum, mapping.lookup(value));
+    sampleMeans[index] = g.scale(sum, 1 / count);
+  }
 }
 
 LogicalResult TrainStepBuilder::findLoss() {
@@ -363,10 +393,12 @@ void TrainStepBuilder::addReturn() {
       tie(newBuffers.lookup(index), cast<BlockArgument>(buffer).getArgNumber());
       continue;
     }
-    if (!shapeOf(value).empty()) {
+    Value mean = sampleMeans.lookup(index);
+    if (!mean && !shapeOf(value).empty()) {
       emitRemark(forward.getLoc(), "output ")
           << resultAttrs.get(attr::kName)
-          << " is not returned by a training step: it is not a scalar";
+          << " is not returned by a training step: it is neither a scalar nor "
+             "one value per sample";
       continue;
     }
     if (index == lossIndex)
@@ -374,7 +406,7 @@ void TrainStepBuilder::addReturn() {
     else if (auto name =
                  dyn_cast_or_null<StringAttr>(resultAttrs.get(attr::kName)))
       resultAttrs.set(attr::kName, freeName(name, taken));
-    results.push_back(mapping.lookup(value));
+    results.push_back(mean ? mean : mapping.lookup(value));
     attrs.push_back(resultAttrs.getDictionary(builder.getContext()));
   }
   auto metric = [&](StringRef name, Value value) {
@@ -472,6 +504,7 @@ LogicalResult TrainStepBuilder::build() {
   builder.setInsertionPointToEnd(&step.front());
   for (Operation &op : forward.front().without_terminator())
     builder.clone(op, mapping);
+  addSampleMeans();
   if (lastOp())
     markPhase(Phase::forward, nullptr);
   if (failed(addGradients()))

@@ -130,9 +130,9 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
     and `skipped` are additional outputs. LossScale.h has the formulas.
 
     A result of @forward that is tied to a buffer (running statistics) is the next
-    value of that buffer. @train_step returns the other scalar outputs and
-    `grad_norm`, the norm before clipping. It does not return tensor outputs, and a
-    remark names them. It returns parameters that the loss does not depend on
+    value of that buffer. @train_step returns the other scalar outputs, the means of
+    float outputs of shape [batch], and `grad_norm`, the norm before clipping. It does
+    not return other tensors, and a remark names them. It returns parameters that the loss does not depend on
     unchanged, so that they are saved; a remark names them. Arguments without a name
     get one, because states name their parameter. An argument `step` of role
     `scalar`, which dropout uses, becomes the `step` of the optimizer. Every op gets

@@ -187,19 +187,30 @@ class Outputs(unittest.TestCase):
         e2e.must([e2e.tool("dpc-run"), self.plan, f"--metrics={self.metrics}", *words])
         return e2e.read_metrics(self.metrics)
 
+    def write_first_batch(self):
+        """Writes the samples of the first batch; returns their folder."""
+        data = f"{self.folder}/data"
+        os.mkdir(data)
+        for name in os.listdir(f"{MLP}/batches"):
+            dtype, shape, values = e2e.read_npy(f"{MLP}/batches/{name}")
+            e2e.write_npy(f"{data}/{name}", dtype, shape[1:], values[:len(values) // shape[0]])
+        return data
+
     def mean_of_sums(self):
+        """The mean that an inference plan computes from the first batch and the first weights."""
+        self.compile("--infer")
+        e2e.must([e2e.tool("dpc-run"), self.plan, f"--data={self.write_first_batch()}", f"--outputs={self.folder}/outputs"])
         dtype, shape, values = e2e.read_npy(f"{self.folder}/outputs/sums.npy")
         self.assertEqual((dtype, shape), ("f4", (8,)))
         return sum(values) / len(values)
 
     def test_outputs_keep_their_keys(self):
         self.compile("--train=sgd", "--lr=0.1")
-        rows = self.run_plan(f"--batches={MLP}/batches", "--steps=3", f"--metrics=tensorboard:{self.folder}/tb", f"--metrics=prometheus:{self.folder}/m.prom",
-                             f"--outputs={self.folder}/outputs")
+        rows = self.run_plan(f"--batches={MLP}/batches", "--steps=3", f"--metrics=tensorboard:{self.folder}/tb", f"--metrics=prometheus:{self.folder}/m.prom")
         for row in rows:
             self.assertAlmostEqual(row["twice"] / row["loss"], 2, delta=1e-5)
             self.assertNotIn("logits", row)
-        self.assertAlmostEqual(rows[-1]["sums"], self.mean_of_sums(), delta=1e-5)
+        self.assertAlmostEqual(rows[0]["sums"], self.mean_of_sums(), delta=1e-5)
         file, = os.listdir(f"{self.folder}/tb")
         shown, _ = scalars(f"{self.folder}/tb/{file}")
         values = prometheus(f"{self.folder}/m.prom")
@@ -222,11 +233,7 @@ class Outputs(unittest.TestCase):
     def test_inference_knows_the_loss_of_the_model(self):
         """No output is called "loss", so the option names it also for inference."""
         write_model(self.model, {"ce": "cross_entropy_loss", "total": "twice"})
-        data, losses = f"{self.folder}/data", {}
-        os.mkdir(data)
-        for name in os.listdir(f"{MLP}/batches"):
-            dtype, shape, values = e2e.read_npy(f"{MLP}/batches/{name}")
-            e2e.write_npy(f"{data}/{name}", dtype, shape[1:], values[:len(values) // shape[0]])
+        data, losses = self.write_first_batch(), {}
         for name in ("ce", "total"):
             self.compile("--infer", f"--loss-output={name}")
             self.assertEqual(e2e.read_plan(self.plan)["loss_output"], name)
