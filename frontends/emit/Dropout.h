@@ -24,8 +24,8 @@
 
 namespace dpc::frontend {
 
-/// Returns the probability of a dropout that the model has with probability `p`:
-/// 0 if `emit.evaluates`, otherwise `p`. Keeps a `p` that is not valid.
+/// Returns the probability of a dropout that the model has with probability
+/// `p`: 0 if `emit.evaluates`, otherwise `p`. Keeps a `p` that is not valid.
 double activeDropout(Emitter &emit, double p);
 
 /// Returns a boolean per element of `shape`: whether dropout keeps the element.

@@ -382,7 +382,6 @@ void TrainStepBuilder::addReturn() {
       tie(*state++, argument);
   for (ScalarState &scalar : lossScale.states())
     tie(scalar.next, cast<BlockArgument>(scalar.value).getArgNumber());
-  // The outputs that the step itself names.
   llvm::StringSet<> taken = {"loss", "grad_norm", "loss_scale", "skipped"};
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {

@@ -180,8 +180,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
 /// Checks, with the data of the last step of an epoch, that the loss ignores
 /// samples that only fill the step.
 Status Job::checkMask() {
-  if (options.lastBatch != "mask" || options.data.empty() ||
-      findLoss(plan) < 0)
+  if (options.lastBatch != "mask" || options.data.empty() || findLoss(plan) < 0)
     return Status::success();
   int64_t step = inputs->lastStepOf(1), counted = inputs->samplesIn(step);
   if (counted == samplesPerStep(plan))
@@ -294,6 +293,24 @@ static std::string stopText(const RunOptions &options, const Plan &plan,
                        "--checkpoint=DIR nor --save-params=FILE");
 }
 
+/// Returns the number of updates that the steps before this run skipped, which
+/// the tensor that the rate of rank 0 reads counts. Only the process of rank 0
+/// gets the number.
+static Expected<int64_t> countSkips(const Plan &plan, Session &session) {
+  for (const ScalarInput &scalar : plan.scalars)
+    for (const Tensor &tensor : plan.tensors) {
+      std::vector<int> buffers = tensor.allBuffers();
+      if (scalar.name != "lr" || scalar.skips < 0 ||
+          std::find(buffers.begin(), buffers.end(), scalar.skips) ==
+              buffers.end())
+        continue;
+      DPC_ASSIGN(HostTensor count, session.gather(tensor));
+      return session.holdsRankZero() ? static_cast<int64_t>(count.at(0))
+                                     : int64_t{0};
+    }
+  return int64_t{0};
+}
+
 Status Job::runSteps() {
   std::optional<Progress> progress;
   if (session->holdsRankZero()) {
@@ -314,7 +331,7 @@ Status Job::runSteps() {
       warnOfSharedProcessors(session->ranksHere().size());
   }
   DPC_TRY(startEvaluation());
-  DPC_TRY(countSkips());
+  DPC_ASSIGN(skips, countSkips(plan, *session));
   for (int64_t step = done + 1; step <= options.steps; ++step) {
     DPC_ASSIGN(StepReport report, runStep(step));
     ++ran;
@@ -443,42 +460,25 @@ static int64_t tokensPerStep(const Plan &plan) {
   return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
-/// Sets `skips` to the number of updates that the steps before this run
-/// skipped, which the tensor that the rate of rank 0 reads counts.
-Status Job::countSkips() {
-  for (const ScalarInput &scalar : plan.scalars)
-    for (const Tensor &tensor : plan.tensors) {
-      std::vector<int> buffers = tensor.allBuffers();
-      if (scalar.name != "lr" || scalar.skips < 0 ||
-          std::find(buffers.begin(), buffers.end(), scalar.skips) ==
-              buffers.end())
-        continue;
-      DPC_ASSIGN(HostTensor count, session->gather(tensor));
-      if (session->holdsRankZero())
-        skips = static_cast<int64_t>(count.at(0));
-      return Status::success();
-    }
-  return Status::success();
-}
-
 /// Adds the learning rate and the outputs that are no other number of the step.
-/// Call it in the process of rank 0, which has all outputs.
-void Job::reportOutputs(StepReport &report) const {
+/// `skips` updates were skipped before this step. `known` samples count, or -1
+/// if all do. Call it in the process of rank 0, which has all outputs.
+static void reportOutputs(const Plan &plan, const Session &session,
+                          int64_t skips, int64_t known, StepReport &report) {
   if (std::any_of(plan.scalars.begin(), plan.scalars.end(),
                   [](const ScalarInput &s) { return s.name == "lr"; }))
     report.learningRate = learningRate(plan.lrSchedule, report.step - skips);
   int64_t perStep = samplesPerStep(plan);
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const HostTensor &value = session->outputs()[i];
+    const HostTensor &value = session.outputs()[i];
     const std::string &name = plan.outputs[i].name;
     bool isOwn = false; // already a field of `report`
     for (const char *own : {"loss", "grad_norm", "loss_scale", "skipped"})
-      isOwn |= &value == session->output(own) && value.elements() == 1;
-    bool isPerSample = perStep > 0 && value.shape.size() == 1 &&
-                       value.elements() == perStep;
+      isOwn |= &value == session.output(own) && value.elements() == 1;
+    bool isPerSample =
+        perStep > 0 && value.shape.size() == 1 && value.elements() == perStep;
     if (isOwn || (value.elements() != 1 && !isPerSample))
       continue;
-    int64_t known = inputs->samplesIn(report.step); // -1 for --batches
     int64_t count = isPerSample && known > 0 ? known : value.elements();
     double sum = 0;
     for (int64_t k = 0; k < count; ++k)
@@ -500,7 +500,7 @@ Expected<StepReport> Job::runStep(int64_t step) {
   report.lossScale = scalarOf(session->output("loss_scale"));
   report.skipped = scalarOf(session->output("skipped"));
   if (session->holdsRankZero())
-    reportOutputs(report);
+    reportOutputs(plan, *session, skips, inputs->samplesIn(step), report);
   skips += report.skipped.value_or(0) != 0;
   report.seconds = nowSeconds() - begin;
   auto look = [&](SpikeAlarm &alarm, const char *name,

@@ -58,9 +58,7 @@ public:
 private:
   Status checkMask();
   Status runSteps();
-  Status countSkips();
   Expected<StepReport> runStep(int64_t step);
-  void reportOutputs(StepReport &report) const;
   Status detectStragglers(StepReport &report);
   Status guard(const StepReport &report);
   Status stopAtNan(int64_t step, const std::string &why);

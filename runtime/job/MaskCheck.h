@@ -13,9 +13,9 @@ namespace dpc {
 using LossOf =
     std::function<Expected<double>(const std::vector<const void *> &)>;
 
-/// Returns the index of the loss in `plan.outputs`, or -1. In an inference plan,
-/// it is `plan.lossOutput`. If that is unknown, and in a training plan, it is
-/// the output "loss" of one value, otherwise the only float scalar.
+/// Returns the index of the loss in `plan.outputs`, or -1. In an inference
+/// plan, it is `plan.lossOutput`. If that is unknown, and in a training plan,
+/// it is the output "loss" of one value, otherwise the only float scalar.
 int findLoss(const rt::Plan &plan);
 
 /// Returns the loss of the last step of `plan` in all processes.
