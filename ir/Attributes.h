@@ -41,6 +41,9 @@ inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 /// On @step and @step.s: (phase, chunk, micro-batch) triples in the order in
 /// which they run. Phase 1 is forward, 2 is backward and 3 is weight.
 inline constexpr llvm::StringLiteral kSchedule = "dpc.schedule";
+/// On step functions: how many passes over the micro-batches compute only sums
+/// (PartitionTotals.cpp). Absent: 0.
+inline constexpr llvm::StringLiteral kTotalsPasses = "dpc.totals_passes";
 /// On step functions: the value of a strategy key that only the cost model
 /// reads (KeyInfo::isMarked).
 inline std::string ofKey(llvm::StringRef key) { return ("dpc." + key).str(); }
@@ -93,6 +96,8 @@ inline constexpr llvm::StringLiteral kGroup = "dpc.group";
 /// On an op: its virtual pipeline stage. On @step.s: s, the stage of its ranks.
 inline constexpr llvm::StringLiteral kStage = "dpc.stage";
 /// On an op of @step.s: the index of its model chunk on the rank. Absent: 0.
+/// Each pass over the micro-batches has its own chunks, numbered in the order
+/// of the passes. On an op of @step: the index of its pass.
 inline constexpr llvm::StringLiteral kChunk = "dpc.chunk";
 /// On a reshard: the reshard normally runs in the phase that `dpc.phase` names,
 /// although it depends on no input. On a parameter with kSpace: each op that
