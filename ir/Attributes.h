@@ -22,6 +22,9 @@ namespace attr {
 inline constexpr llvm::StringLiteral kModel = "dpc.model";
 /// On the module: the names of float weights that were constants in the model.
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
+/// On the module: the names of weights in the model that are not arguments,
+/// because the program does not read them or contains them as constants.
+inline constexpr llvm::StringLiteral kUnreadWeights = "dpc.unread_weights";
 /// On the module (unit): the imported @train_step already has gradients and an
 /// optimizer. dpc does not know which forward op each gradient belongs to.
 inline constexpr llvm::StringLiteral kWholeStep = "dpc.whole_step";
@@ -49,6 +52,10 @@ inline constexpr llvm::StringLiteral kRole = "dpc.role";
 inline constexpr llvm::StringLiteral kOf = "dpc.of";
 inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
+/// On a weight: its other names in the model (tied weights).
+inline constexpr llvm::StringLiteral kAliases = "dpc.aliases";
+/// On a buffer (unit): files of weights lack it (rt::Tensor::isUnsaved).
+inline constexpr llvm::StringLiteral kUnsaved = "dpc.unsaved";
 /// On a state: the initial value of all its elements. Absent: 0.
 inline constexpr llvm::StringLiteral kInit = "dpc.init";
 /// On a scalar argument: the name of the state that counts skipped steps. In

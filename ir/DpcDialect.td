@@ -27,7 +27,9 @@ def Dpc_Dialect : Dialect {
     * `dpc.slot` is the kind of a state;
     * `dpc.init` is the initial value of a state; without it, the value is 0;
     * `dpc.skips` on a scalar names the state that counts skipped steps;
-    * `dpc.source` is the location of the data of a weight.
+    * `dpc.source` is the location of the data of a weight;
+    * `dpc.aliases` are the other names of a tied weight;
+    * `dpc.unsaved` marks a buffer that files of weights lack.
 
     Results have `dpc.name`. A result that is the next value of an argument has
     `dpc.ties`, the index of the argument. At the local altitude, a parameter or

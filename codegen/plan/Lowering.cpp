@@ -36,6 +36,7 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   rt::Tensor tensor;
   tensor.name = "constant." + std::to_string(s.plan.tensors.size());
   tensor.role = rt::TensorRole::Buffer;
+  tensor.isUnsaved = true;
   tensor.buffer =
       s.slots.addBuffer(op.getResult(), rt::BufferKind::Parameter, tensor.name);
   tensor.dtype = *dtypeOf(type.getElementType());

@@ -120,6 +120,10 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   tensor.dtype = s.plan.buffers[tensor.buffer].dtype;
   tensor.globalShape = global.getShape().vec();
   tensor.layout = layoutOf(global);
+  if (auto aliases = attrs.getAs<ArrayAttr>(attr::kAliases))
+    for (auto alias : aliases.getAsRange<StringAttr>())
+      tensor.aliases.push_back(alias.str());
+  tensor.isUnsaved = attrs.contains(attr::kUnsaved);
   // A weight without data in the model can only be used with --init.
   tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
   if (auto init = attrs.getAs<FloatAttr>(attr::kInit)) {

@@ -10,7 +10,8 @@ dpc.header = (report) => {
   document.title = `${name} on ${report.cluster.name}: dpc report`;
   document.getElementById('kicker').textContent =
     `dpc strategy report · ${dpc.large(report.parameters.count)} parameters, ${report.step.compute_type}, ` +
-    `global batch ${dpc.count(report.step.global_batch)}`;
+    `global batch ${dpc.count(report.step.global_batch)}` +
+    `${report.loss_output ? `, trains the output ‘${report.loss_output}’` : ''}`;
   document.getElementById('title').textContent =
     `${name} on ${report.cluster.name} (${dpc.devicesText(report.cluster)})`;
   const lead = document.getElementById('lead');

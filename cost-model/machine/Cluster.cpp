@@ -365,6 +365,10 @@ static Expected<Device> machineDevice(const std::string &calibratedDevice) {
   return device;
 }
 
+/// Measured with one rank per core: steps in bf16 and in fp32, whose GEMMs have
+/// 15 million elements. On processors with bf16 instructions it is 1.7 ns.
+constexpr double kNarrowElementSeconds = 2e-9;
+
 /// The bandwidth of one NVMe disk (PCIe 4.0 x4) during long writes, and the
 /// bandwidth of PCIe 4.0 x16 without its protocol overhead.
 constexpr double kDiskBytesPerSecond = 3e9, kHostLinkBytesPerSecond = 25e9;
@@ -388,6 +392,9 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
   double share = 1.0 / static_cast<double>(ranks);
   int64_t cores = device->multiprocessors;
   takeShare(*device, ranks);
+  device->narrowElementSeconds =
+      kNarrowElementSeconds *
+      std::max(1.0, static_cast<double>(ranks) / static_cast<double>(cores));
   Level level;
   level.name = "shared-memory";
   level.span = ranks;

@@ -88,6 +88,10 @@ struct Device {
   /// unknown. Only makeLocalCluster reads these fields.
   double exchangeBytesPerSecond = 0;
   double exchangeLatencySeconds = 0;
+  /// The time that the runtime on CPUs needs to copy an element of a GEMM whose
+  /// type is narrower than f32: it converts operands and results. 0 = no such
+  /// copies. Only makeLocalCluster sets this field.
+  double narrowElementSeconds = 0;
   GemmModel gemm;
 
   bool hasFusedAttention() const { return attentionForward > 0; }

@@ -122,6 +122,18 @@ double gemmSeconds(const Device &device, DType type, const GemmShape &shape) {
          std::max(arithmeticSeconds(device, type, shape), memory);
 }
 
+double narrowGemmSeconds(const Device &device, DType wanted,
+                         const GemmShape &shape) {
+  DType type = computeType(device, wanted);
+  double seconds = gemmSeconds(device, type, shape);
+  bool isNarrow = bytesPerElement(wanted) < bytesPerElement(DType::F32);
+  if (!isNarrow || isEmpty(shape))
+    return seconds;
+  double elements =
+      shape.bytes(DType::F32) / double(bytesPerElement(DType::F32));
+  return seconds + elements * device.narrowElementSeconds;
+}
+
 double streamSeconds(const Device &device, double bytes, double flops) {
   if (bytes <= 0 && flops <= 0)
     return 0;

@@ -67,6 +67,11 @@ double gemmEfficiency(const Device &device, DType type, const GemmShape &shape);
 /// (GemmTable.h), an f32 GEMM takes launch + flops / rate.
 double gemmSeconds(const Device &device, DType type, const GemmShape &shape);
 
+/// Returns gemmSeconds() in the type that the device has for `wanted` (see
+/// computeType), with the conversions of Device::narrowElementSeconds.
+double narrowGemmSeconds(const Device &device, DType wanted,
+                         const GemmShape &shape);
+
 /// Returns the seconds of a kernel that moves `bytes` and runs `flops` scalar
 /// operations at Device::scalarRate: an elementwise op, a reduction, a norm, a
 /// gather, a copy or the optimizer. 0 if both arguments are 0.

@@ -323,6 +323,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                       {"considered", result.considered},
                       {"pruned", result.pruned},
                       {"skipped", result.skipped}};
+  if (!context.loss.empty())
+    report["loss_output"] = context.loss;
   report["parameters"] = {{"count", result.totals.parameters},
                           {"trained", context.trained},
                           {"frozen", context.frozen}};

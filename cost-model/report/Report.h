@@ -49,6 +49,7 @@ struct ReportContext {
   std::vector<WhatIf> whatIfs = {};      ///< For --what-if.
   std::optional<BetterPlan> better = {}; ///< For --strategy=@FILE.
   std::string readAs = {};               ///< How FILE was interpreted.
+  std::string loss = {}; ///< The output that is trained; "" for inference.
 };
 
 inline constexpr int reportVersion = 1;

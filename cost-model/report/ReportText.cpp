@@ -399,7 +399,10 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
          wrapLines(context.model + " on " + cluster.name + " (" +
                        devicesText(cluster) + "), computes in " +
                        std::string(precisionOf(result.totals.computeType)) +
-                       fp8Share(result.totals, context.detail),
+                       fp8Share(result.totals, context.detail) +
+                       (context.loss.empty()
+                            ? ""
+                            : ", trains the output '" + context.loss + "'"),
                    form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));

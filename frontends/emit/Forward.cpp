@@ -1,6 +1,8 @@
 //===- Forward.cpp - Construction of the function @forward ----------------===//
 #include "frontends/emit/Forward.h"
 
+#include "frontends/emit/Loss.h"
+
 #include "mlir/IR/Verifier.h"
 
 #include "llvm/Support/Path.h"
@@ -34,6 +36,11 @@ int64_t elementBytes(Type element) {
   return std::max(1u, element.getIntOrFloatBitWidth() / 8);
 }
 
+static ArrayAttr strings(llvm::ArrayRef<std::string> texts, MLIRContext *c) {
+  llvm::SmallVector<llvm::StringRef> refs(texts.begin(), texts.end());
+  return Builder(c).getStrArrayAttr(refs);
+}
+
 static DictionaryAttr attrsOf(const WeightArgument &weight, MLIRContext *c) {
   Builder b(c);
   NamedAttrList attrs;
@@ -50,6 +57,10 @@ static DictionaryAttr attrsOf(const WeightArgument &weight, MLIRContext *c) {
                   b.getStringAttr(dtypeName(weight.type.getElementType())));
     attrs.append(attr::kSource, source.getDictionary(c));
   }
+  if (!weight.aliases.empty())
+    attrs.append(attr::kAliases, strings(weight.aliases, c));
+  if (weight.isUnsaved)
+    attrs.append(attr::kUnsaved, b.getUnitAttr());
   return attrs.getDictionary(c);
 }
 
@@ -70,11 +81,14 @@ void Forward::makeModule(llvm::ArrayRef<std::string> constants) {
   module = ModuleOp::create(loc);
   (*module)->setAttr(attr::kModel,
                      StringAttr::get(context, llvm::sys::path::stem(file)));
-  llvm::SmallVector<llvm::StringRef> names(constants.begin(), constants.end());
-  if (!names.empty())
-    (*module)->setAttr(attr::kConstants,
-                       Builder(context).getStrArrayAttr(names));
+  if (!constants.empty())
+    (*module)->setAttr(attr::kConstants, strings(constants, context));
   emit.loc = loc;
+}
+
+void Forward::noteUnread(llvm::ArrayRef<std::string> names) {
+  if (!names.empty())
+    (*module)->setAttr(attr::kUnreadWeights, strings(names, context));
 }
 
 llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
@@ -140,12 +154,11 @@ void Forward::addUpdates(llvm::SmallVectorImpl<Value> &results,
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>>
-Forward::finish(llvm::ArrayRef<NamedResult> named) {
+Forward::finish(llvm::ArrayRef<NamedResult> named, llvm::StringRef loss) {
   llvm::SmallVector<Value> results;
   llvm::SmallVector<Type> types;
   llvm::SmallVector<DictionaryAttr> attrs;
   Builder b(context);
-  bool lossFound = false;
   for (const auto &[name, value] : named) {
     if (!value)
       return makeError("{0}: output '{1}' is not defined by any supported node",
@@ -153,14 +166,9 @@ Forward::finish(llvm::ArrayRef<NamedResult> named) {
     if (value.parts)
       return makeError("{0}: output '{1}' is a sequence; accepted: tensors",
                        file, name);
-    NamedAttrList resultAttrs;
-    resultAttrs.append(attr::kName, b.getStringAttr(name));
-    if (!lossFound && value.isFloat() && value.rank() == 0) {
-      resultAttrs.append(attr::kLoss, b.getUnitAttr());
-      lossFound = true;
-    }
     results.push_back(emit.materialize(value));
-    attrs.push_back(resultAttrs.getDictionary(context));
+    attrs.push_back(b.getDictionaryAttr(
+        b.getNamedAttr(attr::kName, b.getStringAttr(name))));
   }
   addUpdates(results, attrs);
   for (Value result : results)
@@ -169,6 +177,8 @@ Forward::finish(llvm::ArrayRef<NamedResult> named) {
   function.setFunctionType(
       b.getFunctionType(function.getArgumentTypes(), types));
   function.setAllResultAttrs(attrs);
+  if (llvm::Error error = markLoss(function, loss, file))
+    return std::move(error);
   return std::move(module);
 }
 

@@ -30,8 +30,10 @@ int64_t elementBytes(mlir::Type element);
 struct WeightArgument {
   std::string name;
   mlir::RankedTensorType type;
-  bool isParameter = false;         ///< true: trained; false: buffer
-  std::optional<DataLocation> data; ///< nullopt: abstract
+  bool isParameter = false;              ///< true: trained; false: buffer
+  std::optional<DataLocation> data;      ///< nullopt: abstract
+  std::vector<std::string> aliases = {}; ///< other names (tied weights)
+  bool isUnsaved = false; ///< whether the model saves its weights without it
 };
 
 struct NamedResult {
@@ -52,10 +54,14 @@ public:
                              llvm::ArrayRef<BoundInput> inputs,
                              llvm::ArrayRef<std::string> constants);
 
+  /// Notes the names of all weights that are not arguments. Called after
+  /// begin().
+  void noteUnread(llvm::ArrayRef<std::string> names);
+
   /// Ends the function, which returns `results` and then the new buffer values
-  /// in `emit.updates`. The first scalar float result is the loss.
+  /// in `emit.updates`. `loss` names the result to train (see markLoss).
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
-  finish(llvm::ArrayRef<NamedResult> results);
+  finish(llvm::ArrayRef<NamedResult> results, llvm::StringRef loss);
 
   Emitter emit;
 

@@ -28,6 +28,9 @@ struct ImportOptions {
   std::vector<std::string> trainable;
   /// Whether the caller appends a loss to the imported model (`--loss`).
   bool appendsLoss = false;
+  /// The output to train (`--loss-output=NAME`), or "" for the usual choice
+  /// (see markLoss).
+  std::string lossOutput;
   /// The seed of dropout (`--seed=N`): 0 to 2^32 - 1.
   int64_t seed = 0;
 };

@@ -214,13 +214,25 @@ llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
     const std::string &name = weight.tensor->name();
     if (weight.role == WeightRole::Parameter ||
         weight.role == WeightRole::Buffer)
-      arguments.push_back({name, weight.type,
-                           weight.role == WeightRole::Parameter, weight.data});
+      arguments.push_back({name,
+                           weight.type,
+                           weight.role == WeightRole::Parameter,
+                           weight.data,
+                           {},
+                           weight.isUnsaved});
     else if (weight.role == WeightRole::Constant &&
              isa<FloatType>(weight.type.getElementType()))
       constants.push_back(name);
   }
   scopes.front() = forward.begin(arguments, inputs, constants);
+  llvm::StringSet<> read;
+  for (const WeightArgument &argument : arguments)
+    read.insert(argument.name);
+  std::vector<std::string> unread;
+  for (const ::onnx::TensorProto &tensor : file.model().graph().initializer())
+    if (!read.contains(tensor.name()))
+      unread.push_back(tensor.name());
+  forward.noteUnread(unread);
   for (const Weight &weight : weights) {
     if (weight.role != WeightRole::Constant)
       continue;
@@ -517,7 +529,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   std::vector<NamedResult> results;
   for (const auto &output : file.model().graph().output())
     results.push_back({output.name(), lookup(output.name())});
-  auto module = forward.finish(results);
+  auto module = forward.finish(results, options.lossOutput);
   if (!module)
     return module.takeError();
   if (llvm::Error error = keepShardings(file, values(), **module))

@@ -28,7 +28,7 @@ class ModelFile;
 /// Attributes: `dpc.name` and `dpc.role`; `dpc.source` = {file, offset, bytes,
 /// dtype} for weights with data (a weight whose external file does not exist is
 /// abstract); `dpc.batch_dim` for inputs with a batch. Results have `dpc.name`,
-/// and the first scalar float result has `dpc.loss`. The module has
+/// and the result to train has `dpc.loss` (emit/Loss.h). The module has
 /// `dpc.model`, the file's stem.
 ///
 /// On failure, reports one single-line diagnostic.

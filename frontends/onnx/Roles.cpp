@@ -268,6 +268,10 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
       weight.role = *role;
     else
       return role.takeError();
+    llvm::StringRef name = weight.tensor->name();
+    weight.isUnsaved = weight.role == WeightRole::Buffer &&
+                       !isModulePath(name) && !looksLikeMember(name) &&
+                       !frozen->matches(name);
     if (weight.role != WeightRole::Constant && weight.hasData && !weight.data) {
       auto data = file.locateInitializer(i, element);
       if (!data)

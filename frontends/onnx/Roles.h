@@ -34,6 +34,8 @@ struct Weight {
   WeightRole role = WeightRole::Unused;
   bool hasData = false;             ///< false: abstract
   std::optional<DataLocation> data; ///< set for parameters and buffers
+  /// A buffer without a weight's name, such as an exporter's table "val_3".
+  bool isUnsaved = false;
 };
 
 /// Determines type, role and data of every initializer that is read. Fails if

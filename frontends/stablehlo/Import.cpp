@@ -236,7 +236,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(func::FuncOp main,
     for (auto [i, value] : llvm::enumerate(results))
       if (signature.isTied(i) == tied)
         named.push_back({signature.results[i], value});
-  auto made = forward.finish(named);
+  auto made = forward.finish(named, options.lossOutput);
   if (!made)
     return made;
   for (const std::string &remark : signature.remarks)

@@ -1,4 +1,5 @@
 //===- TrainStep.cpp - Conversion of a complete training step -------------===//
+#include "frontends/emit/Loss.h"
 #include "frontends/stablehlo/Arguments.h"
 
 #include "ir/Attributes.h"
@@ -75,6 +76,19 @@ static std::string lossName(const Signature &signature) {
   return name;
 }
 
+/// Returns the result that the step reports as its loss: the one called "loss",
+/// or else the first float scalar that is not the next value of an argument.
+static std::optional<unsigned>
+lossOf(func::FuncOp step, const llvm::StringMap<const Argument *> &nextOf) {
+  std::optional<unsigned> loss;
+  for (unsigned i : possibleLosses(step)) {
+    auto name = step.getResultAttrOfType<StringAttr>(i, attr::kName).getValue();
+    if (!nextOf.contains(name) && (!loss || name == "loss"))
+      loss = i;
+  }
+  return loss;
+}
+
 void makeTrainStep(ModuleOp module, const Signature &signature) {
   auto step = module.lookupSymbol<func::FuncOp>("forward");
   Builder b(module.getContext());
@@ -88,6 +102,7 @@ void makeTrainStep(ModuleOp module, const Signature &signature) {
   for (const Argument &argument : signature.arguments)
     if (argument.next)
       nextOf[signature.results[*argument.next]] = &argument;
+  std::optional<unsigned> loss = lossOf(step, nextOf);
   Operation *ret = step.front().getTerminator();
   SmallVector<Value> values;
   SmallVector<DictionaryAttr> attrs;
@@ -101,7 +116,7 @@ void makeTrainStep(ModuleOp module, const Signature &signature) {
       list.set(attr::kName, b.getStringAttr(of));
       list.set(attr::kTies, b.getI64IntegerAttr(places.lookup(of)));
     } else if (cast<RankedTensorType>(value.getType()).getRank() == 0) {
-      bool isLoss = static_cast<bool>(step.getResultAttr(i, attr::kLoss));
+      bool isLoss = loss == i;
       list.set(attr::kName,
                isLoss ? b.getStringAttr(lossName(signature)) : name);
       if (isLoss)

@@ -42,6 +42,23 @@ static llvm::StringRef alternativeTo(llvm::StringRef target) {
   return "";
 }
 
+/// Returns the operators that run_decompositions() must decompose so that only
+/// supported operators are left, or "". The entries follow torch/_decomp and
+/// torch/_refs of PyTorch. Many other decompositions end at operators that are
+/// not supported either: index_add ends at index_put.
+static llvm::StringRef decomposedBy(llvm::StringRef target) {
+  return llvm::StringSwitch<llvm::StringRef>(target.split('.').first)
+      .Case("logit", "aten.logit")
+      .Case("nan_to_num", "aten.nan_to_num, aten.isneginf, aten.isposinf")
+      .Case("nansum", "aten.nansum")
+      .Case("pixel_shuffle", "aten.pixel_shuffle")
+      .Case("pixel_unshuffle", "aten.pixel_unshuffle")
+      .Case("rot90", "aten.rot90")
+      .Case("soft_margin_loss", "aten.soft_margin_loss")
+      .Case("std_mean", "aten.std_mean")
+      .Default("");
+}
+
 namespace {
 
 struct Body {
@@ -182,6 +199,7 @@ llvm::Error Importer::begin() {
     return weights.takeError();
   llvm::StringMap<Val> arguments =
       forward.begin(weights->arguments, *inputs, weights->constantNames);
+  forward.noteUnread(weights->unread);
   for (const auto &[value, name] : weights->bound)
     main[value] = arguments[name];
   for (auto &[value, constant] : weights->constants)
@@ -355,12 +373,17 @@ llvm::Error Importer::unknown(const Node &node, size_t index) const {
                      other.target;
   if (others.size() > kMax)
     unsupported += " and " + std::to_string(others.size() - kMax) + " more";
-  return nodeError(
-      node, index,
-      "is not supported" + unsupported +
-          "; frontends/torch/README.md lists the "
-          "supported ones, and exported_program.run_decompositions() may "
-          "express it so");
+  llvm::StringRef decomposed = decomposedBy(target);
+  std::string remedy =
+      decomposed.empty()
+          ? "; the model must compute the same with other operators "
+            "(frontends/torch/README.md lists the supported ones)"
+          : "; with aten = torch.ops.aten, "
+            "exported_program.run_decompositions(torch._decomp."
+            "get_decompositions([" +
+                decomposed.str() +
+                "])) before torch.export.save replaces it by supported ones";
+  return nodeError(node, index, "is not supported" + unsupported + remedy);
 }
 
 llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
@@ -412,6 +435,7 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   std::vector<NamedResult> results;
+  llvm::StringSet<> names;
   llvm::StringMap<llvm::StringRef> values;
   for (const InputSpec &input : program.inputs)
     if (input.kind == InputSpec::Kind::Buffer)
@@ -429,13 +453,17 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
         emit.updates[argument] = emit.materialize(value);
       continue;
     }
-    if (output.value.kind == Argument::Kind::Tensor)
-      results.push_back(
-          {output.value.names[0], main.lookup(output.value.names[0])});
+    if (output.value.kind != Argument::Kind::Tensor)
+      continue;
+    const std::string &value = output.value.names[0];
+    std::string name = output.key.empty() ? value : output.key;
+    while (!names.insert(name).second)
+      name += "_";
+    results.push_back({std::move(name), main.lookup(value)});
   }
   if (results.empty())
     return makeError("{0}: the program returns no tensor", archive.path());
-  return forward.finish(results);
+  return forward.finish(results, options.lossOutput);
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {

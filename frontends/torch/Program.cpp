@@ -246,6 +246,87 @@ static OutputSpec readOutputSpec(const Json &json) {
   return spec;
 }
 
+/// Returns the keys that a container states for its `count` children: the first
+/// list of so many names in its context, which may be JSON inside a text. Dicts
+/// have a list of keys; dataclasses and named tuples have it among other data.
+static std::vector<std::string> keysOf(const nlohmann::json &context,
+                                       size_t count, int depth) {
+  if (const auto *text = context.get_ptr<const nlohmann::json::string_t *>()) {
+    auto inner = nlohmann::json::parse(*text, nullptr,
+                                       /*allow_exceptions=*/false);
+    return inner.is_structured() ? keysOf(inner, count, depth + 1)
+                                 : std::vector<std::string>();
+  }
+  if (!context.is_structured() || depth > kMaxDepth)
+    return {};
+  if (context.is_array() && context.size() == count) {
+    std::vector<std::string> keys;
+    for (const nlohmann::json &key : context)
+      if (key.is_string() || key.is_number_integer())
+        keys.push_back(key.is_string() ? key.get<std::string>() : key.dump());
+    if (keys.size() == count)
+      return keys;
+  }
+  for (const nlohmann::json &member : context)
+    if (member.is_structured())
+      if (auto keys = keysOf(member, count, depth + 1); !keys.empty())
+        return keys;
+  return {};
+}
+
+/// Appends the key of each leaf of a tree of containers: its keys in the dicts
+/// and its positions in the lists from the root on, joined by dots. The key is
+/// "" for a leaf that is in no dict. Returns false if the tree is damaged.
+static bool appendKeys(const nlohmann::json &tree, const std::string &path,
+                       bool isInDict, int depth,
+                       std::vector<std::string> &keys) {
+  if (!tree.is_object() || !tree.contains("type") ||
+      !tree.contains("children_spec") || depth > kMaxDepth)
+    return false;
+  if (tree["type"].is_null()) {
+    keys.push_back(isInDict ? path : "");
+    return true;
+  }
+  const nlohmann::json &children = tree["children_spec"];
+  if (!children.is_array())
+    return false;
+  std::vector<std::string> names =
+      keysOf(tree.value("context", nlohmann::json()), children.size(), depth);
+  for (size_t i = 0; i < children.size(); ++i) {
+    std::string name = names.empty() ? std::to_string(i) : names[i];
+    if (!appendKeys(children[i], path.empty() ? name : path + "." + name,
+                    isInDict || !names.empty(), depth + 1, keys))
+      return false;
+  }
+  return true;
+}
+
+/// Sets the keys of the user outputs from the tree of containers that the
+/// program returns. A program without a readable tree has no keys.
+static void readKeys(const nlohmann::json &graphModule,
+                     std::vector<OutputSpec> &outputs) {
+  const nlohmann::json::json_pointer outSpec("/signature/out_spec");
+  nlohmann::json tree;
+  for (const nlohmann::json &call :
+       graphModule.value("module_call_graph", nlohmann::json::array()))
+    if (call.is_object() && call.value("fqn", nlohmann::json()) == "" &&
+        call.contains(outSpec) && call[outSpec].is_string())
+      tree = nlohmann::json::parse(call[outSpec].get<std::string>(), nullptr,
+                                   /*allow_exceptions=*/false);
+  std::vector<std::string> keys;
+  // The first element of the list is the version of the form.
+  if (!tree.is_array() || tree.size() != 2 ||
+      !appendKeys(tree[1], "", /*isInDict=*/false, 0, keys) ||
+      llvm::count_if(outputs, [](const OutputSpec &output) {
+        return output.kind == OutputSpec::Kind::User;
+      }) != static_cast<int64_t>(keys.size()))
+    return;
+  auto key = keys.begin();
+  for (OutputSpec &output : outputs)
+    if (output.kind == OutputSpec::Kind::User)
+      output.key = std::move(*key++);
+}
+
 /// Parses the document. Calls `visit` with each key and its depth in the order
 /// of the document, because the keys of the result are sorted.
 static llvm::Expected<nlohmann::json>
@@ -312,11 +393,12 @@ llvm::Expected<Program> readProgram(const Archive &archive) {
     program.outputs.push_back(readOutputSpec(spec));
   if (!error.empty())
     return makeError("{0}: {1}: {2}", archive.path(), name, error);
+  readKeys((*json)["graph_module"], program.outputs);
   return program;
 }
 
 static llvm::Error readTable(const Archive &archive, llvm::StringRef name,
-                             llvm::StringRef folder,
+                             llvm::StringRef folder, bool isUnsaved,
                              llvm::StringMap<WeightEntry> &table) {
   llvm::StringMap<size_t> order;
   auto json = readJson(archive, name, [&](int depth, const std::string &key) {
@@ -331,6 +413,7 @@ static llvm::Error readTable(const Archive &archive, llvm::StringRef name,
     weight.position = order.lookup(path);
     weight.record = (folder + entry["path_name"].text()).str();
     weight.pickled = entry["use_pickle"].boolean();
+    weight.isUnsaved = isUnsaved;
     if (Json meta = entry.maybe("tensor_meta"))
       weight.meta = readMeta(meta);
     else
@@ -347,12 +430,12 @@ readWeightTable(const Archive &archive) {
   llvm::StringMap<WeightEntry> table;
   if (llvm::Error error =
           readTable(archive, "data/weights/model_weights_config.json",
-                    "data/weights/", table))
+                    "data/weights/", /*isUnsaved=*/false, table))
     return std::move(error);
   llvm::StringRef constants = "data/constants/model_constants_config.json";
   if (archive.find(constants))
-    if (llvm::Error error =
-            readTable(archive, constants, "data/constants/", table))
+    if (llvm::Error error = readTable(archive, constants, "data/constants/",
+                                      /*isUnsaved=*/true, table))
       return std::move(error);
   return table;
 }

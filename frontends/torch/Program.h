@@ -93,6 +93,9 @@ struct OutputSpec {
   enum class Kind { User, BufferMutation, Other };
   Kind kind = Kind::Other;
   Argument value;
+  /// The place of a user output in the returned dicts, such as "aux.balance",
+  /// or "" if it is in no dict.
+  std::string key;
   std::string buffer; ///< path of the updated buffer
   std::string what;   ///< the schema's name of the kind
 };
@@ -107,6 +110,9 @@ struct Program {
 struct WeightEntry {
   std::string record; ///< name in the archive
   bool pickled = false;
+  /// Whether the state_dict lacks it: a lifted constant or a buffer with
+  /// persistent=False.
+  bool isUnsaved = false;
   TensorMeta meta;
   size_t position = 0; ///< index among the module's members
 };

@@ -40,6 +40,8 @@ public:
   void nameTied(const llvm::StringMap<WeightEntry> &table);
   llvm::Error place(const InputSpec &spec,
                     const llvm::StringMap<WeightEntry> &table);
+  /// Gives all names of the tables to arguments or to `unread`.
+  void nameOthers(const llvm::StringMap<WeightEntry> &table);
   Weights result;
 
 private:
@@ -249,6 +251,7 @@ llvm::Error Placer::addArgument(const Weight &weight) {
   const InputSpec &spec = *weight.spec;
   const std::string &name = places.at(placeOf(spec.name, *weight.entry)).second;
   WeightArgument argument{name, weight.type, trains(weight), std::nullopt};
+  argument.isUnsaved = weight.entry->isUnsaved;
   result.bound.emplace_back(spec.value, name);
   if (!added.insert(name).second)
     return llvm::Error::success();
@@ -282,6 +285,23 @@ llvm::Error Placer::place(const InputSpec &spec,
   return llvm::Error::success();
 }
 
+void Placer::nameOthers(const llvm::StringMap<WeightEntry> &table) {
+  llvm::StringMap<WeightArgument *> arguments;
+  for (WeightArgument &argument : result.arguments)
+    arguments[argument.name] = &argument;
+  std::map<std::string, const WeightEntry *> sorted;
+  for (const auto &[path, entry] : table)
+    sorted[path.str()] = &entry;
+  for (const auto &[path, entry] : sorted) {
+    const std::string &name = places.at(placeOf(path, *entry)).second;
+    WeightArgument *argument = arguments.lookup(name);
+    if (!argument)
+      result.unread.push_back(path);
+    else if (name != path)
+      argument->aliases.push_back(path);
+  }
+}
+
 llvm::Expected<Weights>
 placeWeights(const Archive &archive, const Program &program,
              llvm::function_ref<bool(llvm::StringRef)> isRead,
@@ -298,6 +318,7 @@ placeWeights(const Archive &archive, const Program &program,
         spec.kind != InputSpec::Kind::Other && isRead(spec.value))
       if (llvm::Error error = placer.place(spec, *table))
         return std::move(error);
+  placer.nameOthers(*table);
   return std::move(placer.result);
 }
 

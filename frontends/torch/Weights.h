@@ -21,6 +21,8 @@ struct Weights {
   std::vector<std::pair<std::string, Val>> constants;
   /// Names of the float weights among the constants.
   std::vector<std::string> constantNames;
+  /// Names in the archive's tables that are neither arguments nor aliases.
+  std::vector<std::string> unread;
 };
 
 /// Decides the role of each weight that is read. `isRead` takes the name of the

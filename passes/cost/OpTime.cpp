@@ -25,6 +25,12 @@ static cost::DType gemmType(Value value, const cost::Device &device) {
   return cost::computeType(device, costType(elementTypeOf(value)));
 }
 
+static double gemmSeconds(Value operand, const cost::GemmShape &shape,
+                          const cost::Device &device) {
+  return cost::narrowGemmSeconds(device, costType(elementTypeOf(operand)),
+                                 shape);
+}
+
 /// Returns the seconds of a GEMM in fp8. cuBLASLt needs the right operand
 /// transposed. The conversion to fp8 takes five launches: one clears the two
 /// maxima, and each operand needs one kernel to find its maximum and one to
@@ -59,7 +65,7 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
     (isShared ? shape.m : shape.batch) *= size;
   shape.transA = op.getTa();
   shape.transB = op.getTb();
-  return cost::gemmSeconds(device, gemmType(op.getA(), device), shape);
+  return gemmSeconds(op.getA(), shape, device);
 }
 
 static double epilogueBytes(Operation *op) {
@@ -105,7 +111,7 @@ static double convSeconds(Operation *op, Value y, Value w,
   constexpr int64_t kFilterParts = 64;
   if (isa<ConvGradFilterOp>(op))
     shape.mostParts = kFilterParts;
-  return cost::gemmSeconds(device, gemmType(y, device), shape);
+  return gemmSeconds(y, shape, device);
 }
 
 /// The dimensions of an activation are samples, positions and channels.

@@ -5,6 +5,8 @@
 #include "passes/graph/LossScale.h"
 #include "passes/graph/Passes.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 
 namespace dpc {
@@ -322,6 +324,14 @@ void TrainStepBuilder::keepBuffers() {
   }
 }
 
+/// Returns `name` with as many "_" at its end as make it new in `taken`.
+static StringAttr freeName(StringAttr name, llvm::StringSet<> &taken) {
+  std::string made = name.getValue().str();
+  while (!taken.insert(made).second)
+    made += "_";
+  return StringAttr::get(name.getContext(), made);
+}
+
 void TrainStepBuilder::addReturn() {
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attrs;
@@ -342,6 +352,8 @@ void TrainStepBuilder::addReturn() {
       tie(*state++, argument);
   for (ScalarState &scalar : lossScale.states())
     tie(scalar.next, cast<BlockArgument>(scalar.value).getArgNumber());
+  // The outputs that the step itself names.
+  llvm::StringSet<> taken = {"loss", "grad_norm", "loss_scale", "skipped"};
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
     NamedAttrList resultAttrs(forward.getResultAttrDict(index));
@@ -351,14 +363,17 @@ void TrainStepBuilder::addReturn() {
       tie(newBuffers.lookup(index), cast<BlockArgument>(buffer).getArgNumber());
       continue;
     }
-    if (index == lossIndex)
-      resultAttrs.set(attr::kName, builder.getStringAttr("loss"));
     if (!shapeOf(value).empty()) {
       emitRemark(forward.getLoc(), "output ")
           << resultAttrs.get(attr::kName)
           << " is not returned by a training step: it is not a scalar";
       continue;
     }
+    if (index == lossIndex)
+      resultAttrs.set(attr::kName, builder.getStringAttr("loss"));
+    else if (auto name =
+                 dyn_cast_or_null<StringAttr>(resultAttrs.get(attr::kName)))
+      resultAttrs.set(attr::kName, freeName(name, taken));
     results.push_back(mapping.lookup(value));
     attrs.push_back(resultAttrs.getDictionary(builder.getContext()));
   }

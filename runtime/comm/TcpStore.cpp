@@ -99,8 +99,9 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
   if (address.token.empty())
     return Status::invalid(
         "DPC_JOB_TOKEN is not set: processes that connect to "
-        "MASTER_ADDR need a secret that only this job knows, "
-        "like DPC_JOB_TOKEN=$(openssl rand -hex 16)");
+        "MASTER_ADDR need a secret that only this job knows; "
+        "export DPC_JOB_TOKEN=$(openssl rand -hex 16) before the launcher "
+        "starts, with the same value on every machine");
   if (address.token.size() > kMostTokenBytes)
     return Status::invalid("DPC_JOB_TOKEN has ", address.token.size(),
                            " characters, at most ", kMostTokenBytes,

@@ -29,14 +29,25 @@ Launch detectLaunch() {
       {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
       {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE",
        "SLURM_LOCALID"}};
+  bool isPmiOfSlurm = numberIn("PMI_SIZE") > 0 &&
+                      numberIn("PMI_RANK") == numberIn("SLURM_PROCID") &&
+                      numberIn("PMI_SIZE") == numberIn("SLURM_STEP_NUM_TASKS");
   for (const Convention &c : conventions) {
     int rank = numberIn(c.rank), size = numberIn(c.size);
-    if (rank < 0 || size <= rank)
+    bool isPmi = std::string(c.rank) == "PMI_RANK";
+    if (rank < 0 || size <= rank || (isPmi && isPmiOfSlurm))
       continue;
     int local = numberIn(c.localSize);
     int place = numberIn(c.localRank);
-    return {c.launcher, rank, size, local > 0 ? local : size,
-            place >= 0 ? place : rank};
+    std::string launcher = c.launcher;
+    bool hasPmi = launcher == "mpirun" || isPmiOfSlurm ||
+                  (launcher == "srun" && std::getenv("PMIX_RANK"));
+    return {launcher,
+            rank,
+            size,
+            local > 0 ? local : size,
+            place >= 0 ? place : rank,
+            hasPmi && launcher != "torchrun"};
   }
   return {};
 }

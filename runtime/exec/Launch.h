@@ -12,12 +12,15 @@ struct Launch {
   int size = 1;
   int localSize = 1; ///< number of processes of the job on this machine
   int localRank = 0; ///< index of this process on this machine
+  /// Whether the launcher provides PMI, by which MPI finds the other processes.
+  bool hasPmi = false;
 };
 
 /// Reads the environment variables of torchrun (RANK, WORLD_SIZE), Open MPI
 /// (OMPI_COMM_WORLD_*), other MPIs (PMI_*) and Slurm (SLURM_*), in this order.
-/// If the number of processes on this machine is unknown, assumes that all
-/// processes are on this machine.
+/// If PMI_* and SLURM_* agree, Slurm is the launcher, because mpirun in a job
+/// of Slurm has SLURM_* of its own daemon. If the number of processes on this
+/// machine is unknown, assumes that all processes are on this machine.
 Launch detectLaunch();
 
 } // namespace dpc::rt

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Random.h"
 #include "runtime/io/SourceFiles.h"
+#include "runtime/io/WeightMatch.h"
 
 #include <algorithm>
 #include <cassert>
@@ -72,9 +73,10 @@ Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
     packConverted(value.data.data(), value.dtype, tensor, mesh, rank, local);
     return Status::success();
   }
-  bool isInFile =
-      choice.kind == InitChoice::Kind::File && choice.file->find(tensor.name);
-  if (tensor.source && !isInFile)
+  if (choice.kind == InitChoice::Kind::File)
+    if (const WeightFiles::Weight *weight = findWeight(*choice.file, tensor))
+      return fillFromFile(*weight, tensor, mesh, rank, local);
+  if (tensor.source)
     return fillFromSource(tensor, mesh, rank, local);
   return fillFromChoice(tensor, mesh, rank, local);
 }
@@ -98,7 +100,9 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
   const TensorSource &source = *tensor.source;
   Expected<Source> opened = openSource(source.file);
-  if (!opened && choice.kind != InitChoice::Kind::None)
+  bool isFilled = choice.kind == InitChoice::Kind::Random ||
+                  choice.kind == InitChoice::Kind::Zeros;
+  if (!opened && isFilled)
     return fillFromChoice(tensor, mesh, rank, local);
   if (!opened)
     return Status(opened.status().code(),
@@ -148,48 +152,39 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
 Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();
-  for (const Tensor &tensor : plan.tensors)
-    if (choice.file->find(tensor.name))
-      return Status::success();
-  std::string example;
-  for (const Tensor &tensor : plan.tensors)
-    if (tensor.role == TensorRole::Parameter && example.empty())
-      example = ", such as '" + tensor.name + "'";
-  return Status::notFound("--init: ", choice.file->path(),
-                          " has no tensor of the plan", example);
+  return matchWeights(plan, *choice.file).check(choice.isPartial);
+}
+
+Status InitialValues::fillFromFile(const WeightFiles::Weight &weight,
+                                   const Tensor &tensor, const Mesh &mesh,
+                                   int rank, void *local) const {
+  const SafetensorsEntry &entry = weight.entry;
+  if (entry.shape != tensor.globalShape)
+    return Status::invalid(nameWithRole(tensor), ": ", weight.file.path(),
+                           " has ", describe(entry.dtype, entry.shape),
+                           ", expected ",
+                           describe(tensor.dtype, tensor.globalShape));
+  packConverted(weight.data(), entry.dtype, tensor, mesh, rank, local);
+  return Status::success();
 }
 
 Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
   bool isWeight =
       tensor.init != InitKind::Zeros && tensor.init != InitKind::Value;
-  if (isWeight && choice.kind == InitChoice::Kind::File) {
-    const WeightFiles::Weight *weight = choice.file->find(tensor.name);
-    if (!weight)
-      return Status::notFound(nameWithRole(tensor), ": ", choice.file->path(),
-                              " has no tensor of this name");
-    const SafetensorsEntry &entry = weight->entry;
-    if (entry.shape != tensor.globalShape)
-      return Status::invalid(nameWithRole(tensor), ": ", weight->file.path(),
-                             " has ", describe(entry.dtype, entry.shape),
-                             ", expected ",
-                             describe(tensor.dtype, tensor.globalShape));
-    packConverted(weight->data(), entry.dtype, tensor, mesh, rank, local);
-    return Status::success();
-  }
-  if (isWeight && choice.kind == InitChoice::Kind::None &&
-      tensor.init == InitKind::Source)
+  bool isRandom = choice.kind == InitChoice::Kind::Random;
+  bool isZeros = choice.kind == InitChoice::Kind::Zeros;
+  if (tensor.init == InitKind::Source && !isRandom && !isZeros)
     return Status::notFound(
         nameWithRole(tensor),
         ": the model has no data for it; start with --init=random:SEED, zeros "
         "or FILE.safetensors");
-  if (!isWeight || choice.kind == InitChoice::Kind::Zeros) {
+  if (!isWeight || isZeros) {
     fillWithNumber(tensor.init == InitKind::Value ? tensor.value : 0, tensor,
                    mesh, rank, local);
     return Status::success();
   }
-  bool isChosen = choice.kind == InitChoice::Kind::Random;
-  uint64_t seed = isChosen ? choice.seed : static_cast<uint64_t>(tensor.seed);
+  uint64_t seed = isRandom ? choice.seed : static_cast<uint64_t>(tensor.seed);
   fillWithRandom(RandomStream(seed, tensor.name), tensor, mesh, rank, local);
   return Status::success();
 }

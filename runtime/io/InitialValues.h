@@ -30,6 +30,7 @@ struct InitChoice {
   Kind kind = Kind::None;
   uint64_t seed = 0;               ///< for Random
   std::optional<WeightFiles> file; ///< for File
+  bool isPartial = false;          ///< for File: see WeightMatch::check()
 
   /// Parses "random:SEED", "random", "zeros", or a path of weight files.
   static Expected<InitChoice> parse(const std::string &text);
@@ -41,7 +42,7 @@ public:
   InitialValues(const Plan &plan, std::string planDir, InitChoice choice,
                 std::map<std::string, HostTensor> given = {});
 
-  /// Refuses an --init file that contains no tensor of the plan.
+  /// Refuses an --init file that does not fit the plan (WeightMatch.h).
   Status check(const Plan &plan) const override;
   /// Uses the first value that exists: `given`, the --init file, the data of
   /// the model, --init=random or zeros, the `init` of the plan. Refuses data of
@@ -55,6 +56,8 @@ private:
     Status check; ///< the result of checkSourceFile()
   };
   Expected<Source> openSource(const std::string &file) const;
+  Status fillFromFile(const WeightFiles::Weight &weight, const Tensor &tensor,
+                      const Mesh &mesh, int rank, void *local) const;
   Status fillFromSource(const Tensor &tensor, const Mesh &mesh, int rank,
                         void *local) const;
   Status fillFromChoice(const Tensor &tensor, const Mesh &mesh, int rank,

@@ -32,6 +32,7 @@ public:
     auto it = weights.find(name);
     return it == weights.end() ? nullptr : &it->second;
   }
+  const std::map<std::string, Weight> &all() const { return weights; }
   const std::string &path() const { return name; }
   /// Returns the files that hold the weights, by path.
   std::map<std::string, MappedFile> files() const;

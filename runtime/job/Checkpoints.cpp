@@ -106,7 +106,6 @@ Expected<int64_t> Checkpoints::begin() {
     own.isBackground = !options.checkpointSync;
     own.timeoutSeconds = options.timeoutSeconds;
     writer = std::make_unique<CheckpointWriter>(plan, session, own);
-    catchStopSignals();
   }
   DPC_ASSIGN(path, session.fromRankZero([&] { return chooseFolder(); }));
   if (path.empty())
@@ -163,13 +162,13 @@ Status Checkpoints::finish() {
 }
 
 Expected<int> Checkpoints::stoppedBy() {
-  if (!writer)
-    return 0;
   int own = stopSignal();
-  Expected<bool> any = session.anywhere(own != 0 || writer->hasFailed());
+  bool hasFailed = writer && writer->hasFailed();
+  Expected<bool> any = session.anywhere(own != 0 || hasFailed);
   if (!any || !*any)
     return any ? Expected<int>(0) : any.status();
-  DPC_TRY(writer->agree());
+  if (writer)
+    DPC_TRY(writer->agree());
   Expected<bool> came = session.anywhere(own != 0);
   if (!came || !*came)
     return came ? Expected<int>(0) : came.status();

@@ -1,10 +1,12 @@
 #include "runtime/job/Job.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/base/Wait.h"
 #include "runtime/base/WriteFile.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
+#include "runtime/io/WeightMatch.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/Samples.h"
@@ -71,9 +73,12 @@ openInputs(const RunOptions &options, const Plan &plan) {
   return randomInputs(plan, 0);
 }
 
-/// Returns the last step, which depends on where resumed data continues.
+/// Returns the last step, which depends on where resumed data continues. With
+/// --steps and --epochs, the run ends with what comes first.
 static int64_t lastStep(const RunOptions &options, const Plan &plan,
                         const InputSource &inputs) {
+  if (options.steps > 0 && options.epochs > 0)
+    return std::min(options.steps, inputs.lastStepOf(options.epochs));
   if (options.steps > 0)
     return options.steps;
   if (inputs.steps() > 0)
@@ -95,6 +100,11 @@ Status Job::prepare() {
                              ": is a checkpoint; --resume=", options.init,
                              " resumes from it");
     DPC_ASSIGN(init, InitChoice::parse(options.init));
+    if (options.initPartial && !init.file)
+      return Status::invalid("--init-partial is for --init=FILE, not for "
+                             "--init=",
+                             options.init);
+    init.isPartial = options.initPartial;
   }
   if (!plan.trains && !options.checkpoint.empty())
     return Status::invalid("--checkpoint is only for training, but ",
@@ -152,6 +162,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
     std::fprintf(stderr, "dpc-run: warning: %s; the run has no flight record\n",
                  status.message().c_str());
   checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
+  catchStopSignals(/*announces=*/session->holdsRankZero());
   DPC_ASSIGN(int64_t resumed, checkpoints->begin());
   done = std::max<int64_t>(resumed, 0);
   options.steps = lastStep(options, plan, *inputs);
@@ -159,7 +170,11 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
     return Status::success();
   DPC_TRY(checkMask());
   InitialValues values(plan, options.plan, init);
-  return session->initialize(values);
+  DPC_TRY(session->initialize(values));
+  if (options.initPartial && session->holdsRankZero())
+    for (const std::string &line : matchWeights(plan, *init.file).remarks())
+      std::printf("%s\n", line.c_str());
+  return Status::success();
 }
 
 /// Checks, with the data of the last step of an epoch, that the loss ignores
@@ -187,7 +202,7 @@ Status Job::checkMask() {
 }
 
 static void printResultPlaces(const RunOptions &options, bool hasRun,
-                              bool hasEvaluated) {
+                              bool writesOutputs) {
   std::string text;
   auto add = [&](const char *what, const std::string &place) {
     if (!place.empty())
@@ -199,7 +214,7 @@ static void printResultPlaces(const RunOptions &options, bool hasRun,
     add("metrics", place);
   add("weights", options.saveParams);
   add("weights", options.exportDir);
-  if (hasRun || hasEvaluated)
+  if (writesOutputs)
     add("outputs", options.outputs);
   if (hasRun)
     add("trace", options.trace);
@@ -213,7 +228,8 @@ Status Job::run() {
   DPC_TRY(saveOutputs());
   DPC_TRY(saveTrace());
   if (session->holdsRankZero())
-    printResultPlaces(options, ran > 0, evaluation.has_value());
+    printResultPlaces(options, ran > 0,
+                      evaluation ? endedBySignal == 0 : ran > 0);
   return Status::success();
 }
 
@@ -257,6 +273,27 @@ static void warnOfSharedProcessors(size_t ranks) {
               ranks, processors);
 }
 
+/// Says after a signal what the run saves and what it does not.
+static std::string stopText(const RunOptions &options, const Plan &plan,
+                            int64_t step) {
+  std::string text =
+      concat("stopped by a signal after step ", step, " of ", options.steps);
+  if (!plan.trains)
+    return options.data.empty() || options.outputs.empty()
+               ? text
+               : text + "; " + options.outputs +
+                     " gets no outputs, because they need every sample";
+  if (!options.checkpoint.empty())
+    return text + "; " + CheckpointFolder(options.checkpoint).checkpoint(step) +
+           " has the state, and --resume continues";
+  bool savesWeights = !options.saveParams.empty() || !options.exportDir.empty();
+  return text + (savesWeights
+                     ? "; the parameters are saved, but not the optimizer "
+                       "state, because there is no --checkpoint=DIR"
+                     : "; nothing is saved, because there is neither "
+                       "--checkpoint=DIR nor --save-params=FILE");
+}
+
 Status Job::runSteps() {
   std::optional<Progress> progress;
   if (session->holdsRankZero()) {
@@ -267,6 +304,9 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers, because there is neither "
                   "--data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
+    if (!plan.trainedOutput.empty() && done < options.steps)
+      std::printf("training the output '%s'\n",
+                  oneLine(plan.trainedOutput).c_str());
     if (options.resume)
       std::printf("%s\n",
                   resumeText(options, plan, checkpoints->from(), done).c_str());
@@ -287,8 +327,7 @@ Status Job::runSteps() {
       continue;
     endedBySignal = *stopped;
     if (progress)
-      std::printf("stopped by a signal after step %lld; --resume continues\n",
-                  static_cast<long long>(step));
+      std::printf("%s\n", stopText(options, plan, step).c_str());
     break;
   }
   return Status::success();
@@ -428,8 +467,10 @@ Expected<StepReport> Job::runStep(int64_t step) {
   return report;
 }
 
-static Status finishEvaluation(Evaluation &evaluation) {
-  DPC_TRY(evaluation.finish());
+/// Without `isWhole`, samples are missing, so that no outputs are written.
+static Status finishEvaluation(Evaluation &evaluation, bool isWhole) {
+  if (isWhole)
+    DPC_TRY(evaluation.finish());
   if (std::optional<double> loss = evaluation.meanLoss())
     std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
                 static_cast<long long>(evaluation.samples()));
@@ -438,8 +479,9 @@ static Status finishEvaluation(Evaluation &evaluation) {
 
 Status Job::saveOutputs() {
   if (evaluation)
-    return session->holdsRankZero() ? finishEvaluation(*evaluation)
-                                    : Status::success();
+    return session->holdsRankZero()
+               ? finishEvaluation(*evaluation, endedBySignal == 0)
+               : Status::success();
   // A resumed run that has no steps left has no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)

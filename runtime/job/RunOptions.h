@@ -11,8 +11,9 @@ namespace dpc {
 struct RunOptions {
   std::string plan;
   std::string batches, data, inputs, outputs;
-  int64_t steps = 0;  ///< 0: `epochs` of --data, or 10 without data
-  int64_t epochs = 0; ///< 0: not given
+  /// 0: `epochs` of --data, or 10 without data. With both, the smaller number.
+  int64_t steps = 0;
+  int64_t epochs = 0;              ///< 0: not given
   std::optional<uint64_t> shuffle; ///< seed
   std::string lastBatch = "wrap";
   std::string ignoredLabel; ///< "NAME=VALUE" for --last-batch=mask; "": default
@@ -25,6 +26,7 @@ struct RunOptions {
   std::string gemmCache; ///< folder, "off", or "": the user's cache folder
   std::vector<std::string> metrics; ///< see MetricsPlace
   std::string saveParams, trace, init;
+  bool initPartial = false;         ///< see WeightMatch::check()
   std::string exportDir;            ///< "": none
   std::string maxShardSize = "5GB"; ///< of a file in exportDir
   std::string checkpoint;           ///< folder, "" without checkpoints

@@ -6,15 +6,6 @@ namespace dpc {
 
 using namespace rt;
 
-/// Whether steps change the tensor (for example, running statistics).
-static bool isMoved(const Plan &plan, const Tensor &tensor) {
-  for (const Instruction *instruction : instructionsOf(plan))
-    for (int id : accessesOf(*instruction, plan).writes)
-      if (id == tensor.buffer || plan.buffers[id].viewOf == tensor.buffer)
-        return true;
-  return false;
-}
-
 namespace {
 
 struct Sinks {
@@ -58,8 +49,7 @@ Status saveWeights(const RunOptions &options, const Plan &plan,
   std::vector<const Tensor *> tensors;
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Tensor &tensor : plan.tensors)
-    if (tensor.role == TensorRole::Parameter ||
-        (tensor.role == TensorRole::Buffer && isMoved(plan, tensor))) {
+    if (tensor.isWeight()) {
       tensors.push_back(&tensor);
       entries.push_back({tensor.name,
                          isFloat(tensor.dtype) ? DType::F32 : tensor.dtype,

@@ -6,8 +6,9 @@
 
 namespace dpc {
 
-/// Writes all parameters, and the buffers that steps change, as fp32 under
-/// their names in the model. All processes call this; rank 0 writes.
+/// Writes all weights of the model (Tensor::isWeight), floats as fp32, under
+/// their names in the model: trained and frozen parameters, and buffers. Only
+/// one tensor is in memory at a time. All processes call this; rank 0 writes.
 Status saveWeights(const RunOptions &options, const rt::Plan &plan,
                    rt::Session &session);
 

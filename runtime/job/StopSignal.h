@@ -5,8 +5,9 @@ namespace dpc {
 
 /// Records the first SIGTERM, SIGINT or SIGUSR1 from now on. A supervisor sends
 /// SIGUSR1 to make the run save and exit. A second SIGTERM or SIGINT ends the
-/// process at once.
-void catchStopSignals();
+/// process at once. If `announces` is true, SIGINT prints that the run stops
+/// after the current step.
+void catchStopSignals(bool announces);
 
 /// Returns the recorded signal, or 0.
 int stopSignal();

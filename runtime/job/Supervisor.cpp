@@ -259,7 +259,7 @@ int Supervisor::run() {
 
 int supervise(const RunOptions &options,
               const std::vector<std::string> &words) {
-  catchStopSignals();
+  catchStopSignals(/*announces=*/false); // the run does
   Expected<Elastic> elastic = Elastic::open(options);
   if (!elastic) {
     std::fprintf(stderr, "dpc-run: error: %s\n",

@@ -154,11 +154,14 @@ public:
         bDesc({op.k, op.n}, memory::data_type::bf16,
               strides(op.transB, op.k, op.n)),
         cDesc({op.m, op.n}, memory::data_type::f32, memory::dims{op.n, 1}) {
+    // With AVX-512 alone, oneDNN emulates the instructions, which takes longer
+    // than sgemm. With less, it has no bf16 GEMMs.
+    if (!hasBf16Instructions())
+      return;
     try {
       primitive.emplace(dnnl::matmul::primitive_desc(
           dnnl::matmul::desc(aDesc, bDesc, cDesc), cpu()));
     } catch (const dnnl::error &) {
-      // oneDNN has bf16 GEMMs only for CPUs with AVX-512.
       primitive.reset();
     }
   }
@@ -303,6 +306,13 @@ void setMatmulThreads(int threads) {
       reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set)
     set(threads);
+}
+
+bool hasBf16Instructions() {
+  constexpr auto wanted = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
+  // Each set of instructions contains the bits of the sets that it includes.
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & wanted) ==
+         wanted;
 }
 
 std::string gemmLibrary() {

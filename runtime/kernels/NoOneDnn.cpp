@@ -22,6 +22,8 @@ Status runMatmul(const MatmulOp & /*op*/, const void * /*a*/, DType /*aType*/,
 
 void setMatmulThreads(int /*threads*/) {}
 
+bool hasBf16Instructions() { return false; }
+
 std::string gemmLibrary() { return ""; }
 
 Status runConv(const ConvOp & /*op*/, void * /*x*/, void * /*w*/,

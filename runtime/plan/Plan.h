@@ -141,7 +141,14 @@ struct Tensor {
   InitKind init = InitKind::Zeros;
   int64_t seed = 0; ///< for Random
   double value = 0; ///< of all elements, for Value
+  /// Other names in the source model (tied weights).
+  std::vector<std::string> aliases = {};
+  /// Whether files of weights lack the tensor: a constant of the program, or a
+  /// buffer that the model does not save.
+  bool isUnsaved = false;
 
+  /// Whether files of weights contain the tensor, trained or not.
+  bool isWeight() const { return role != TensorRole::State && !isUnsaved; }
   /// Returns `copies`, followed by `buffer`.
   std::vector<int> allBuffers() const;
 };
@@ -410,6 +417,9 @@ struct Plan {
   /// machines. If it is empty, process i runs rank i.
   std::vector<int> processes;
   bool trains = false;
+  /// The model's name of the output that is trained, or "" if it is unknown or
+  /// the plan is for inference. `outputs` calls it "loss".
+  std::string trainedOutput;
   std::string targetCpu; ///< LLVM's CPU name
   /// Features that the kernels require, with LLVM's names ("avx512f").
   std::vector<std::string> cpuFeatures;
@@ -428,6 +438,9 @@ struct Plan {
   std::vector<Tensor> tensors;
   /// One entry for each file that the source of a tensor names, and no other.
   std::vector<SourceFile> sourceFiles;
+  /// Names of weights of the source model that no tensor holds, because the
+  /// program does not read them or contains them as constants.
+  std::vector<std::string> unreadWeights;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
   std::vector<ScalarInput> scalars;

@@ -24,7 +24,8 @@ static constexpr std::string_view kStepOptions[] = {
     "eps",          "lr-schedule",  "momentum",   "clip-grad-norm",
     "precision",    "loss-scale",   "bucket-mb",  "compress-gradients",
     "weight-decay", "device-file",  "objective",  "compress-weights",
-    "verify",       "target-cpu",   "target-gpu", "attention"};
+    "verify",       "target-cpu",   "target-gpu", "attention",
+    "loss-output",  "init-partial"};
 
 bool isStepOption(std::string_view name) {
   return std::find(std::begin(kStepOptions), std::end(kStepOptions), name) !=

@@ -53,7 +53,8 @@ template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
   each(visit, "name", v.name, "role", v.role, "of", v.of, "slot", v.slot,
        "buffer", v.buffer, "copies", v.copies, "dtype", v.dtype, "global_shape",
        v.globalShape, "layout", v.layout, "source", v.source, "init", v.init,
-       "seed", v.seed, "value", v.value);
+       "seed", v.seed, "value", v.value, "aliases", v.aliases, "unsaved",
+       v.isUnsaved);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   each(visit, "name", v.name, "buffer", v.buffer, "dtype", v.dtype,
@@ -170,14 +171,15 @@ template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   each(visit, "model", v.model, "mesh", v.mesh.axes, "processes", v.processes,
        "micro_batches", v.mesh.microBatches, "batch_shares", v.mesh.batchShares,
-       "trains", v.trains, "target_cpu", v.targetCpu, "cpu_features",
-       v.cpuFeatures, "target_gpu", v.targetGpu, "kernel_file", v.kernelFile,
-       "kernel_hash", v.kernelHash, "kernel_launches", v.kernelLaunches,
-       "arena_bytes", v.arenaBytes, "host_bytes", v.hostBytes, "disk_bytes",
-       v.diskBytes, "groups", v.groups, "frames", v.frames, "buffers",
-       v.buffers, "tensors", v.tensors, "source_files", v.sourceFiles, "inputs",
-       v.inputs, "outputs", v.outputs, "scalars", v.scalars, "lr_schedule",
-       v.lrSchedule, "phases", v.phases, "schedule", v.schedule);
+       "trains", v.trains, "trained_output", v.trainedOutput, "target_cpu",
+       v.targetCpu, "cpu_features", v.cpuFeatures, "target_gpu", v.targetGpu,
+       "kernel_file", v.kernelFile, "kernel_hash", v.kernelHash,
+       "kernel_launches", v.kernelLaunches, "arena_bytes", v.arenaBytes,
+       "host_bytes", v.hostBytes, "disk_bytes", v.diskBytes, "groups", v.groups,
+       "frames", v.frames, "buffers", v.buffers, "tensors", v.tensors,
+       "source_files", v.sourceFiles, "unread_weights", v.unreadWeights,
+       "inputs", v.inputs, "outputs", v.outputs, "scalars", v.scalars,
+       "lr_schedule", v.lrSchedule, "phases", v.phases, "schedule", v.schedule);
 }
 
 } // namespace dpc::rt

@@ -7,6 +7,10 @@
 
 namespace dpc::rt {
 
+/// The name of plan.json while a compile replaces it, and after the compile has
+/// failed.
+inline constexpr const char *kPreviousPlan = "plan.json.previous";
+
 /// Returns plan.json: all fields, one buffer or instruction per line, and a
 /// checksum. Equal plans have equal texts.
 std::string planToJson(const Plan &plan);
@@ -19,7 +23,8 @@ Status writePlan(const Plan &plan, const std::string &dir);
 /// (PlanValidate.h). Errors begin with `file`.
 Expected<Plan> planFromJson(const std::string &text, const std::string &file);
 
-/// Reads and validates DIR/plan.json.
+/// Reads and validates DIR/plan.json. After a failed compile, says how to
+/// restore the plan before it.
 Expected<Plan> readPlan(const std::string &dir);
 
 /// Hashes are XXH3-64, written as 16 hexadecimal digits in lower case.

@@ -5,6 +5,7 @@
 #include "runtime/plan/PlanValidate.h"
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -226,6 +227,14 @@ Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
 Expected<Plan> readPlan(const std::string &dir) {
   std::string path = dir + "/plan.json";
   Expected<std::string> text = readFile(path, kMaxPlanBytes);
+  std::string previous = dir + "/" + kPreviousPlan;
+  if (std::error_code code; !text && std::filesystem::exists(previous, code))
+    return Status::invalid(
+        path,
+        ": is missing, because the last dpc-opt into this folder has "
+        "failed or still runs; compile again, or restore the plan "
+        "before it with: mv ",
+        previous, " ", path);
   if (!text)
     return Status(text.status().code(),
                   text.status().message() +

@@ -9,6 +9,8 @@ import os
 import random
 import re
 import shutil
+import subprocess
+import time
 import unittest
 import unittest.mock
 
@@ -74,7 +76,7 @@ class Refusal(unittest.TestCase):
 
 
 class BadCompilation(Refusal):
-    """Inputs that dpc-opt refuses; an older plan in the output folder survives."""
+    """Inputs that dpc-opt refuses; an older plan in the output folder survives, but not as plan.json."""
 
     @classmethod
     def setUpClass(cls):
@@ -85,7 +87,12 @@ class BadCompilation(Refusal):
         cls.before = snapshot(cls.kept)
 
     def compile(self, model, *mentions, words=(), cluster="local:2", batch=8):
-        self.refused([e2e.tool("dpc-opt"), model, f"--cluster={cluster}", f"--global-batch={batch}", "-o", f"{self.kept}/plan", *words], *mentions)
+        self.refused([e2e.tool("dpc-opt"), model, f"--cluster={cluster}", *([f"--global-batch={batch}"] if batch else []), "-o",
+                      f"{self.kept}/plan", *words], *mentions)
+        previous = f"{self.kept}/plan/plan.json.previous"
+        if os.path.exists(previous):  # the options were accepted
+            self.assertFalse(os.path.exists(f"{self.kept}/plan/plan.json"))
+            os.rename(previous, f"{self.kept}/plan/plan.json")
         self.assertEqual(snapshot(self.kept), self.before, "the older plan changed")
 
     def fixture(self, name):
@@ -132,8 +139,7 @@ class BadCompilation(Refusal):
         self.compile(self.fixture("two-symbols"), "'sek'", "'seq'", words=["--bind=sek=3"])
 
     def test_missing_global_batch(self):
-        self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "-o", f"{self.kept}/plan"], "model.onnx", "--global-batch")
-        self.assertEqual(snapshot(self.kept), self.before)
+        self.compile(MLP, "model.onnx", "--global-batch", batch=None)
 
     def test_if_on_data(self):
         self.compile(self.fixture("if-on-data"), "if-on-data.onnx", "choice", "If", "'c'")
@@ -287,6 +293,35 @@ class BadCompilation(Refusal):
         before = snapshot(self.folder)
         self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", self.path("plan")], "trained.safetensors")
         self.assertEqual(snapshot(self.folder), before)
+
+    def test_a_failed_compile_leaves_no_plan_that_runs(self):
+        plan, previous = self.path("plan"), self.path("plan", "plan.json.previous")
+        shutil.copytree(f"{self.kept}/plan", plan)
+        run, words = [e2e.tool("dpc-run"), plan, "--steps=1", "--init=random:1"], [e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "-o", plan]
+        self.refused([*words, "--global-batch=eight"], "eight")
+        e2e.must(run)  # wrong options leave the folder unchanged
+        for _ in range(2):  # the second failure keeps what the first one set aside
+            self.refused([*words, "--global-batch=8", "--strategy=dp=3"], "dp=3")
+            self.refused(run, "the last dpc-opt into this folder has failed or still runs", f"mv {previous} {plan}/plan.json")
+        self.refused([*words, "--global-batch=8", "--emit=report"], "holds a plan")
+        os.rename(previous, self.path("plan", "plan.json"))
+        e2e.must(run)
+        self.refused([*words, "--global-batch=8", "--strategy=dp=3"], "the plan of an earlier compile is now " + previous)
+        e2e.must([*words, "--global-batch=8", "--strategy=dp=2", "--verify=off"])
+        e2e.must(run)
+        self.assertFalse(os.path.exists(previous))
+
+    def test_a_killed_compile_leaves_no_plan_that_runs(self):
+        plan, previous = self.path("plan"), self.path("plan", "plan.json.previous")
+        shutil.copytree(f"{self.kept}/plan", plan)
+        model = self.path("pipe.onnx")
+        os.mkfifo(model)  # dpc-opt waits for its contents
+        child = subprocess.Popen([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "-o", plan], stderr=subprocess.DEVNULL)
+        while not os.path.exists(previous) and child.poll() is None:
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        self.refused([e2e.tool("dpc-run"), plan, "--steps=1"], "the last dpc-opt into this folder has failed or still runs")
 
     def test_report_onto_a_plan(self):
         self.compile(MLP, "holds a plan", words=["--emit=report"])

@@ -182,6 +182,32 @@ class Checkpoints(unittest.TestCase):
         run.run("dp2", f"--steps={last + 2}", "--checkpoint=" + folder, "--resume", "--metrics=" + metrics)
         self.assertEqual([step for step, _, _ in run.metrics("metrics")], list(range(1, last + 3)))
 
+    def stopped(self, run, *words):
+        """Runs until Ctrl-C comes in the middle of the run."""
+        child = subprocess.Popen(run.words("dp2", "--steps=100000", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=e2e.TIMEOUT_SECONDS)
+        self.assertEqual(child.returncode, 128 + signal.SIGINT)
+        self.assertIn("stopping after the current step; a second Ctrl-C stops at once and saves nothing", err)
+        return out
+
+    def test_ctrl_c_writes_parameters(self):
+        """Without --checkpoint, --save-params writes the parameters after the current step."""
+        run = Run(self.folder, "gpt2-tiny")
+        saved, metrics = os.path.join(self.folder, "saved.safetensors"), run.path("metrics")
+        out = self.stopped(run, "--save-params=" + saved, "--metrics=" + metrics)
+        last = run.metrics("metrics")[-1][0]
+        self.assertIn(f"stopped by a signal after step {last} of 100000; the parameters are saved, but not the optimizer state", out)
+        self.assertIn(f"{saved} (weights)", out)
+        whole = os.path.join(self.folder, "whole.safetensors")
+        run.run("dp2", f"--steps={last}", "--save-params=" + whole)
+        self.assertEqual(read(saved), read(whole))
+
+    def test_ctrl_c_says_that_nothing_is_saved(self):
+        out = self.stopped(Run(self.folder, "gpt2-tiny"))
+        self.assertRegex(out, r"stopped by a signal after step \d+ of 100000; nothing is saved, because there is neither --checkpoint=DIR nor --save-params=FILE")
+
     def test_two_runs_do_not_share_a_folder(self):
         """The second run is refused while the first one writes to the folder; it can still read."""
         run = Run(self.folder, "gpt2-tiny")

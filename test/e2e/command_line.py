@@ -10,9 +10,9 @@ import e2e
 
 # The options of the two commands that the tests check for.
 COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --bucket-mb --compress-gradients --compress-weights --train --infer --loss --lr --beta1 --beta2 --eps --weight-decay
-    --momentum --clip-grad-norm --lr-schedule --precision --loss-scale --strategy --objective --top --frozen --trainable --target-cpu --target-gpu --attention --init --emit
+    --momentum --clip-grad-norm --lr-schedule --precision --loss-scale --strategy --objective --top --frozen --trainable --target-cpu --target-gpu --attention --init --init-partial --emit
     --verify --report --what-if --dump-ir-dir --calibrate --device --links --device-file --version --doctor --completion --help""".split()
-RUN = """--batches --data --inputs --outputs --steps --init --comm --device --threads --timeout-seconds --no-overlap --poison --metrics --save-params
+RUN = """--batches --data --inputs --outputs --steps --init --init-partial --comm --device --threads --timeout-seconds --no-overlap --poison --metrics --save-params
     --export --max-shard-size --max-restarts --elastic --elastic-wait --ranks-file --trace --dump-ledger --measure-links --measure-device --tf32 --ranks --profile --version --completion --help""".split()
 
 

@@ -2,6 +2,7 @@
 """Data as samples: --data, --shuffle, --epochs, the next samples of a resumed run, and inference over every sample once."""
 import os
 import shutil
+import struct
 import unittest
 
 import e2e
@@ -49,6 +50,26 @@ class Data(unittest.TestCase):
         self.assertEqual(len(want), 20)
         self.assertEqual(self.losses(plan, *self.samples()), want)
         self.assertNotEqual(self.losses(plan, *self.samples("--shuffle")), want)
+
+    def test_steps_and_epochs_end_with_what_comes_first(self):
+        dp2 = self.plan(2, "dp=2")
+        self.assertEqual(len(self.losses(dp2, *self.samples("--epochs=1", "--steps=5"))), 5)
+        self.assertEqual(len(self.losses(dp2, *self.samples("--epochs=1", "--steps=1000"))), SAMPLES // 8)
+
+    def test_a_token_file_gives_ids_and_next_tokens(self):
+        """Sample i of a .bin has L tokens as ids, and the L tokens from its second one on as labels."""
+        plan = self.plan(2, "dp=2")
+        ports = e2e.read_plan(plan)["inputs"]
+        self.assertEqual(len(ports), 2)
+        length = ports[0]["global_shape"][1]
+        tokens = [(7 * i) % 50 for i in range(16 * length + 1)]
+        token_file, arrays = self.path("tokens.bin"), self.path("arrays")
+        with open(token_file, "wb") as file:
+            file.write(struct.pack(f"<{len(tokens)}H", *tokens))
+        os.mkdir(arrays)
+        for shift, port in enumerate(ports):
+            e2e.write_npy(os.path.join(arrays, port["name"] + ".npy"), "i8", (16, length), tokens[shift:shift + 16 * length])
+        self.assertEqual(self.losses(plan, "--data=" + token_file), self.losses(plan, "--data=" + arrays))
 
     def test_any_plan_takes_the_same_samples(self):
         want = self.losses(self.plan(1, "dp=1"), *self.samples("--shuffle=3", "--steps=6"))

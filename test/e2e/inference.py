@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Inference from .npy to .npy, weights from other files, and the files of --save-params."""
+import json
 import os
 import shutil
 import unittest
@@ -97,6 +98,16 @@ class Inference(unittest.TestCase):
         self.same(self.outputs(e2e.model("bert-tiny"), "tp=2", 2, launcher, "--comm=mpi"), want)
 
 
+def rename(file, names):
+    """Renames tensors of a .safetensors file."""
+    with open(file, "rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        header, data = json.loads(opened.read(size)), opened.read()
+    text = json.dumps({names.get(name, name): entry for name, entry in header.items()}).encode()
+    with open(file, "wb") as opened:
+        opened.write(len(text).to_bytes(8, "little") + text + data)
+
+
 class Weights(unittest.TestCase):
     def setUp(self):
         scratch = e2e.scratch()
@@ -178,6 +189,50 @@ class Weights(unittest.TestCase):
             done = e2e.call([e2e.tool("dpc-run"), plan, "--steps=1", f"--init={kept}"])
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, r"^[^\n]*has no tensor of the plan, such as '[^\n]*\n$")
+
+    def test_frozen_weights_are_saved_and_start_another_run(self):
+        """As in LoRA: training changes some weights, and the file has all."""
+        for form in ("onnx", "pt2"):
+            model = os.path.join(e2e.MODELS, "mlp", f"model.{form}")
+            whole = self.compile(model, "whole", 1, "--infer")
+            start = self.saved(whole)
+            self.assertEqual(sorted(start), [f"l{i}.{kind}" for i in (1, 2, 3) for kind in ("bias", "weight")])
+            for ranks, strategy in ((1, "dp=1"), (2, "dp=2,zero=3"), (2, "tp=2"), (2, "pp=2")):
+                with self.subTest(form=form, strategy=strategy):
+                    plan = self.compile(model, "plan", ranks, "--train=sgd", "--lr=0.1", "--frozen=l1.*", f"--strategy={strategy}")
+                    after = self.saved(plan)
+                    self.assertEqual({name: after[name] == value for name, value in start.items()}, {name: name.startswith("l1.") for name in start})
+                    shutil.copy(self.path("saved.safetensors"), self.path("kept.safetensors"))
+                    self.assertEqual(self.saved(whole, f"--init={self.path('kept.safetensors')}"), after)
+
+    def test_every_name_of_an_init_file_is_checked(self):
+        model, kept = e2e.model("mlp"), self.path("kept.safetensors")
+        start = self.saved(self.compile(model, "whole", 1, "--infer"))
+        train = ["--train=sgd", "--lr=0.1"]
+        after = self.saved(self.compile(model, "plan", 2, *train))
+        shutil.copy(self.path("saved.safetensors"), kept)
+        rename(kept, {"l1.bias": "l1.bais"})
+        compiling = [e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "--verify=off", "-o", self.path("again"), *train]
+        for words in ([e2e.tool("dpc-run"), self.path("plan"), "--steps=1"], compiling):
+            done = e2e.call([*words, f"--init={kept}"])
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"{kept} lacks 1 weight of the plan: 'l1.bias' (similar: 'l1.bais'); it has 1 tensor that the model lacks: 'l1.bais'; "
+                          "--init-partial accepts missing and unknown names", done.stderr)
+            done = e2e.call([*words, f"--init={kept}", "--init-partial"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = " ".join(done.stdout.split())
+            self.assertIn(f"1 weight that {kept} lacks keeps the values of the plan: 'l1.bias'", said)
+            self.assertTrue(f"1 tensor of {kept} that the model lacks is ignored: 'l1.bais'" in said or "and 1 more remarks: report.html" in said, said)
+        self.assertEqual(self.saved(self.path("whole"), f"--init={kept}", "--init-partial"), {**after, "l1.bias": start["l1.bias"]})
+
+    def test_a_tied_weight_has_two_names(self):
+        """PyTorch's state_dict has both; the file may have either."""
+        plan = self.compile(os.path.join(e2e.MODELS, "gpt2-tiny", "model.pt2"), "tied", 1, "--infer")
+        saved, kept = self.saved(plan, "--init=random:1"), self.path("kept.safetensors")
+        self.assertNotIn("body.head.weight", saved)
+        shutil.copy(self.path("saved.safetensors"), kept)
+        rename(kept, {"body.wte.weight": "body.head.weight"})
+        self.assertEqual(self.saved(plan, f"--init={kept}"), saved)
 
     def test_init_of_the_compiler_stays_with_the_plan(self):
         want = self.saved(self.compile(ABSTRACT, "one", 1), "--init=random:7")

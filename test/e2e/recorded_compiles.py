@@ -9,8 +9,8 @@ A refactoring changes nothing here. A change that intentionally changes decision
 recording in the same commit, and its message says which fields changed and why.
 
 For each compile this compares the chosen strategy, the predicted seconds and bytes to the last digit, a hash of
-plan.json without its format version, a hash of the compiled kernels if the same LLVM compiles them, and a hash of each
-exported file. Clusters name their devices and kernels are for a named processor, so the machine does not matter.
+plan.json without its format version and the name of the trained output (loss_output.py), a hash of the compiled kernels
+if the same LLVM compiles them, and a hash of each exported file. Clusters name their devices and kernels are for a named processor, so the machine does not matter.
 """
 import hashlib
 import json

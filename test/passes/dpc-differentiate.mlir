@@ -213,3 +213,17 @@ func.func @forward(
   %0 = dpc.select %g, %w, %x : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
+
+// -----
+
+// The trained output is called "loss", and no other output has this name.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: tensor<f32> {dpc.name = "loss_"}, tensor<f32> {dpc.loss, dpc.name = "loss"}, tensor<f32> {dpc.name = "grad_norm_"}, tensor<f32> {dpc.name = "grad_norm"})
+func.func @forward(
+    %w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
+    %x: tensor<f32> {dpc.name = "x", dpc.role = "input"})
+    -> (tensor<f32> {dpc.name = "loss"}, tensor<f32> {dpc.loss, dpc.name = "total"}, tensor<f32> {dpc.name = "grad_norm"}) {
+  %0 = dpc.binary mul %w, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %1 = dpc.binary add %0, %0 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %0, %1, %0 : tensor<f32>, tensor<f32>, tensor<f32>
+}

@@ -14,10 +14,6 @@ namespace dpc {
 std::string completionScript(const CLI::App &app, const std::string &program,
                              const std::string &shell);
 
-/// Returns how many letters to insert, delete or change to turn one word into
-/// the other (Levenshtein, Soviet Physics Doklady 10, 1966).
-size_t editDistance(const std::string &from, const std::string &to);
-
 /// Returns the text of `error`. If an option does not exist, the text suggests
 /// a similar option of `app` or its subcommands.
 std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,

@@ -66,9 +66,17 @@ void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option("--seed", o.seed, "Seed of dropout in training (0)");
   app.add_option("--loss", o.loss,
                  "Append a loss: cross_entropy[:output] or mse[:output]");
+  app.add_option("--loss-output", o.lossOutput,
+                 "The scalar output to train (the one called 'loss', or else "
+                 "the only one)")
+      ->type_name("NAME");
   app.add_option("--init", o.init,
                  "Values for weights the file lacks: random:SEED, zeros, a "
                  ".safetensors file or a folder of them with its index");
+  app.add_flag("--init-partial", o.initPartial,
+               "For --init=FILE: accept names that only the file or only the "
+               "model has, and print them")
+      ->needs("--init");
 }
 
 void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
@@ -81,7 +89,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->capture_default_str();
   app.add_option("--lr-schedule", raw.lrSchedule,
                  "constant|cosine|linear[,warmup=N,total=N,min=RATE]: N steps, "
-                 "RATE at the end")
+                 "RATE at the end. The rate of step t of the warmup is "
+                 "lr * (t - 1) / N, so step 1 has rate 0, as in Hugging Face's "
+                 "get_linear_schedule_with_warmup")
       ->delimiter(',');
   app.add_option("--beta1", o.beta1, "AdamW")
       ->check(finite(false, 1))
@@ -374,6 +384,9 @@ void finish(CompileOptions &o, const RawOptions &raw) {
         std::string(o.whatIf ? "--what-if" : "--report=json") +
         " is for the report; it is accepted with plan or report in --emit");
   finishLrSchedule(o, raw.lrSchedule);
+  if (!o.lossOutput.empty() && !o.loss.empty())
+    throw CLI::ValidationError("--loss-output and --loss exclude each other: "
+                               "--loss appends the output that is trained");
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");
   finishLossScale(o, raw.lossScale);

@@ -28,12 +28,12 @@ static CLI::Validator label() {
       "NAME=VALUE with an integer");
 }
 
-static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
-                             CLI::Option *steps) {
-  app.add_option("--epochs", o.epochs, "number of passes over --data")
+static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data) {
+  app.add_option("--epochs", o.epochs,
+                 "number of passes over --data; with --steps, the run ends "
+                 "with what comes first")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
-      ->needs(data)
-      ->excludes(steps);
+      ->needs(data);
   app.add_option_function<std::vector<uint64_t>>(
          "--shuffle",
          [&o](const std::vector<uint64_t> &seed) {
@@ -89,7 +89,9 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
       "samples: DIR with one NAME.npy per model input, or FILE.safetensors "
       "with one NAME each, [samples, ...]; any other FILE holds token ids: raw "
       "uint16 (vocabularies up to 65536), raw uint32 (larger ones), or llm.c's "
-      ".bin");
+      ".bin. Sample i has the L tokens from i * L on, where L is the length of "
+      "the first input; a second input, the labels, has the L tokens from "
+      "i * L + 1 on");
   auto *inputs =
       app.add_option("--inputs", o.inputs,
                      "DIR with one NAME.npy per model input, for one step");
@@ -98,26 +100,34 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
   inputs->type_name("DIR");
   batches->excludes(data)->excludes(inputs);
   data->excludes(inputs);
-  auto *steps = app.add_option(
-      "--steps", o.steps,
-      "steps to run (default: all batches, one epoch of --data, 10 without "
-      "either, 1 with --inputs)");
-  steps->check(aboveZero());
-  addSampleOptions(app, o, data, steps);
+  app.add_option(
+         "--steps", o.steps,
+         "steps to run (default: all batches, one epoch of --data, 10 without "
+         "either, 1 with --inputs)")
+      ->check(aboveZero());
+  addSampleOptions(app, o, data);
   app.add_option("--init", o.init,
                  "FILE.safetensors, or DIR as --export writes it: start from "
                  "these values; random:SEED or zeros: values for weights that "
                  "the model file lacks; with --resume, used only while there "
-                 "is no checkpoint")
+                 "is no checkpoint; the names and shapes of FILE must be "
+                 "those of the model")
       ->type_name("INIT");
+  app.add_flag("--init-partial", o.initPartial,
+               "for --init=FILE: weights that FILE lacks keep the values of "
+               "the plan, and tensors that the model lacks are ignored; the "
+               "run prints both")
+      ->needs("--init");
 }
 
 static void addRunOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--comm", o.comm,
                  "local: ranks are threads of this process; mpi: ranks are the "
-                 "processes of mpirun; nccl: GPUs (default: mpi under a "
-                 "launcher, else local)")
-      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
+                 "processes of mpirun; tcp: ranks are the processes of "
+                 "torchrun, and all data passes through rank 0; nccl: GPUs "
+                 "(default: mpi under mpirun and srun --mpi=pmix, tcp under "
+                 "torchrun, nccl with --device=cuda, else local)")
+      ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}));
   app.add_option("--device", o.device, "cpu or cuda (default cpu)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--gemm-cache", o.gemmCache,
@@ -158,8 +168,9 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
       ->type_name("[KIND:]FILE")
       ->allow_extra_args(false); // each option takes one value
   app.add_option("--save-params", o.saveParams,
-                 "FILE.safetensors: all parameters after the last step, and\n"
-                 "buffers that training updates (running statistics)")
+                 "FILE.safetensors: all weights after the last step, or\n"
+                 "after the current step on Ctrl-C: trained and frozen\n"
+                 "parameters, and buffers")
       ->type_name("FILE");
   auto *folder = app.add_option(
       "--export", o.exportDir,
@@ -348,7 +359,9 @@ static bool answer(const Questions &questions, const CLI::App &app) {
 bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   CLI::App app("Runs a plan that dpc-opt wrote: trains, or infers.\n"
                "  dpc-run plan/ --batches=DIR --steps=20\n"
-               "  mpirun -np 4 dpc-run plan/ --comm=mpi",
+               "  mpirun -np 4 dpc-run plan/ --comm=mpi\n"
+               "  DPC_JOB_TOKEN=$(openssl rand -hex 16) torchrun --no-python "
+               "--nproc-per-node=4 dpc-run plan/",
                "dpc-run");
   auto *plan = app.add_option("PLAN,--plan", o.plan, "plan folder")
                    ->type_name("DIR")

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/TcpComm.h"
-#include "runtime/exec/Launch.h"
+#include "runtime/exec/ChooseComm.h"
 #include "runtime/job/Job.h"
 #include "runtime/job/Measure.h"
 #include "runtime/job/Supervisor.h"
@@ -87,8 +87,8 @@ static std::string secret() {
   return text;
 }
 
-/// Connects this process to the job: over MPI, or, for GPUs without MPI, at
-/// MASTER_ADDR and `offset` ports after MASTER_PORT.
+/// Connects this process to the job: over MPI, or over TCP at MASTER_ADDR,
+/// `offset` ports after MASTER_PORT.
 static Expected<std::unique_ptr<Communicator>>
 makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
             int offset) {
@@ -96,7 +96,7 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
   Launch launch = detectLaunch();
   // srun can also start processes that do not use MPI.
   bool byMpi = options.comm == "mpi" ||
-               (hasMpi() &&
+               (options.comm == "nccl" && hasMpi() &&
                 (launch.launcher == "mpirun" ||
                  (launch.launcher == "srun" && !std::getenv("MASTER_ADDR"))));
   if (byMpi)
@@ -106,7 +106,7 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
                                        : storeAddressFromEnvironment();
   if (!address)
     return Status(address.status().code(),
-                  "--comm=nccl: " + address.status().message());
+                  "--comm=" + options.comm + ": " + address.status().message());
   if (address->port > 0)
     address->port += offset;
   return makeTcpComm(*address, ranks.empty() ? launch.rank : ranks[launch.rank],
@@ -114,20 +114,28 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
 }
 
 static int runProcesses(const RunOptions &options) {
+  Launch launch = detectLaunch();
   auto world = makeOwnComm(options, {}, 0);
+  // A wrong variable is an error of all processes.
   if (!world)
-    return printError(world.status().message());
+    return world.status().code() != StatusCode::Invalid || launch.rank == 0
+               ? printError(world.status().message())
+               : 1;
   Communicator &comm = **world;
   Job job(options, /*isDistributed=*/true);
   Status status = job.prepare();
-  if (status.ok() && comm.size() != job.thePlan().ranks())
-    status = Status::invalid(options.plan + ": the plan is for " +
-                             std::to_string(job.thePlan().ranks()) +
-                             " ranks, " + std::to_string(comm.size()) +
-                             " processes were started; use mpirun -np " +
-                             std::to_string(job.thePlan().ranks()));
+  int ranks = static_cast<int>(job.thePlan().ranks());
+  std::string wrong =
+      status.ok() ? wrongCount(options.comm, launch, comm.size(), ranks) : "";
+  if (!wrong.empty())
+    status = Status::invalid(options.plan + ": " + wrong);
+  if (!wrong.empty() && comm.size() == 1 && launch.rank != 0)
+    return 1; // rank 0 has the same error
   if (!agree(comm, status))
     return 1;
+  if (options.comm == "tcp" && comm.size() > 1 && comm.rank() == 0)
+    std::printf("--comm=tcp: all data passes through rank 0; --comm=mpi is "
+                "faster\n");
   std::vector<std::unique_ptr<Communicator>> comms[2];
   int offset = 1;
   for (const Plan *plan : {&job.thePlan(), job.evalPlan()}) {
@@ -171,19 +179,18 @@ static int finish(const Status &status) {
   return status.ok() ? 0 : printError(status.message());
 }
 
-static std::string wrongComm(const RunOptions &options, const Launch &launch) {
-  bool onGpu = options.device == "cuda";
-  if (options.comm == "nccl" && !onGpu)
-    return "--comm=nccl is for GPUs: add --device=cuda, or use --comm=mpi";
-  if (options.comm == "mpi" && onGpu)
-    return "--comm=mpi does not reach the memory of GPUs; --comm=nccl does";
-  if (options.comm == "local" && launch.size > 1)
-    return "--comm=local under " + launch.launcher +
-           " would run the whole job " + std::to_string(launch.size) +
-           " times; use --comm=" + (onGpu ? "nccl" : "mpi");
-  if (options.comm == "mpi" && launch.launcher == "torchrun")
-    return "--comm=mpi under torchrun: MPI needs mpirun or srun";
-  return "";
+/// Sets options.comm. Returns "" or an error.
+static std::string resolveComm(RunOptions &options, const Launch &launch) {
+  CommChoice choice =
+      chooseComm({options.comm, options.device == "cuda", launch, hasMpi(),
+                  std::getenv("MASTER_ADDR") != nullptr});
+  options.comm = choice.comm;
+  if (choice.error.empty() && choice.comm == "tcp" &&
+      !options.measureLinks.empty())
+    return "--measure-links: all data of --comm=tcp passes through rank 0, so "
+           "no link can be measured; start dpc-run with mpirun, or alone for "
+           "threads of one process";
+  return choice.error;
 }
 
 static int runMain(int argc, char **argv) {
@@ -196,7 +203,7 @@ static int runMain(int argc, char **argv) {
     return launch.rank == 0
                ? printError("--max-restarts under " + launch.launcher +
                             ": start one process, with --launcher=\"" +
-                            launch.launcher + " ...\"")
+                            startWords(launch.launcher, launch.size) + "\"")
                : 1;
   if (options.maxRestarts >= 0)
     return supervise(options, wordsOfRun(options, argc, argv));
@@ -204,11 +211,7 @@ static int runMain(int argc, char **argv) {
     return dumpLedgers(options, launch.rank == 0);
   if (!options.measureDevice.empty())
     return finish(measureDevice(options));
-  if (options.comm.empty())
-    options.comm = launch.size == 1           ? "local"
-                   : options.device == "cuda" ? "nccl"
-                                              : "mpi";
-  std::string wrong = wrongComm(options, launch);
+  std::string wrong = resolveComm(options, launch);
   if (!wrong.empty())
     return launch.rank == 0 ? printError(wrong) : 1;
   if (options.threads == 0 && launch.size > 1)

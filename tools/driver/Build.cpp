@@ -2,6 +2,7 @@
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "frontends/onnx/Annotate.h"
 #include "passes/shard/Passes.h"
+#include "runtime/io/WeightMatch.h"
 #include "runtime/plan/PlanCommand.h"
 #include "runtime/plan/PlanFp8.h"
 #include "runtime/plan/PlanJson.h"
@@ -118,6 +119,20 @@ static Status writeCommand(const CompileOptions &options,
   return rt::writePlanCommand(command, dir);
 }
 
+/// Checks the names and shapes of an --init file.
+static LogicalResult checkWeights(Session &session, const rt::Plan &plan,
+                                  const rt::InitChoice &choice) {
+  if (!choice.file)
+    return success();
+  rt::WeightMatch match = rt::matchWeights(plan, *choice.file);
+  if (Status status = match.check(choice.isPartial); !status.ok())
+    return session.fail(status.message());
+  if (choice.isPartial)
+    for (const std::string &line : match.remarks())
+      session.remark(line);
+  return success();
+}
+
 static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
                                     const fs::path &dir) {
   const CompileOptions &options = session.options();
@@ -137,6 +152,9 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
                             observerInto(session, searched, dir));
   if (!plan)
     return session.fail("the plan could not be built");
+  if (failed(checkWeights(session, *plan, searched.initialValues)))
+    return failure();
+  plan->trainedOutput = searched.loss;
   return std::move(*plan);
 }
 

@@ -85,6 +85,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(program), draft->plan);
+  setUnreadWeights(program, draft->plan);
   setInitialValues(draft->plan, settings.initialValues);
   auto sourceFiles = rt::findSourceFiles(draft->plan, dir.string(),
                                          settings.sourceFiles.vec());

@@ -228,13 +228,34 @@ static LogicalResult compile(Session &session) {
   return succeeded(written) ? printReport(session, *written) : failure();
 }
 
+/// Whether this command ends with a plan in the output folder.
+static bool writesPlan(const CompileOptions &options) {
+  return options.emit.count("plan") && options.explain.empty() &&
+         !options.printPipeline && !printsProgram(options);
+}
+
+/// Whatever ends this compilation, no earlier plan passes for its result.
+static LogicalResult setPlanAside(Session &session) {
+  std::string error;
+  std::string previous =
+      OutputFolder::setPlanAside(session.options().output, error);
+  if (!error.empty())
+    return session.fail(error);
+  if (!previous.empty())
+    session.noteOnFailure("the plan of an earlier compile is now " + previous);
+  return success();
+}
+
 LogicalResult compileModel(CompileOptions options, Reporter &reporter) {
   if (std::string error = readNamedStrategy(options); !error.empty()) {
     reporter.error(error);
     return failure();
   }
   Session session(options, reporter);
-  return session.end(compile(session));
+  if (writesPlan(options) && failed(setPlanAside(session)))
+    return session.end(failure());
+  LogicalResult result = compile(session);
+  return session.end(result);
 }
 
 } // namespace dpc

@@ -30,6 +30,7 @@ struct CompileOptions {
   std::string train; ///< "", "adamw" or "sgd".
   bool infer = false;
   std::string loss; ///< "", "cross_entropy[:output]" or "mse[:output]".
+  std::string lossOutput;
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   std::optional<double> weightDecay; ///< absent: 0.01 for adamw, 0 for sgd
   double momentum = 0.0, clipGradNorm = 0.0;
@@ -51,6 +52,7 @@ struct CompileOptions {
   std::string targetGpu;
   std::string attention = "auto";
   std::string init;
+  bool initPartial = false; ///< see WeightMatch::check()
   std::set<std::string> emit = {"plan", "report"};
   std::string verify = "auto";
   std::string report = "text"; ///< "text" or "json".

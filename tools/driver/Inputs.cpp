@@ -3,7 +3,11 @@
 
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
+#include "passes/shard/Passes.h"
 #include "runtime/io/SourceFiles.h"
+#include "runtime/io/WeightMatch.h"
+
+#include "llvm/ADT/StringSet.h"
 
 #include <filesystem>
 
@@ -152,10 +156,30 @@ dpc::describeSources(ModuleOp module, const rt::InitChoice &choice) {
   return described;
 }
 
+void dpc::setUnreadWeights(ModuleOp program, rt::Plan &plan) {
+  llvm::StringSet<> held;
+  for (const rt::Tensor &tensor : plan.tensors)
+    held.insert(tensor.name);
+  auto add = [&](ArrayAttr names) {
+    if (names)
+      for (auto name : names.getAsRange<StringAttr>())
+        plan.unreadWeights.push_back(name.str());
+  };
+  add(program->getAttrOfType<ArrayAttr>(attr::kUnreadWeights));
+  func::FuncOp function = findProgram(program);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto name = function.getArgAttrOfType<StringAttr>(i, attr::kName);
+    if (!name || held.contains(name.getValue()))
+      continue;
+    plan.unreadWeights.push_back(name.str());
+    add(function.getArgAttrOfType<ArrayAttr>(i, attr::kAliases));
+  }
+}
+
 static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
-  const rt::WeightFiles::Weight *weight = files.find(tensor.name);
+  const rt::WeightFiles::Weight *weight = rt::findWeight(files, tensor);
   if (!weight || weight->entry.shape != tensor.globalShape)
-    return; // dpc-run reports missing weights.
+    return; // matchWeights() reports it.
   tensor.source =
       rt::TensorSource{absoluteFile(weight->file.path()), weight->entry.offset,
                        weight->entry.bytes, weight->entry.dtype};

@@ -34,6 +34,10 @@ std::set<std::string> removeMissingSources(mlir::ModuleOp module);
 Expected<std::vector<rt::SourceFile>>
 describeSources(mlir::ModuleOp module, const rt::InitChoice &choice);
 
+/// Sets Plan::unreadWeights: the unread weights of the model `program`, and the
+/// arguments for which the plan has no tensor.
+void setUnreadWeights(mlir::ModuleOp program, rt::Plan &plan);
+
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);
 
 } // namespace dpc

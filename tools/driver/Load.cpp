@@ -3,6 +3,7 @@
 
 #include "codegen/export/Import.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "frontends/emit/Loss.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"
 #include "frontends/torch/Import.h"
@@ -28,6 +29,7 @@ ImportOptions importOptions(const CompileOptions &options) {
   import.frozen = options.frozen;
   import.trainable = options.trainable;
   import.appendsLoss = !options.loss.empty();
+  import.lossOutput = options.lossOutput;
   import.seed = options.seed;
   return import;
 }
@@ -48,8 +50,21 @@ static OwningOpRef<ModuleOp> loadIr(const CompileOptions &options,
     return succeeded(imported) ? std::move(*imported) : OwningOpRef<ModuleOp>();
   }
   auto program = parseSourceFile<ModuleOp>(options.model, &context);
-  return program ? std::move(program)
-                 : failWith(options, context, "cannot be read as dpc IR");
+  if (!program)
+    return failWith(options, context, "cannot be read as dpc IR");
+  if (options.lossOutput.empty())
+    return program;
+  auto forward = program->lookupSymbol<func::FuncOp>(kForwardFunction);
+  if (!forward)
+    return failWith(options, context,
+                    "--loss-output=" + options.lossOutput +
+                        " is for modules with @forward");
+  if (llvm::Error error =
+          frontend::markLoss(forward, options.lossOutput, options.model)) {
+    emitError(UnknownLoc::get(&context)) << llvm::toString(std::move(error));
+    return {};
+  }
+  return program;
 }
 
 OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
@@ -71,13 +86,14 @@ OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
 static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
   if (!program->hasAttr(attr::kWholeStep))
     return "";
-  std::string option = !options.train.empty()  ? "--train=" + options.train
-                       : !options.loss.empty() ? "--loss=" + options.loss
-                       : options.precision != "fp32"
-                           ? "--precision=" + options.precision
-                       : options.clipGradNorm > 0 ? "--clip-grad-norm"
-                       : options.infer            ? "--infer"
-                                                  : "";
+  std::string option =
+      !options.train.empty()        ? "--train=" + options.train
+      : !options.loss.empty()       ? "--loss=" + options.loss
+      : !options.lossOutput.empty() ? "--loss-output=" + options.lossOutput
+      : options.precision != "fp32" ? "--precision=" + options.precision
+      : options.clipGradNorm > 0    ? "--clip-grad-norm"
+      : options.infer               ? "--infer"
+                                    : "";
   return option.empty() ? ""
                         : options.model +
                               " is already a training step, with gradients "
@@ -204,6 +220,10 @@ FailureOr<Loaded> load(Session &session) {
     Expected<rt::InitChoice> choice = rt::InitChoice::parse(options.init);
     if (!choice)
       return session.fail(choice.status().message());
+    if (options.initPartial && !choice->file)
+      return session.fail("--init-partial is for --init=FILE, not for --init=" +
+                          options.init);
+    choice->isPartial = options.initPartial;
     loaded.initialValues = std::move(*choice);
   }
   loaded.model = loadModel(options, session.context());

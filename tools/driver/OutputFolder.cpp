@@ -1,6 +1,8 @@
 //===- OutputFolder.cpp - A folder that appears when complete -------------===//
 #include "tools/driver/OutputFolder.h"
 
+#include "runtime/plan/PlanJson.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -14,8 +16,9 @@ namespace dpc {
 
 /// Files that dpc writes into a plan folder. A folder comes after its files.
 static constexpr const char *kWritten[] = {
-    "plan.json", "command.json", "report.json", "report.html", "program.mlir",
-    "trace.json", "annotated.onnx", "constants.bin", "kernels/kernels.so",
+    "plan.json", rt::kPreviousPlan, "command.json", "report.json",
+    "report.html", "program.mlir", "trace.json", "annotated.onnx",
+    "constants.bin", "kernels/kernels.so",
     // profile.json is from dpc-run --profile
     "profile.json", "kernels/kernels.ptx", "kernels",
     // Exports.
@@ -89,6 +92,7 @@ static bool hasFields(const fs::path &file,
 
 static const std::map<std::string, std::vector<const char *>> kFields = {
     {"plan.json", {"version", "checksum"}},
+    {rt::kPreviousPlan, {"version", "checksum"}},
     {"command.json", {"version", "model", "words"}},
     {"report.json", {"candidates", "baselines"}},
     {"trace.json", {"traceEvents"}},
@@ -134,9 +138,23 @@ std::string OutputFolder::refusal(const fs::path &wanted, bool writesPlan) {
   if (!foreign.empty())
     return shown + ": is not a plan folder: dpc-opt did not write '" + foreign +
            "' in it" + hint;
-  if (!writesPlan && fs::exists(target / "plan.json", code))
-    return shown + ": holds a plan, which a report does not replace" + hint;
+  for (const char *name : {"plan.json", rt::kPreviousPlan})
+    if (!writesPlan && fs::exists(target / name, code))
+      return shown + ": holds a plan, which a report does not replace" + hint;
   return "";
+}
+
+std::string OutputFolder::setPlanAside(const fs::path &wanted,
+                                       std::string &error) {
+  fs::path target = placeOf(wanted), plan = target / "plan.json";
+  std::error_code code;
+  if (!refusal(wanted, /*writesPlan=*/true).empty() || !fs::exists(plan, code))
+    return "";
+  fs::path previous = target / rt::kPreviousPlan;
+  fs::rename(plan, previous, code);
+  if (code)
+    error = plan.string() + ": cannot be renamed: " + code.message();
+  return previous.string();
 }
 
 OutputFolder::OutputFolder(const fs::path &wanted, bool writesPlan,

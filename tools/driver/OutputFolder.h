@@ -7,20 +7,28 @@
 namespace dpc {
 
 /// An output folder that appears at its path only when it is complete. An
-/// existing folder is not changed before commit(). Without commit(), no files
-/// remain.
+/// existing folder is not changed before commit(), except by setPlanAside().
+/// Without commit(), no files remain.
 ///
-/// Only files of dpc-opt are ever deleted: plan.json, command.json,
-/// report.json, program.mlir, annotated.onnx, constants.bin, kernels/kernels.so
-/// and the files that exports/index.json lists. If the existing folder holds
-/// any other file, it is not replaced. A report without a plan does not replace
-/// a plan.
+/// Only files of dpc-opt are ever deleted: plan.json (also as
+/// rt::kPreviousPlan), command.json, report.json, program.mlir, annotated.onnx,
+/// constants.bin, kernels/kernels.so and the files that exports/index.json
+/// lists. If the existing folder holds any other file, it is not replaced. A
+/// report without a plan does not replace a plan.
 class OutputFolder {
 public:
   /// Returns why `target` cannot be replaced, or "" if it can be or does not
   /// exist.
   static std::string refusal(const std::filesystem::path &target,
                              bool writesPlan);
+
+  /// Renames the plan.json of an earlier compile in `target` to
+  /// rt::kPreviousPlan, so that a compile that fails or is killed leaves no
+  /// plan that could pass for its result. The other files stay, so that the
+  /// name restores the plan. Returns the new path, or "" if there is no plan or
+  /// refusal() has an objection.
+  static std::string setPlanAside(const std::filesystem::path &target,
+                                  std::string &error);
 
   /// Creates the temporary folder next to `target`. Sets `error` if the parent
   /// cannot be written, or to the text of refusal().

@@ -1,9 +1,11 @@
 //===- Prepare.cpp - Makes the program that is sharded --------------------===//
+#include "frontends/emit/Loss.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "ir/StopGradient.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
+#include "runtime/kernels/Matmul.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Pipelines.h"
@@ -104,20 +106,53 @@ static LogicalResult appendLoss(Session &session, ModuleOp model) {
              [&](OpPassManager &pm) { pm.addPass(createDpcAppendLoss(loss)); });
 }
 
-static bool hasLoss(ModuleOp model) {
-  auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
-  return forward &&
-         llvm::any_of(llvm::seq(forward.getNumResults()), [&](auto i) {
-           return forward.getResultAttr(i, attr::kLoss);
-         });
+static std::string resultName(func::FuncOp program, unsigned result) {
+  auto name = program.getResultAttrOfType<StringAttr>(result, attr::kName);
+  return name ? name.getValue().str() : "result " + std::to_string(result);
 }
 
-/// Adds the loss to `model`, an imported @forward, and fuses it. Sets `trains`.
-static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
+/// Returns the name of the result that is marked as the loss, or "".
+static std::string lossOf(func::FuncOp program) {
+  for (unsigned i = 0; i < program.getNumResults(); ++i)
+    if (program.getResultAttr(i, attr::kLoss))
+      return resultName(program, i);
+  return "";
+}
+
+/// Returns why it is not clear which output is trained, or "". It is clear if
+/// an output is marked as the loss, or if none can be the loss.
+static std::string whyNoLoss(func::FuncOp forward) {
+  SmallVector<unsigned> possible = frontend::possibleLosses(forward);
+  bool hasOther =
+      llvm::any_of(llvm::seq(forward.getNumResults()), [&](unsigned i) {
+        return resultName(forward, i) == "loss" &&
+               !llvm::is_contained(possible, i);
+      });
+  if (!lossOf(forward).empty() || possible.empty() ||
+      (possible.size() == 1 && !hasOther))
+    return "";
+  std::string names;
+  for (unsigned i : possible)
+    names += (names.empty() ? "'" : ", '") + resultName(forward, i) + "'";
+  return std::string("it is not clear which output is trained: ") +
+         (hasOther ? "'loss' is no float scalar, but "
+                   : "none is called 'loss', and ") +
+         names + (possible.size() == 1 ? " is one" : " are float scalars") +
+         "; choose with --loss-output=NAME, or confirm inference with --infer";
+}
+
+/// Adds the loss to `model`, an imported @forward, and fuses it. Sets `loss` to
+/// the name of the output that is trained, or to "" for inference.
+static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss) {
   const CompileOptions &options = session.options();
   if (failed(appendLoss(session, model)))
     return failure();
-  trains = hasLoss(model) && !options.infer;
+  auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  if (std::string why = whyNoLoss(forward); !why.empty() && !options.infer)
+    return session.fail(options.model + ": " + why);
+  if (!options.infer)
+    loss = lossOf(forward);
+  bool trains = !loss.empty();
   if (!trains && !options.train.empty())
     return session.fail(
         options.model + ": --train=" + options.train +
@@ -145,6 +180,9 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
   if (std::string text = remarkOnTarget(options.targetGpu, cluster);
       !text.empty())
     session.remark(text);
+  if (std::string text = remarkOnNarrowCpu(options, rt::hasBf16Instructions());
+      !text.empty())
+    session.remark(text);
   PassList passes = stepPasses(options, trains);
   ModelProgram program(std::move(fused), passes);
   if (!options.dumpIrDir.empty())
@@ -157,33 +195,37 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
 
 static FailureOr<ModelProgram> programOf(Session &session,
                                          OwningOpRef<ModuleOp> model,
-                                         const cost::Cluster &cluster) {
+                                         const cost::Cluster &cluster,
+                                         std::string &loss) {
   if ((*model)->hasAttr(attr::kWholeStep) &&
       failed(run(session, *model, [](OpPassManager &pm) {
         pm.addNestedPass<func::FuncOp>(createDpcSimplify());
       })))
     return failure();
   session.dump("import", *model);
-  if (model->lookupSymbol<func::FuncOp>(kTrainStepFunction))
+  if (auto step = model->lookupSymbol<func::FuncOp>(kTrainStepFunction)) {
+    loss = lossOf(step);
     return ModelProgram(std::move(model));
+  }
   if (!model->lookupSymbol<func::FuncOp>(kForwardFunction))
     return session.fail(session.options().model +
                         ": has no function @forward or @train_step");
-  bool trains = false;
-  if (failed(fuse(session, *model, trains)))
+  if (failed(fuse(session, *model, loss)))
     return failure();
-  return makeProgram(session, std::move(model), cluster, trains);
+  return makeProgram(session, std::move(model), cluster, !loss.empty());
 }
 
 FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
+  std::string loss;
   FailureOr<ModelProgram> program =
-      programOf(session, std::move(loaded.model), loaded.machine.cluster);
+      programOf(session, std::move(loaded.model), loaded.machine.cluster, loss);
   if (failed(program))
     return failure();
   Prepared prepared{.machine = std::move(loaded.machine),
                     .initialValues = std::move(loaded.initialValues),
                     .sourceFiles = std::move(loaded.sourceFiles),
                     .program = std::move(*program),
+                    .loss = std::move(loss),
                     .trained = {},
                     .frozen = {}};
   if (failed(listParameters(session, prepared)))

@@ -160,6 +160,22 @@ std::string remarkOnFp8(const CompileOptions &options, bool hasFp8) {
          "multiples of 16";
 }
 
+std::string remarkOnNarrowCpu(const CompileOptions &options, bool hasBf16) {
+  bool isNarrow = options.precision == "bf16" || options.precision == "fp16" ||
+                  options.precision == "fp8";
+  bool runsHere =
+      options.cluster.starts_with("local:") && options.targetGpu.empty();
+  if (!isNarrow || !runsHere || (hasBf16 && options.precision == "bf16"))
+    return "";
+  std::string instructions =
+      options.precision == "bf16" ? "bf16" : options.precision + " GEMM";
+  return "--precision=" + options.precision +
+         " is slower than fp32 on this processor, which has no " +
+         instructions +
+         " instructions: GEMMs convert their operands to fp32; "
+         "--precision=fp32 is faster, and takes more memory";
+}
+
 std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss) {
   const std::string &gradients = spec.compressGradients;

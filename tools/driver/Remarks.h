@@ -43,6 +43,10 @@ std::string whyNoFp8(const CompileOptions &options,
 /// Returns a remark if --precision=fp8 has no effect on the plan, or "".
 std::string remarkOnFp8(const CompileOptions &options, bool hasFp8);
 
+/// Returns a remark if --precision is slower than fp32 on the CPUs of this
+/// machine, or "". `hasBf16` says whether its processor has bf16 instructions.
+std::string remarkOnNarrowCpu(const CompileOptions &options, bool hasBf16);
+
 /// Returns why the requested compression is impossible, or "".
 std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss);

@@ -59,7 +59,8 @@ LogicalResult Session::fail(const std::string &message) {
   clearProgress();
   if (!hasFailed()) {
     first = rt::oneLine(message); // names may contain control characters
-    sink.error(first);
+    sink.error(failureNote.empty() ? first
+                                   : first + "; " + rt::oneLine(failureNote));
   }
   return failure();
 }

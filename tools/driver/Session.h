@@ -60,6 +60,9 @@ public:
   bool hasFailed() const { return !first.empty(); }
   const std::string &firstError() const { return first; }
 
+  /// Adds `note` to the line of the first error.
+  void noteOnFailure(const std::string &note) { failureNote = note; }
+
   /// Stores an error that end() reports. The compilation continues.
   void refuse(const std::string &message) { refusals.push_back(message); }
   /// Reports the stored refusals. Returns `result`, or failure if there are
@@ -81,7 +84,7 @@ private:
   const CompileOptions &asked;
   Reporter &sink;
   std::unique_ptr<mlir::MLIRContext> mlir;
-  std::string first;
+  std::string first, failureNote;
   std::vector<std::string> refusals, remarkLines;
   int dumps = 0;
 };

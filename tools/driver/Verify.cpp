@@ -421,6 +421,8 @@ Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
     verdict.why = choice.status().message();
     return verdict;
   }
+  // The driver has checked the names of a file.
+  choice->isPartial = true;
   rt::RunRequest request;
   request.inputs = randomBatches(plan.plan);
   request.poison = true;

@@ -24,6 +24,31 @@ TEST(ComputeCost, FullWaveReachesThePeakFraction) {
   EXPECT_DOUBLE_EQ(gemmEfficiency(toy(), DType::F32, {1, 16, 16, 64}), 0.8);
 }
 
+TEST(ComputeCost, NarrowGemmsOfCpusConvertTheirElements) {
+  Device device = toy();
+  GemmShape shape{1, 16, 8, 64};
+  double wide = gemmSeconds(device, DType::F32, shape);
+  EXPECT_DOUBLE_EQ(narrowGemmSeconds(device, DType::BF16, shape), wide);
+  device.narrowElementSeconds = 0.5;
+  EXPECT_DOUBLE_EQ(narrowGemmSeconds(device, DType::F32, shape), wide);
+  // The elements of a, b and c.
+  EXPECT_DOUBLE_EQ(narrowGemmSeconds(device, DType::BF16, shape),
+                   wide + 0.5 * (16 * 64 + 64 * 8 + 16 * 8));
+  EXPECT_DOUBLE_EQ(narrowGemmSeconds(device, DType::F16, {}), 0);
+}
+
+TEST(ComputeCost, LocalRanksConvertNarrowElements) {
+  Expected<Cluster> one = makeLocalCluster(1), many = makeLocalCluster(4096);
+  ASSERT_TRUE(one && many);
+  double alone = one->groups.front().device.narrowElementSeconds;
+  EXPECT_GT(alone, 0);
+  // More ranks than cores take turns.
+  EXPECT_GT(many->groups.front().device.narrowElementSeconds, alone);
+  Expected<Device> gpu = loadDevice("h100-sxm-80gb");
+  ASSERT_TRUE(gpu);
+  EXPECT_EQ(gpu->narrowElementSeconds, 0);
+}
+
 TEST(ComputeCost, TilesAndWavesQuantize) {
   Device device = toy();
   device.gemm.operandCost = 4;

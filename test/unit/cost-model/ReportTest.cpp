@@ -130,6 +130,17 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   EXPECT_THAT(text, HasSubstr("5 considered, 2 pruned"));
 }
 
+TEST(Report, SaysWhichOutputIsTrained) {
+  ReportContext context{"model.onnx", {}, {}, {}, {}};
+  EXPECT_THAT(textOf(someResult(), context, TextForm{200}),
+              Not(HasSubstr("trains")));
+  EXPECT_FALSE(jsonOf(someResult(), context).contains("loss_output"));
+  context.loss = "total";
+  EXPECT_THAT(textOf(someResult(), context, TextForm{200}),
+              HasSubstr(", trains the output 'total'\n"));
+  EXPECT_EQ(jsonOf(someResult(), context)["loss_output"], "total");
+}
+
 static std::vector<std::string> linesOf(const std::string &text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);

@@ -104,6 +104,17 @@ TEST(OnnxRoles, Scalars) {
       << imported.remarks[0];
 }
 
+TEST(OnnxRoles, UnreadWeightsAreNamed) {
+  ModelBuilder m;
+  m.input("x", "f32[4]").floats("l1.scale", {4}, {1, 2, 3, 4});
+  m.floats("l2.scale", {4}, {1, 2, 3, 4}).floats("val_3", {}, {2});
+  m.node("Mul x l1.scale -> y0").node("Mul y0 val_3 -> y1");
+  Imported imported = import(m.output("y1"));
+  ASSERT_EQ(imported.error, "");
+  EXPECT_TRUE(inOrder(imported.text,
+                      {"dpc.unread_weights = [\"l2.scale\", \"val_3\"]"}));
+}
+
 TEST(OnnxRoles, BoundsOfAClipAreNoMembers) {
   ModelBuilder m;
   m.input("x", "f32[4]").floats("high", {}, {1.0f}).floats("low", {}, {0.0f});
@@ -194,6 +205,50 @@ TEST(OnnxRoles, BatchDimension) {
                               "tensor<7xf32> {dpc.name = \"z\"", "->",
                               "tensor<6x5xf32> {dpc.name = \"a\"}",
                               "tensor<f32> {dpc.loss, dpc.name = \"loss\"}"}));
+}
+
+/// Returns the name of the output that is trained, "" if there is none, or the
+/// error of the import. Outputs called "wide" are no scalars.
+std::string lossOf(const std::vector<std::string> &outputs,
+                   const std::string &option = "") {
+  ModelBuilder m;
+  m.input("x", "f32[]").input("y", "f32[8]");
+  for (const std::string &output : outputs) {
+    m.node((output.starts_with("wide") ? "Exp y -> " : "Exp x -> ") + output);
+    m.output(output);
+  }
+  ImportOptions options;
+  options.lossOutput = option;
+  Imported imported = import(m, options);
+  if (!imported.error.empty())
+    return imported.error;
+  mlir::func::FuncOp f = imported.function();
+  std::string found;
+  for (unsigned i = 0; i < f.getNumResults(); ++i)
+    if (f.getResultAttr(i, "dpc.loss"))
+      found += f.getResultAttrOfType<mlir::StringAttr>(i, "dpc.name").str();
+  return found;
+}
+
+TEST(OnnxRoles, TheOutputCalledLossIsTrained) {
+  EXPECT_EQ(lossOf({"ce", "loss"}), "loss");
+  EXPECT_EQ(lossOf({"loss", "ce"}), "loss");
+  EXPECT_EQ(lossOf({"wide", "ce"}), "ce");
+  EXPECT_EQ(lossOf({"ce", "aux"}), "");
+  EXPECT_EQ(lossOf({"wide"}), "");
+}
+
+TEST(OnnxRoles, AnOptionChoosesTheTrainedOutput) {
+  EXPECT_EQ(lossOf({"loss", "ce"}, "ce"), "ce");
+  EXPECT_EQ(lossOf({"ce", "aux"}, "aux"), "aux");
+  std::string error = lossOf({"ce", "wide"}, "aux");
+  EXPECT_TRUE(inOrder(
+      error, {"--loss-output=aux: no output has this name", "'ce', 'wide'"}))
+      << error;
+  error = lossOf({"ce", "wide"}, "wide");
+  EXPECT_TRUE(inOrder(error, {"--loss-output=wide: the output is [8] f32",
+                              "accepted: a float scalar"}))
+      << error;
 }
 
 } // namespace

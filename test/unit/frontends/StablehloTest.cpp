@@ -94,6 +94,36 @@ TEST(Stablehlo, StepHasParametersStatesAndInputs) {
   EXPECT_TRUE(step.getResultAttr(0, attr::kLoss));
 }
 
+TEST(Stablehlo, AStepReportsTheResultCalledLossOrElseTheFirst) {
+  // The third result is the next value of the donated argument.
+  auto lossOf = [](const std::string &first, const std::string &second) {
+    auto named = [](const std::string &name) {
+      return "tensor<f32> {jax.result_info = \"" + name + "\"}";
+    };
+    Outcome outcome = import(program(
+        "%w: tensor<f32> {tf.aliasing_output = 2 : i32}, %x: tensor<f32>",
+        named(first) + ", " + named(second) +
+            ", tensor<f32> {jax.result_info = \"w\"}",
+        "  %r = \"stablehlo.add\"(%w, %x) : (tensor<f32>, tensor<f32>) -> "
+        "tensor<f32>\n"
+        "  %s = \"stablehlo.multiply\"(%r, %r) : (tensor<f32>, tensor<f32>) "
+        "-> tensor<f32>\n"
+        "  func.return %r, %s, %s : tensor<f32>, tensor<f32>, tensor<f32>"));
+    EXPECT_EQ(outcome.error, "");
+    int loss = -1;
+    if (outcome.module) {
+      auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
+      for (unsigned i = 0; i < step.getNumResults(); ++i)
+        if (step.getResultAttr(i, attr::kLoss))
+          loss = loss < 0 ? i : 99;
+    }
+    return loss;
+  };
+  EXPECT_EQ(lossOf("ce", "loss"), 1);
+  EXPECT_EQ(lossOf("loss", "ce"), 0);
+  EXPECT_EQ(lossOf("ce", "aux"), 0);
+}
+
 TEST(Stablehlo, FirstContainerOfALossIsParameters) {
   std::string text = contents(std::string(kModels) + "loss-gpt/model.mlir");
   Outcome outcome = import(text);

@@ -11,6 +11,7 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 #include <zip.h>
@@ -143,7 +144,14 @@ TEST(TorchFile, TiedWeightsAreOneParameterByItsFirstName) {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     auto name = forward.getArgAttrOfType<StringAttr>(i, attr::kName);
     EXPECT_NE(name.getValue(), "body.head.weight");
-    tables += name.getValue() == "body.wte.weight";
+    bool isTable = name.getValue() == "body.wte.weight";
+    tables += isTable;
+    auto aliases = forward.getArgAttrOfType<ArrayAttr>(i, attr::kAliases);
+    ASSERT_EQ(aliases != nullptr, isTable) << name.getValue().str();
+    if (isTable) {
+      ASSERT_EQ(aliases.size(), 1u);
+      EXPECT_EQ(cast<StringAttr>(aliases[0]).getValue(), "body.head.weight");
+    }
     EXPECT_FALSE(forward.getArgAttr(i, attr::kSource)) << name.getValue().str();
   }
   EXPECT_EQ(tables, 1);
@@ -166,6 +174,20 @@ TEST(TorchFile, OneEmptyRecordTiesNothing) {
     names.push_back(forward.getArgAttrOfType<StringAttr>(i, attr::kName).str());
   EXPECT_TRUE(llvm::is_contained(names, "body.emb.weight"));
   EXPECT_TRUE(llvm::is_contained(names, "body.head.weight"));
+}
+
+/// A state_dict also has the counters of batch norms, which training ignores.
+TEST(TorchFile, UnreadWeightsAreNamed) {
+  Outcome outcome =
+      import(contents(DPC_FIXTURES "/models/resnet-tiny/model.pt2"));
+  ASSERT_EQ(outcome.error, "");
+  auto unread =
+      outcome.module.get()->getAttrOfType<ArrayAttr>(attr::kUnreadWeights);
+  ASSERT_TRUE(unread);
+  int counters = 0;
+  for (auto name : unread.getAsRange<StringAttr>())
+    counters += name.getValue().ends_with("num_batches_tracked");
+  EXPECT_EQ(counters, 20);
 }
 
 TEST(TorchFile, RunningStatisticsAreUpdated) {
@@ -258,6 +280,31 @@ TEST(TorchErrors, Nodes) {
                 {"node 0 'linear'", "aten.matmul.default"});
 }
 
+/// The advice to decompose an operator is given only where it helps.
+TEST(TorchErrors, DecompositionIsAdvisedWhereItHelps) {
+  auto refusalOf = [](const std::string &op) {
+    return import(replaced(kModel, "torch.ops.aten.relu.default",
+                           "torch.ops.aten." + op + ".default"))
+        .error;
+  };
+  for (const char *op :
+       {"logit", "nan_to_num", "nansum", "pixel_shuffle", "pixel_unshuffle",
+        "rot90", "soft_margin_loss", "std_mean"}) {
+    std::string error = refusalOf(op);
+    EXPECT_NE(error.find("get_decompositions([aten." + std::string(op)),
+              std::string::npos)
+        << error;
+  }
+  for (const char *op : {"index_add", "index_put", "argsort", "lstm"}) {
+    std::string error = refusalOf(op);
+    EXPECT_NE(error.find("node 1 'relu'"), std::string::npos) << error;
+    EXPECT_NE(error.find("must compute the same with other operators"),
+              std::string::npos)
+        << error;
+    EXPECT_EQ(error.find("decompositions"), std::string::npos) << error;
+  }
+}
+
 TEST(TorchErrors, AllUnknownOperatorsAreNamedAtOnce) {
   const std::regex linear("aten\\.linear\\."), relu("aten\\.relu\\.");
   std::string bytes = altered(kMlp, kModel, [&](const std::string &text) {
@@ -334,6 +381,123 @@ TEST(TorchErrors, UnboundSymbol) {
   EXPECT_NE(import(contents(kMlp), options)
                 .error.find("has no symbolic dimension 'nothing'"),
             std::string::npos);
+}
+
+/// Returns kMlp with the outputs `names` in containers that `outSpec`
+/// describes. "cross_entropy_loss" and "twice" are scalars, "linear_2" is none.
+std::string returning(const std::vector<std::string> &names,
+                      const nlohmann::json &outSpec) {
+  return altered(kMlp, kModel, [&](const std::string &text) {
+    nlohmann::json model = nlohmann::json::parse(text);
+    nlohmann::json &module = model["graph_module"];
+    auto tensor = [](const std::string &name) {
+      return nlohmann::json{{"as_tensor", {{"name", name}}}};
+    };
+    nlohmann::json &graph = module["graph"], node = graph["nodes"].back();
+    nlohmann::json loss = tensor("cross_entropy_loss");
+    node["target"] = "torch.ops.aten.add.Tensor";
+    node["name"] = "twice";
+    node["inputs"][0]["arg"] = loss;
+    node["inputs"][1] = {{"name", "other"}, {"arg", loss}, {"kind", 1}};
+    node["outputs"][0] = tensor("twice");
+    graph["nodes"].push_back(node);
+    graph["tensor_values"]["twice"] =
+        graph["tensor_values"]["cross_entropy_loss"];
+    graph["outputs"] = nlohmann::json::array();
+    nlohmann::json &specs = module["signature"]["output_specs"];
+    specs = nlohmann::json::array();
+    for (const std::string &name : names) {
+      graph["outputs"].push_back(tensor(name));
+      specs.push_back({{"user_output", {{"arg", tensor(name)}}}});
+    }
+    module["module_call_graph"][0]["signature"]["out_spec"] =
+        nlohmann::json::array({1, outSpec}).dump();
+    return model.dump();
+  });
+}
+
+/// Returns a container in torch's form, which has the context as JSON in a
+/// text. Without arguments, returns a leaf.
+nlohmann::json container(const nlohmann::json &type = nullptr,
+                         const nlohmann::json &context = nullptr,
+                         const std::vector<nlohmann::json> &children = {}) {
+  return {{"type", type},
+          {"context",
+           type.is_null() ? nlohmann::json() : nlohmann::json(context.dump())},
+          {"children_spec", children}};
+}
+
+/// Returns the names of the outputs; "*" follows the one that is trained.
+std::string outputsOf(const std::string &bytes,
+                      const ImportOptions &options = {}) {
+  Outcome outcome = import(bytes, options);
+  if (!outcome.error.empty())
+    return outcome.error;
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  std::string names;
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    names += (i ? " " : "") +
+             forward.getResultAttrOfType<StringAttr>(i, attr::kName).str() +
+             (forward.getResultAttr(i, attr::kLoss) ? "*" : "");
+  return names;
+}
+
+TEST(TorchFile, OutputsHaveTheirKeysAsNames) {
+  const std::vector<std::string> two = {"cross_entropy_loss", "twice"};
+  const std::vector<nlohmann::json> leaves = {container(), container()};
+  EXPECT_EQ(outputsOf(returning(
+                two, container("builtins.dict", {"ce", "loss"}, leaves))),
+            "ce loss*");
+  // ModelOutput has a list of keys, as dicts have; dataclasses and named tuples
+  // have more.
+  EXPECT_EQ(
+      outputsOf(returning(
+          two, container("m.Output",
+                         {"m.Output", {"loss", "z"}, nlohmann::json::array()},
+                         leaves))),
+      "loss* z");
+  EXPECT_EQ(outputsOf(returning(
+                two, container("collections.namedtuple",
+                               {{"class_name", "m.T"}, {"fields", {"a", "b"}}},
+                               leaves))),
+            "a b");
+  nlohmann::json inner = container("builtins.list", nullptr, {container()});
+  EXPECT_EQ(outputsOf(returning(two, container("builtins.dict", {"loss", "aux"},
+                                               {container(), inner}))),
+            "loss* aux.0");
+  nlohmann::json nested =
+      container("builtins.dict", nlohmann::json::array({"b"}), {container()});
+  EXPECT_EQ(outputsOf(returning(two, container("builtins.dict", {"a.b", "a"},
+                                               {container(), nested}))),
+            "a.b a.b_");
+}
+
+TEST(TorchFile, OutputsWithoutKeysHaveTheNamesOfTheirNodes) {
+  const std::vector<std::string> two = {"linear_2", "twice"};
+  const std::vector<nlohmann::json> leaves = {container(), container()};
+  EXPECT_EQ(
+      outputsOf(returning(two, container("builtins.tuple", nullptr, leaves))),
+      "linear_2 twice*");
+  // The tree has another number of leaves, or is no tree.
+  EXPECT_EQ(outputsOf(returning(two, container())), "linear_2 twice*");
+  EXPECT_EQ(outputsOf(returning(two, 7)), "linear_2 twice*");
+  EXPECT_EQ(
+      outputsOf(returning(two, container("builtins.dict", {{"a", 1}}, leaves))),
+      "linear_2 twice*");
+  EXPECT_EQ(outputsOf(returning({"twice", "twice"}, 7)), "twice twice_");
+}
+
+TEST(TorchFile, AnOptionChoosesTheTrainedOutput) {
+  std::string bytes = returning(
+      {"cross_entropy_loss", "twice"},
+      container("builtins.dict", {"ce", "loss"}, {container(), container()}));
+  ImportOptions options;
+  options.lossOutput = "ce";
+  EXPECT_EQ(outputsOf(bytes, options), "ce* loss");
+  options.lossOutput = "twice";
+  EXPECT_EQ(outputsOf(bytes, options),
+            "m.pt2: --loss-output=twice: no output has this name; accepted: "
+            "'ce', 'loss'");
 }
 
 /// Damaged bytes lead to a module or one message, not to a crash.

@@ -95,9 +95,10 @@ protected:
   }
 
   /// Expects metrics and saved parameters that equal those of one device.
-  void expectTrained(const Ran &ran) const {
+  void expectTrained(const Ran &ran, int otherLines = 0) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
-    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4) << ran.out;
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4 + otherLines)
+        << ran.out;
     EXPECT_HAS(ran.out, "\nwrote m.jsonl (metrics), p.safetensors "
                         "(weights)");
     HostTensor weights = w(), all = x();
@@ -161,13 +162,63 @@ TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
   expectError(run("plan --steps=2"), "parameter 'w'");
 }
 
+/// Trains `w`; `eye` is frozen.
+TEST_F(DpcRun, SavedWeightsHoldTheFrozenOnesToo) {
+  Plan plan = planFor(2);
+  plan.tensors[1].role = TensorRole::Buffer;
+  ASSERT_TRUE(writePlan(plan, at("plan")).ok());
+  Ran ran = run("plan --batches=batches --steps=2 --save-params=a.safetensors");
+  ASSERT_EQ(ran.exitCode, 0) << ran.err;
+  Expected<SafetensorsFile> saved = openSafetensors(at("a.safetensors"));
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  ASSERT_EQ(saved->entries.size(), 2u);
+  ASSERT_EQ(saved->entries["eye"].shape, (std::vector<int64_t>{4, 4}));
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(loadAsDouble(saved->file.data() + saved->entries["eye"].offset,
+                           DType::F32, i),
+              i % 5 == 0);
+  // The file alone gives all values to a run that changes none.
+  std::filesystem::remove(dir / "weights.bin");
+  plan.phases["update"].clear();
+  ASSERT_TRUE(writePlan(plan, at("plan")).ok());
+  ran = run("plan --batches=batches --steps=1 --init=a.safetensors "
+            "--save-params=b.safetensors");
+  ASSERT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_EQ(read("a.safetensors"), read("b.safetensors"));
+}
+
+TEST_F(DpcRun, NamesOfInitAreChecked) {
+  SafetensorsWriter writer;
+  ASSERT_TRUE(writer
+                  .start(at("w.safetensors"), {{"w", DType::F32, {4, 2}},
+                                               {"eyes", DType::F32, {4, 4}}})
+                  .ok());
+  ASSERT_TRUE(writer.append(w()).ok());
+  ASSERT_TRUE(writer.append(HostTensor::zeros(DType::F32, {4, 4})).ok());
+  ASSERT_TRUE(writer.finish().ok());
+  expectError(run("plan --batches=batches --init=w.safetensors"),
+              "--init: w.safetensors lacks 1 weight of the plan: 'eye' "
+              "(similar: 'eyes'); it has 1 tensor that the model lacks: "
+              "'eyes'; --init-partial accepts");
+  Ran ran = run("plan --batches=batches --init=w.safetensors --init-partial");
+  EXPECT_HAS(ran.out, "--init-partial: 1 weight that w.safetensors lacks keeps "
+                      "the values of the plan: 'eye'\n");
+  EXPECT_HAS(ran.out, "--init-partial: 1 tensor of w.safetensors that the "
+                      "model lacks is ignored: 'eyes'\n");
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  expectError(run("plan --init-partial"), "--init");
+  expectError(run("plan --init=zeros --init-partial"),
+              "--init-partial is for --init=FILE, not for --init=zeros");
+}
+
 TEST_F(DpcRun, ErrorsInInputAreOneLine) {
   expectError(run("nowhere"), "nowhere/plan.json");
   setenv("DPC_CUDA_PLUGIN", "/nowhere.so", 1);
   expectError(run("plan --device=cuda"), "--device=cuda: /nowhere.so");
   unsetenv("DPC_CUDA_PLUGIN");
   expectError(run("plan --comm=nccl"), "--comm=nccl");
-  expectError(run("plan --comm=tcp"), "--comm");
+  expectError(run("plan --comm=pigeons"), "--comm");
+  expectError(run("plan --comm=tcp"), "--comm=local runs all ranks in it");
   expectError(run("plan --resume"), "--resume");
   expectError(run("plan --steps=0"), "--steps");
   expectError(run("plan --init=ones"), "--init=ones");
@@ -302,6 +353,74 @@ TEST_F(DpcRun, PlanAndWeightsMoveTogether) {
     std::filesystem::rename(dir / name, dir / "elsewhere" / name);
   Ran ran = run("elsewhere/plan --batches=batches");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
+}
+
+/// Variables of torchrun and Slurm that a shell sets before two processes.
+constexpr const char *kTorchrun = "RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "
+                                  "LOCAL_WORLD_SIZE=2",
+                     *kSrun = "SLURM_PROCID=$r SLURM_LOCALID=$r "
+                              "SLURM_STEP_NUM_TASKS=2",
+                     *kAddress = " MASTER_ADDR=127.0.0.1 MASTER_PORT=",
+                     *kToken = " DPC_JOB_TOKEN=sesame";
+
+/// Returns words that start the command behind them twice, as a launcher does.
+/// `then` runs next; $first is the process of rank 1.
+std::string twice(const std::string &variables, const std::string &then = "") {
+  return "env -u MASTER_ADDR -u MASTER_PORT -u DPC_JOB_TOKEN sh -c 'for r in 1 "
+         "0; do env " +
+         variables + " \"$@\" & pids=\"$pids $!\"; first=${first:-$!}; done; " +
+         then +
+         "worst=0; for p in $pids; do wait $p || worst=$?; done; exit $worst' "
+         "sh";
+}
+
+/// Three ports from the returned one on are used.
+std::string freePort() { return std::to_string(20000 + getpid() % 4000 * 10); }
+
+TEST_F(DpcRun, TrainsUnderTorchrunOverTcp) {
+  Ran ran = run(kTrain, twice(kTorchrun + (kAddress + freePort()) + kToken));
+  expectTrained(ran, 1);
+  EXPECT_HAS(ran.out, "--comm=tcp: all data passes through rank 0");
+}
+
+TEST_F(DpcRun, CtrlCInOneProcessStopsAllAfterTheSameStep) {
+  Ran ran = run(kTrain + std::string(" --steps=10000000"),
+                twice(kTorchrun + (kAddress + freePort()) + kToken,
+                      "sleep 2; kill -INT $first; "));
+  EXPECT_EQ(ran.exitCode, 130) << ran.err;
+  size_t before = ran.out.rfind("\nstep ");
+  ASSERT_NE(before, std::string::npos);
+  std::string last =
+      ran.out.substr(before + 6, ran.out.find('/', before) - before - 6);
+  EXPECT_HAS(ran.out, "\nstopped by a signal after step " + last +
+                          " of 10000000; the parameters are saved");
+  EXPECT_HAS(ran.out, "p.safetensors (weights)");
+  EXPECT_TRUE(openSafetensors(at("p.safetensors")).ok());
+}
+
+TEST_F(DpcRun, TrainsUnderSrunWithoutMpiOverTcp) {
+  expectTrained(run(kTrain, twice(kSrun + (kAddress + freePort()) + kToken)),
+                1);
+  // A step of one task, and a shell in an allocation.
+  expectTrained(run(kTrain, "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"));
+  expectTrained(run(kTrain, "SLURM_PROCID=0 SLURM_NTASKS=2"));
+}
+
+TEST_F(DpcRun, ErrorsUnderLaunchersArePrintedOnceAndTheirAdviceWorks) {
+  std::string torchrun = kTorchrun + (kAddress + freePort());
+  expectError(run("plan", twice(torchrun)),
+              "--comm=tcp: DPC_JOB_TOKEN is not set");
+  expectError(run("plan --comm=mpi", twice(torchrun + kToken)),
+              "--comm=tcp works here");
+  expectError(run("plan --comm=local", twice(torchrun + kToken)),
+              "start dpc-run without torchrun, or use --comm=tcp");
+  EXPECT_EQ(run("plan --steps=1 --comm=tcp", twice(torchrun + kToken)).exitCode,
+            0);
+  expectError(run("plan", twice(kSrun)), "MASTER_ADDR (the host of rank 0)");
+  writePlanFor(3);
+  expectError(run("plan", twice(torchrun + kToken)),
+              "2 processes were started; use torchrun --no-python "
+              "--nproc-per-node=3");
 }
 
 TEST_F(DpcRun, HelpListsTheOptions) {

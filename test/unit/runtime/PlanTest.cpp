@@ -60,8 +60,12 @@ Plan everything() {
   plan.kernelHash = "0123456789abcdef";
   plan.cpuFeatures = {"avx2"};
   plan.processes = {1, 0};
+  plan.trainedOutput = "total";
   plan.inputs[0].limit = 7;
   plan.inputs[0].ignored = -100;
+  plan.unreadWeights = {"head.bias"};
+  plan.tensors[0].aliases = {"head.weight"};
+  plan.tensors[1].isUnsaved = true;
   plan.tensors[0].source = TensorSource{"w.bin", 64, 32, DType::F32};
   plan.sourceFiles = {{"w.bin", 96, "fedcba9876543210"}};
   int state = addBuffer(plan, "w.m", BufferKind::Optimizer, {4, 2});

@@ -113,6 +113,30 @@ TEST_F(Output, AReportDoesNotReplaceAPlan) {
   EXPECT_EQ(replace(plan, false, "report.json"), "");
 }
 
+TEST_F(Output, SetsAPlanAsideUntilAnotherReplacesIt) {
+  std::string error;
+  fs::path previous = plan / "plan.json.previous";
+  EXPECT_EQ(OutputFolder::setPlanAside(plan, error), previous);
+  EXPECT_EQ(error, "");
+  EXPECT_FALSE(fs::exists(plan / "plan.json"));
+  EXPECT_TRUE(fs::exists(previous));
+  EXPECT_TRUE(fs::exists(plan / "kernels/kernels.so"));
+  EXPECT_EQ(OutputFolder::setPlanAside(plan, error), ""); // there is none
+  EXPECT_TRUE(fs::exists(previous));
+  expectRefusal(false, "holds a plan");
+  EXPECT_EQ(replace(plan, true, "plan.json"), "");
+  EXPECT_FALSE(fs::exists(previous));
+}
+
+TEST_F(Output, SetsNothingAsideInFoldersOfOthers) {
+  write("weights.safetensors", "precious");
+  std::string error;
+  EXPECT_EQ(OutputFolder::setPlanAside(plan, error), "");
+  EXPECT_TRUE(fs::exists(plan / "plan.json"));
+  EXPECT_EQ(OutputFolder::setPlanAside(root / "none", error), "");
+  EXPECT_EQ(error, "");
+}
+
 TEST_F(Output, SeesWhatCameWhileItWrote) {
   std::string error;
   OutputFolder folder(plan, true, error);

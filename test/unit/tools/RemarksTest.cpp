@@ -64,4 +64,29 @@ TEST(Remarks, RanksWithoutSamples) {
                           "of 3"));
 }
 
+CompileOptions precisionOn(const std::string &precision,
+                           const std::string &cluster) {
+  CompileOptions options;
+  options.precision = precision;
+  options.cluster = cluster;
+  return options;
+}
+
+TEST(Remarks, NarrowTypesOnProcessorsWithoutInstructions) {
+  CompileOptions bf16 = precisionOn("bf16", "local:4");
+  EXPECT_EQ(remarkOnNarrowCpu(bf16, /*hasBf16=*/true), "");
+  EXPECT_EQ(remarkOnNarrowCpu(bf16, /*hasBf16=*/false),
+            "--precision=bf16 is slower than fp32 on this processor, which has "
+            "no bf16 instructions: GEMMs convert their operands to fp32; "
+            "--precision=fp32 is faster, and takes more memory");
+  for (const char *precision : {"fp16", "fp8"})
+    for (bool hasBf16 : {true, false})
+      EXPECT_THAT(remarkOnNarrowCpu(precisionOn(precision, "local:4"), hasBf16),
+                  testing::HasSubstr("--precision=fp32 is faster"));
+  EXPECT_EQ(remarkOnNarrowCpu(precisionOn("fp32", "local:4"), false), "");
+  EXPECT_EQ(remarkOnNarrowCpu(precisionOn("bf16", "dgx.json"), false), "");
+  bf16.targetGpu = "sm_90";
+  EXPECT_EQ(remarkOnNarrowCpu(bf16, false), "");
+}
+
 } // namespace

@@ -1,0 +1,135 @@
+#include "runtime/io/WeightMatch.h"
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/Nearest.h"
+#include "runtime/base/OneLine.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dpc::rt {
+
+/// The largest number of names in one list of an error.
+static constexpr size_t kMaxListed = 8;
+
+const WeightFiles::Weight *findWeight(const WeightFiles &files,
+                                      const Tensor &tensor) {
+  if (const WeightFiles::Weight *weight = files.find(tensor.name))
+    return weight;
+  for (const std::string &alias : tensor.aliases)
+    if (const WeightFiles::Weight *weight = files.find(alias))
+      return weight;
+  return nullptr;
+}
+
+WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
+  WeightMatch match;
+  match.path = files.path();
+  match.isForeign = true;
+  std::set<std::string> known(plan.unreadWeights.begin(),
+                              plan.unreadWeights.end());
+  for (const Tensor &tensor : plan.tensors) {
+    known.insert(tensor.name);
+    known.insert(tensor.aliases.begin(), tensor.aliases.end());
+    if (tensor.role == TensorRole::Parameter && match.example.empty())
+      match.example = tensor.name;
+    const WeightFiles::Weight *weight = findWeight(files, tensor);
+    match.isForeign &= !weight;
+    if (!weight && tensor.isWeight()) {
+      match.missing.push_back(tensor.name);
+      if (!tensor.source && tensor.init == InitKind::Source)
+        match.valueless.push_back(tensor.name);
+    }
+    if (weight && weight->entry.shape != tensor.globalShape)
+      match.misshaped.push_back(concat(
+          "'", tensor.name, "' (",
+          describe(weight->entry.dtype, weight->entry.shape), ", expected ",
+          describe(tensor.dtype, tensor.globalShape), ")"));
+  }
+  for (const auto &[name, weight] : files.all())
+    if (!known.count(name))
+      match.unknown.push_back(name);
+  return match;
+}
+
+static std::vector<std::string> quoted(const std::vector<std::string> &names) {
+  std::vector<std::string> texts;
+  texts.reserve(names.size());
+  for (const std::string &name : names)
+    texts.push_back("'" + name + "'");
+  return texts;
+}
+
+/// Adds the most similar one of `names` to each of `texts`, which quote `own`.
+static std::vector<std::string>
+withSimilar(const std::vector<std::string> &own,
+            const std::vector<std::string> &names) {
+  std::vector<std::string> texts = quoted(own);
+  for (size_t i = 0; i < std::min(kMaxListed, own.size()); ++i)
+    if (std::string similar = nearest(own[i], names); !similar.empty())
+      texts[i] += " (similar: '" + similar + "')";
+  return texts;
+}
+
+static std::string listed(const std::vector<std::string> &texts,
+                          size_t most = kMaxListed) {
+  std::string list;
+  for (size_t i = 0; i < std::min(most, texts.size()); ++i)
+    list += (i > 0 ? ", " : "") + texts[i];
+  if (texts.size() > most)
+    list += concat(" and ", texts.size() - most, " more");
+  return oneLine(list);
+}
+
+static std::string counted(size_t count, const char *what) {
+  return concat(count, " ", what, count == 1 ? "" : "s");
+}
+
+Status WeightMatch::check(bool isPartial) const {
+  if (isForeign)
+    return Status::notFound("--init: ", path, " has no tensor of the plan",
+                            example.empty() ? ""
+                                            : ", such as '" + example + "'");
+  const std::vector<std::string> &lost = isPartial ? valueless : missing;
+  std::string text;
+  auto add = [&](const std::string &part) {
+    text += (text.empty() ? " " : "; it ") + part;
+  };
+  if (!lost.empty())
+    add(concat("lacks ", counted(lost.size(), "weight"),
+               isPartial ? " for which the plan has no value: "
+                         : " of the plan: ",
+               listed(withSimilar(lost, unknown))));
+  if (!unknown.empty() && !isPartial)
+    add(concat("has ", counted(unknown.size(), "tensor"),
+               " that the model lacks: ", listed(quoted(unknown))));
+  if (!misshaped.empty())
+    add(concat("has ", counted(misshaped.size(), "tensor"),
+               " of another shape: ", listed(misshaped)));
+  if (text.empty())
+    return Status::success();
+  // A partial start would be refused as well.
+  if (!isPartial && misshaped.empty() && valueless.empty())
+    text += "; --init-partial accepts missing and unknown names";
+  return Status::invalid("--init: ", path, text);
+}
+
+std::vector<std::string> WeightMatch::remarks() const {
+  std::vector<std::string> lines;
+  auto all = [](const std::vector<std::string> &names) {
+    return listed(quoted(names), names.size());
+  };
+  if (!missing.empty())
+    lines.push_back(
+        concat("--init-partial: ", counted(missing.size(), "weight"), " that ",
+               path, " lacks keep", missing.size() == 1 ? "s" : "",
+               " the values of the plan: ", all(missing)));
+  if (!unknown.empty())
+    lines.push_back(
+        concat("--init-partial: ", counted(unknown.size(), "tensor"), " of ",
+               path, " that the model lacks ",
+               unknown.size() == 1 ? "is" : "are", " ignored: ", all(unknown)));
+  return lines;
+}
+
+} // namespace dpc::rt

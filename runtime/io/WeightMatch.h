@@ -1,0 +1,37 @@
+//===- WeightMatch.h - do weight files fit a plan? --------------*- C++ -*-===//
+#pragma once
+
+#include "runtime/io/WeightFiles.h"
+#include "runtime/plan/Plan.h"
+
+namespace dpc::rt {
+
+/// Returns the tensor of `files` that has the name or an alias of `tensor`, or
+/// null.
+const WeightFiles::Weight *findWeight(const WeightFiles &files,
+                                      const Tensor &tensor);
+
+/// A comparison of names and shapes. Every weight of the plan has its tensor in
+/// the files or is in `missing`. Every tensor of the files fills a tensor of
+/// the plan, belongs to a weight that the program does not read
+/// (Plan::unreadWeights), or is in `unknown`.
+struct WeightMatch {
+  std::string path; ///< of the files
+  std::vector<std::string> missing;
+  /// The missing weights for which the plan has no value either.
+  std::vector<std::string> valueless;
+  std::vector<std::string> unknown;
+  std::vector<std::string> misshaped; ///< "'w' (f32[2], expected f32[3])"
+  bool isForeign = false; ///< whether the files fill no tensor of the plan
+  std::string example;    ///< the name of a parameter of the plan, or ""
+
+  /// Refuses everything that does not fit, in one line. If `isPartial`, accepts
+  /// unknown tensors, and missing weights that have a value in the plan.
+  Status check(bool isPartial) const;
+  /// Returns what a partial match leaves out, one sentence each.
+  std::vector<std::string> remarks() const;
+};
+
+WeightMatch matchWeights(const Plan &plan, const WeightFiles &files);
+
+} // namespace dpc::rt

@@ -1,0 +1,173 @@
+//===- WeightMatchTest.cpp - names and shapes of weight files -------------===//
+#include "runtime/io/WeightMatch.h"
+#include "runtime/io/InitialValues.h"
+#include "runtime/io/SourceFiles.h"
+
+#include "test/unit/runtime/ScratchFolder.h"
+
+namespace dpc::rt {
+namespace {
+
+Tensor weight(const std::string &name, std::vector<int64_t> shape,
+              TensorRole role = TensorRole::Parameter) {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.role = role;
+  tensor.globalShape = shape;
+  tensor.layout = Layout::replicated(shape);
+  tensor.init = InitKind::Source;
+  tensor.source = TensorSource{"w.bin", 0, 4 * numElements(shape), DType::F32};
+  return tensor;
+}
+
+/// A plan with a trained and a frozen weight, a tied weight, an optimizer
+/// state, and a constant.
+Plan smallPlan() {
+  Plan plan;
+  plan.tensors = {weight("l1.weight", {2, 3}),
+                  weight("l1.base", {3}, TensorRole::Buffer),
+                  weight("wte.weight", {4})};
+  plan.tensors.back().aliases = {"head.weight"};
+  Tensor state = weight("l1.weight.exp_avg", {2, 3}, TensorRole::State);
+  state.init = InitKind::Zeros;
+  state.source.reset();
+  Tensor constant = weight("constant.4", {5}, TensorRole::Buffer);
+  constant.isUnsaved = true;
+  plan.tensors.push_back(state);
+  plan.tensors.push_back(constant);
+  plan.unreadWeights = {"head.bias"};
+  return plan;
+}
+
+class WeightMatchTest : public test::ScratchFolder {
+protected:
+  using Shapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+
+  /// Writes tensors of these shapes. All elements of tensor i are i + 1.
+  WeightFiles filesWith(const Shapes &shapes) const {
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const auto &[name, shape] : shapes)
+      entries.push_back({name, DType::F32, shape});
+    SafetensorsWriter writer;
+    EXPECT_TRUE(writer.start(at("w.safetensors"), entries).ok());
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      HostTensor value = HostTensor::zeros(DType::F32, shapes[i].second);
+      for (int64_t j = 0; j < value.elements(); ++j)
+        value.set(j, static_cast<double>(i) + 1);
+      EXPECT_TRUE(writer.append(value).ok());
+    }
+    EXPECT_TRUE(writer.finish().ok());
+    return *WeightFiles::open(at("w.safetensors"));
+  }
+
+  WeightMatch match(const Shapes &shapes) const {
+    return matchWeights(smallPlan(), filesWith(shapes));
+  }
+};
+
+TEST_F(WeightMatchTest, AllNamesOfAModelFit) {
+  for (const char *tied : {"wte.weight", "head.weight"}) {
+    WeightMatch found = match({{"l1.weight", {2, 3}},
+                               {"l1.base", {3}},
+                               {tied, {4}},
+                               {"head.bias", {7}}});
+    EXPECT_EQ(found.check(false).message(), "") << tied;
+    EXPECT_TRUE(found.remarks().empty()) << tied;
+  }
+  EXPECT_TRUE(match({{"l1.weight", {2, 3}},
+                     {"l1.base", {3}},
+                     {"wte.weight", {4}},
+                     {"head.weight", {4}},
+                     {"l1.weight.exp_avg", {2, 3}}})
+                  .check(false)
+                  .ok());
+}
+
+TEST_F(WeightMatchTest, AMisspelledNameIsMissingAndUnknown) {
+  WeightMatch found =
+      match({{"l1.wieght", {2, 3}}, {"l1.base", {3}}, {"wte.weight", {4}}});
+  EXPECT_EQ(found.missing, std::vector<std::string>{"l1.weight"});
+  EXPECT_EQ(found.unknown, std::vector<std::string>{"l1.wieght"});
+  EXPECT_EQ(found.check(false).message(),
+            "--init: " + at("w.safetensors") +
+                " lacks 1 weight of the plan: 'l1.weight' (similar: "
+                "'l1.wieght'); it has 1 tensor that the model lacks: "
+                "'l1.wieght'; --init-partial accepts missing and unknown "
+                "names");
+  EXPECT_TRUE(found.check(true).ok());
+  std::vector<std::string> lines = found.remarks();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_HAS(lines[0], "keeps the values of the plan: 'l1.weight'");
+  EXPECT_HAS(lines[1], "is ignored: 'l1.wieght'");
+}
+
+TEST_F(WeightMatchTest, AnotherShapeIsNeverAccepted) {
+  WeightMatch found =
+      match({{"l1.weight", {3, 2}}, {"l1.base", {3}}, {"head.weight", {5}}});
+  EXPECT_TRUE(found.missing.empty() && found.unknown.empty());
+  for (bool isPartial : {false, true}) {
+    std::string error = found.check(isPartial).message();
+    EXPECT_HAS(error, "has 2 tensors of another shape: 'l1.weight' (f32[3, 2], "
+                      "expected f32[2, 3]), 'wte.weight' (f32[5], expected "
+                      "f32[4])");
+    EXPECT_EQ(error.find("--init-partial"), std::string::npos) << error;
+  }
+}
+
+TEST_F(WeightMatchTest, LongListsAreCut) {
+  Shapes shapes = {{"l1.weight", {2, 3}}, {"l1.base", {3}}};
+  for (int i = 10; i < 20; ++i)
+    shapes.push_back({"other." + std::to_string(i), {1}});
+  WeightMatch found = match(shapes);
+  std::string error = found.check(false).message();
+  EXPECT_HAS(error, "lacks 1 weight of the plan: 'wte.weight'; it has 10 "
+                    "tensors that the model lacks: 'other.10', ");
+  EXPECT_HAS(error, "'other.17' and 2 more");
+  EXPECT_HAS(found.remarks()[1], "'other.19'");
+}
+
+TEST_F(WeightMatchTest, AForeignFileIsNeverAccepted) {
+  WeightMatch found = match({{"w", {2, 3}}, {"head.bias", {3}}});
+  for (bool isPartial : {false, true})
+    EXPECT_HAS(found.check(isPartial).message(),
+               "has no tensor of the plan, such as 'l1.weight'");
+}
+
+/// An abstract model has no value that a missing weight could keep.
+TEST_F(WeightMatchTest, AWeightWithoutAnyValueIsRefused) {
+  Plan plan = smallPlan();
+  plan.tensors[1].source.reset();
+  WeightMatch found = matchWeights(plan, filesWith({{"l1.weight", {2, 3}}}));
+  EXPECT_EQ(found.valueless, std::vector<std::string>{"l1.base"});
+  EXPECT_HAS(found.check(true).message(),
+             "lacks 1 weight for which the plan has no value: 'l1.base'");
+  EXPECT_EQ(found.check(false).message().find("--init-partial"),
+            std::string::npos);
+}
+
+TEST_F(WeightMatchTest, AFileFillsWhatItHas) {
+  filesWith({{"head.weight", {4}}, {"l1.weight.exp_avg", {2, 3}}});
+  std::ofstream(at("w.bin"), std::ios::binary) << std::string(24, '\0');
+  InitChoice choice = *InitChoice::parse(at("w.safetensors"));
+  choice.isPartial = true;
+  Plan plan = smallPlan();
+  plan.sourceFiles = *findSourceFiles(plan, at(""));
+  InitialValues values(plan, at(""), choice);
+  ASSERT_TRUE(values.check(plan).ok());
+  Mesh mesh{{{"dp", 1}}, 1};
+  std::vector<float> got(6, 9);
+  ASSERT_TRUE(values.fill(plan.tensors[2], mesh, 0, got.data()).ok());
+  EXPECT_EQ(got, (std::vector<float>{1, 1, 1, 1, 9, 9})) << "by its alias";
+  ASSERT_TRUE(values.fill(plan.tensors[3], mesh, 0, got.data()).ok());
+  EXPECT_EQ(got, std::vector<float>(6, 2)) << "a state";
+  ASSERT_TRUE(values.fill(plan.tensors[0], mesh, 0, got.data()).ok());
+  EXPECT_EQ(got, std::vector<float>(6, 0)) << "from the model";
+  plan.tensors[0].source.reset();
+  plan.tensors[0].init = InitKind::Value;
+  plan.tensors[0].value = 3;
+  ASSERT_TRUE(values.fill(plan.tensors[0], mesh, 0, got.data()).ok());
+  EXPECT_EQ(got, std::vector<float>(6, 3)) << "from the plan";
+}
+
+} // namespace
+} // namespace dpc::rt
