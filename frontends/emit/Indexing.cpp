@@ -95,8 +95,8 @@ namespace {
 /// Data and indices of the same rank, with dimension `axis` moved to the end.
 struct AlongAxis {
   int64_t axis;
-  Val data;    ///< sliced to the sizes of `indices`, except along `axis`
-  Val hit;     ///< [.., indices, positions]: index == position
+  Val data; ///< sliced to the sizes of `indices`, except along `axis`
+  Val hit;  ///< [.., indices, positions]: index == position
 
   /// Broadcasts `x` to the shape of `hit`. The shape of `x` is [.., positions]
   /// if `positions` is set, otherwise [.., indices].

@@ -105,7 +105,9 @@ Val gather(Call &c, Val x) {
   if (!indices || x.rank() == 0)
     return {};
   int64_t dim = c.dimOf("dim", x.rank());
-  return c.emit.failed() ? Val() : gatherAlong(c.emit, x, indices, dim, Negative::refuse);
+  return c.emit.failed()
+             ? Val()
+             : gatherAlong(c.emit, x, indices, dim, Negative::refuse);
 }
 
 /// Slices `updates` to the shape of the indices, as ATen does.

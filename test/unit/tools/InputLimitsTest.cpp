@@ -85,8 +85,7 @@ TEST_F(InputLimits, ComparisonsBoundOnlyIfTheModelRefusesOtherValues) {
   rt::Port bounded = idsOf(hits("{dpc.bounded}"), false);
   EXPECT_EQ(bounded.limit, 8);
   EXPECT_FALSE(bounded.ignored);
-  rt::Port labels =
-      idsOf(hits("{dpc.bounded, dpc.ignored = -7 : i64}"), false);
+  rt::Port labels = idsOf(hits("{dpc.bounded, dpc.ignored = -7 : i64}"), false);
   EXPECT_EQ(labels.limit, 8);
   EXPECT_EQ(labels.ignored, -7);
 }
