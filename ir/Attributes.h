@@ -55,8 +55,6 @@ inline constexpr llvm::StringLiteral kRole = "dpc.role";
 inline constexpr llvm::StringLiteral kOf = "dpc.of";
 inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
-/// On a cross_entropy_sums: the label whose rows the loss ignores.
-inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
 /// On a weight: its other names in the model (tied weights).
 inline constexpr llvm::StringLiteral kAliases = "dpc.aliases";
 /// On a buffer (unit): files of weights lack it (rt::Tensor::isUnsaved).
@@ -110,6 +108,16 @@ inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
 /// On a forward matmul or collective (unit), only in programs for estimates:
 /// the backward pass also runs the op, and no op reads the second result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
+
+// On ops: the indices that the model accepts (setInputLimits reads them).
+
+/// On a comparison of an iota with indices (unit): the model accepts only the
+/// positions of the iota, and kIgnored. On a cross_entropy (unit): the model
+/// ignores no label, and `ignore_index` is not accepted.
+inline constexpr llvm::StringLiteral kBounded = "dpc.bounded";
+/// On a cross_entropy_sums or a comparison with kBounded: the label whose rows
+/// the loss ignores. Absent: the loss ignores no label.
+inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
 
 // On ops: how they run.
 

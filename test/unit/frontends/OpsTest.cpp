@@ -507,6 +507,42 @@ TEST(OnnxOps, NegativeLogLikelihood) {
              array({}, {3}));
 }
 
+TEST(OnnxOps, OnlyIgnoreIndexMayBeNoClass) {
+  for (const char *loss :
+       {"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"})
+    for (bool ignores : {false, true}) {
+      SCOPED_TRACE(std::string(loss) + (ignores ? " ignores" : ""));
+      ModelBuilder m;
+      m.input("s", "f32[3,2]").input("l", "i64[3]");
+      m.node(std::string(loss) + " s l -> y",
+             ignores ? Attrs{{"ignore_index", int64_t(-7)}} : Attrs{});
+      Imported imported = import(m.output("y"));
+      ASSERT_EQ(imported.error, "");
+      int bounded = 0, ignored = 0;
+      imported.function().walk([&](mlir::Operation *op) {
+        bounded += op->hasAttr(attr::kBounded);
+        auto label = op->getAttrOfType<mlir::IntegerAttr>(attr::kIgnored);
+        ignored += label && label.getInt() == -7;
+        if (auto rows = mlir::dyn_cast<CrossEntropyOp>(op))
+          ignored += static_cast<int64_t>(rows.getIgnoreIndex()) == -7;
+      });
+      bool compares = loss == llvm::StringRef("NegativeLogLikelihoodLoss");
+      EXPECT_EQ(bounded, compares || !ignores);
+      EXPECT_EQ(ignored, ignores);
+    }
+}
+
+TEST(OnnxOps, IndicesThatCountFromTheEndAreNotBounded) {
+  ModelBuilder m;
+  m.input("x", "f32[2,3]").input("i", "i64[1,3]").scalar("depth", 3);
+  m.floats("v", {2}, {0.0f, 1.0f});
+  m.node("GatherElements x i -> y").node("OneHot i depth v -> z");
+  Imported imported = import(m.output("y").output("z"));
+  ASSERT_EQ(imported.error, "");
+  imported.function().walk(
+      [](mlir::Operation *op) { EXPECT_FALSE(op->hasAttr(attr::kBounded)); });
+}
+
 TEST(OnnxOps, CausalAttentionWithMoreKeys) {
   // All scores are 0, so each query averages the keys that it sees. ONNX aligns
   // the first query with the first key.
