@@ -22,6 +22,8 @@ namespace attr {
 inline constexpr llvm::StringLiteral kModel = "dpc.model";
 /// On the module: the names of float weights that were constants in the model.
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
+/// On an imported module: what the import for inference changed, as text.
+inline constexpr llvm::StringLiteral kEvaluation = "dpc.evaluation";
 /// On the module: the names of weights in the model that are not arguments,
 /// because the program does not read them or contains them as constants.
 inline constexpr llvm::StringLiteral kUnreadWeights = "dpc.unread_weights";

@@ -75,6 +75,13 @@ static Val nextKey(Emitter &emit) {
   return key;
 }
 
+double activeDropout(Emitter &emit, double p) {
+  if (!emit.evaluates || !(p > 0 && p <= 1))
+    return p;
+  emit.leftOutDropout = true;
+  return 0;
+}
+
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   if (!(p >= 0 && p <= 1))
     return emit.fail("probability {0}; accepted: 0 to 1", std::to_string(p));

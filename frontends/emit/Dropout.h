@@ -24,6 +24,10 @@
 
 namespace dpc::frontend {
 
+/// Returns the probability of a dropout that the model has with probability `p`:
+/// 0 if `emit.evaluates`, otherwise `p`. Keeps a `p` that is not valid.
+double activeDropout(Emitter &emit, double p);
+
 /// Returns a boolean per element of `shape`: whether dropout keeps the element.
 /// Notes a failure unless 0 <= `p` <= 1.
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p);

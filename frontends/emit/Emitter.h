@@ -96,6 +96,11 @@ public:
   int64_t dropoutSeed = 0;
   mlir::Value dropoutKey;
 
+  /// Whether the model is imported as after .eval() (ImportOptions::evaluates),
+  /// and whether this changed a dropout or a batch norm.
+  bool evaluates = false;
+  bool leftOutDropout = false, usedRunningStatistics = false;
+
   /// Converts `v` to an SSA value: a constant becomes `dpc.constant`; a
   /// triangular constant becomes iota, compare and select.
   mlir::Value materialize(Val v);

@@ -153,6 +153,15 @@ void Forward::addUpdates(llvm::SmallVectorImpl<Value> &results,
   }
 }
 
+/// Says how the model differs from the file, or "".
+static std::string evaluationText(const Emitter &emit) {
+  std::string text = emit.leftOutDropout ? "dropout off" : "";
+  if (emit.usedRunningStatistics)
+    text += std::string(text.empty() ? "" : ", ") +
+            "batch norm by running statistics";
+  return text;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>>
 Forward::finish(llvm::ArrayRef<NamedResult> named, llvm::StringRef loss) {
   llvm::SmallVector<Value> results;
@@ -171,6 +180,8 @@ Forward::finish(llvm::ArrayRef<NamedResult> named, llvm::StringRef loss) {
         b.getNamedAttr(attr::kName, b.getStringAttr(name))));
   }
   addUpdates(results, attrs);
+  if (std::string text = evaluationText(emit); !text.empty())
+    (*module)->setAttr(attr::kEvaluation, b.getStringAttr(text));
   for (Value result : results)
     types.push_back(result.getType());
   func::ReturnOp::create(emit.builder, function.getLoc(), results);

@@ -36,6 +36,12 @@ BatchNormOp makeBatchNorm(Emitter &e, Val x, Val scale, Val bias, double eps) {
                              e.materialize(bias), llvm::APFloat(eps));
 }
 
+bool usesBatchStatistics(Emitter &e, bool hasRunning) {
+  bool replaces = e.evaluates && hasRunning;
+  e.usedRunningStatistics |= replaces;
+  return !replaces;
+}
+
 Val normalizedBy(Emitter &e, Val x, Val mean, Val variance, double eps) {
   Val deviation = e.sqrt(e.add(alongChannels(e, variance, x), eps));
   return e.div(e.sub(x, alongChannels(e, mean, x)), deviation);

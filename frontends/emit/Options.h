@@ -33,6 +33,9 @@ struct ImportOptions {
   std::string lossOutput;
   /// The seed of dropout (`--seed=N`): 0 to 2^32 - 1.
   int64_t seed = 0;
+  /// Whether a model in training mode is imported as after .eval() (`--infer`):
+  /// without dropout, and with batch norm by running statistics.
+  bool evaluates = false;
 };
 
 namespace frontend {

@@ -60,6 +60,7 @@ public:
       : file(file), context(context), options(options),
         forward(file.path(), context), emit(forward.emit) {
     emit.dropoutSeed = options.seed;
+    emit.evaluates = options.evaluates;
   }
 
   llvm::Expected<OwningOpRef<ModuleOp>> run();

@@ -80,6 +80,7 @@ public:
         forward(archive.path(), context), emit(forward.emit),
         live(findLive(program)) {
     emit.dropoutSeed = options.seed;
+    emit.evaluates = options.evaluates;
   }
 
   llvm::Expected<OwningOpRef<ModuleOp>> run();

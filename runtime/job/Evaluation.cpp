@@ -2,6 +2,7 @@
 
 #include "runtime/base/WriteFile.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/job/MaskCheck.h"
 
 namespace dpc {
 
@@ -49,9 +50,10 @@ Status Evaluation::start(const std::string &dir, int64_t samples,
 
 Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count) {
   counted += count;
+  int loss = findLoss(plan);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const HostTensor &value = outputs[i];
-    if (plan.outputs[i].name == "loss" && value.elements() == 1) {
+    if (static_cast<int>(i) == loss) {
       hasLoss = true;
       lossSum += value.at(0) * static_cast<double>(count);
     }

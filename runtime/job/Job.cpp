@@ -181,7 +181,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
 /// samples that only fill the step.
 Status Job::checkMask() {
   if (options.lastBatch != "mask" || options.data.empty() ||
-      !hasScalarLoss(plan))
+      findLoss(plan) < 0)
     return Status::success();
   int64_t step = inputs->lastStepOf(1), counted = inputs->samplesIn(step);
   if (counted == samplesPerStep(plan))
@@ -193,7 +193,7 @@ Status Job::checkMask() {
         InitialValues values(plan, options.plan, init);
         DPC_TRY(session->initialize(values));
         DPC_TRY(session->step(1, tried));
-        return lossEverywhere(*session);
+        return lossEverywhere(plan, *session);
       });
   session->forgetTrace();
   for (const auto &executor : session->ranksHere())
@@ -304,9 +304,9 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers, because there is neither "
                   "--data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
-    if (!plan.trainedOutput.empty() && done < options.steps)
+    if (plan.trains && !plan.lossOutput.empty() && done < options.steps)
       std::printf("training the output '%s'\n",
-                  oneLine(plan.trainedOutput).c_str());
+                  oneLine(plan.lossOutput).c_str());
     if (options.resume)
       std::printf("%s\n",
                   resumeText(options, plan, checkpoints->from(), done).c_str());
@@ -314,6 +314,7 @@ Status Job::runSteps() {
       warnOfSharedProcessors(session->ranksHere().size());
   }
   DPC_TRY(startEvaluation());
+  DPC_TRY(countSkips());
   for (int64_t step = done + 1; step <= options.steps; ++step) {
     DPC_ASSIGN(StepReport report, runStep(step));
     ++ran;
@@ -442,6 +443,51 @@ static int64_t tokensPerStep(const Plan &plan) {
   return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
+/// Sets `skips` to the number of updates that the steps before this run
+/// skipped, which the tensor that the rate of rank 0 reads counts.
+Status Job::countSkips() {
+  for (const ScalarInput &scalar : plan.scalars)
+    for (const Tensor &tensor : plan.tensors) {
+      std::vector<int> buffers = tensor.allBuffers();
+      if (scalar.name != "lr" || scalar.skips < 0 ||
+          std::find(buffers.begin(), buffers.end(), scalar.skips) ==
+              buffers.end())
+        continue;
+      DPC_ASSIGN(HostTensor count, session->gather(tensor));
+      if (session->holdsRankZero())
+        skips = static_cast<int64_t>(count.at(0));
+      return Status::success();
+    }
+  return Status::success();
+}
+
+/// Adds the learning rate and the outputs that are no other number of the step.
+/// Call it in the process of rank 0, which has all outputs.
+void Job::reportOutputs(StepReport &report) const {
+  if (std::any_of(plan.scalars.begin(), plan.scalars.end(),
+                  [](const ScalarInput &s) { return s.name == "lr"; }))
+    report.learningRate = learningRate(plan.lrSchedule, report.step - skips);
+  int64_t perStep = samplesPerStep(plan);
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const HostTensor &value = session->outputs()[i];
+    const std::string &name = plan.outputs[i].name;
+    bool isOwn = false; // already a field of `report`
+    for (const char *own : {"loss", "grad_norm", "loss_scale", "skipped"})
+      isOwn |= &value == session->output(own) && value.elements() == 1;
+    bool isPerSample = perStep > 0 && value.shape.size() == 1 &&
+                       value.elements() == perStep;
+    if (isOwn || (value.elements() != 1 && !isPerSample))
+      continue;
+    int64_t known = inputs->samplesIn(report.step); // -1 for --batches
+    int64_t count = isPerSample && known > 0 ? known : value.elements();
+    double sum = 0;
+    for (int64_t k = 0; k < count; ++k)
+      sum += value.at(k);
+    report.outputs.emplace_back(metricName(name),
+                                sum / static_cast<double>(count));
+  }
+}
+
 Expected<StepReport> Job::runStep(int64_t step) {
   DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
   stepInputs = arrays;
@@ -453,6 +499,9 @@ Expected<StepReport> Job::runStep(int64_t step) {
   report.gradNorm = scalarOf(session->output("grad_norm"));
   report.lossScale = scalarOf(session->output("loss_scale"));
   report.skipped = scalarOf(session->output("skipped"));
+  if (session->holdsRankZero())
+    reportOutputs(report);
+  skips += report.skipped.value_or(0) != 0;
   report.seconds = nowSeconds() - begin;
   auto look = [&](SpikeAlarm &alarm, const char *name,
                   std::optional<double> value) {

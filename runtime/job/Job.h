@@ -58,7 +58,9 @@ public:
 private:
   Status checkMask();
   Status runSteps();
+  Status countSkips();
   Expected<StepReport> runStep(int64_t step);
+  void reportOutputs(StepReport &report) const;
   Status detectStragglers(StepReport &report);
   Status guard(const StepReport &report);
   Status stopAtNan(int64_t step, const std::string &why);
@@ -90,6 +92,7 @@ private:
   SkipAlarm skipAlarm;
   std::vector<const void *> stepInputs; ///< of the last step
   int64_t done = 0;                     ///< completed steps before this run
+  int64_t skips = 0; ///< skipped updates before the next step
   int64_t timed = 0; ///< steps since the last check for stragglers
   int64_t ran = 0;   ///< completed steps of this run
   int endedBySignal = 0;

@@ -10,17 +10,27 @@ namespace dpc {
 
 using namespace rt;
 
-bool hasScalarLoss(const Plan &plan) {
-  return std::any_of(
-      plan.outputs.begin(), plan.outputs.end(), [](const Port &output) {
-        return output.name == "loss" && numElements(output.globalShape) == 1;
-      });
+int findLoss(const Plan &plan) {
+  bool isKnown = !plan.trains && !plan.lossOutput.empty();
+  const std::string name = isKnown ? plan.lossOutput : "loss";
+  int only = -1, scalars = 0;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Port &output = plan.outputs[i];
+    if (output.name == name && numElements(output.globalShape) == 1)
+      return static_cast<int>(i);
+    if (!output.globalShape.empty() || !isFloat(output.dtype))
+      continue;
+    only = static_cast<int>(i);
+    ++scalars;
+  }
+  return scalars == 1 ? only : -1;
 }
 
-Expected<double> lossEverywhere(Session &session) {
-  const HostTensor *output = session.output("loss");
-  double loss =
-      output && output->elements() == 1 ? output->at(0) : std::nan("");
+Expected<double> lossEverywhere(const Plan &plan, Session &session) {
+  int index = findLoss(plan);
+  double loss = index >= 0 && session.holdsRankZero()
+                    ? session.outputs()[index].at(0)
+                    : std::nan("");
   DPC_ASSIGN(auto bytes, session.fromRankZero([&]() -> Expected<std::string> {
     return std::string(reinterpret_cast<const char *>(&loss), sizeof loss);
   }));

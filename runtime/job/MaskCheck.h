@@ -13,10 +13,13 @@ namespace dpc {
 using LossOf =
     std::function<Expected<double>(const std::vector<const void *> &)>;
 
-bool hasScalarLoss(const rt::Plan &plan);
+/// Returns the index of the loss in `plan.outputs`, or -1. In an inference plan,
+/// it is `plan.lossOutput`. If that is unknown, and in a training plan, it is
+/// the output "loss" of one value, otherwise the only float scalar.
+int findLoss(const rt::Plan &plan);
 
-/// Returns the output "loss" of the last step in all processes.
-Expected<double> lossEverywhere(rt::Session &session);
+/// Returns the loss of the last step of `plan` in all processes.
+Expected<double> lossEverywhere(const rt::Plan &plan, rt::Session &session);
 
 /// Checks that the loss of `plan` is the mean over the labels that are not
 /// `ignored`. Only then is the loss independent of samples that fill a step.

@@ -19,9 +19,10 @@ Status Validation::check(const Plan &training) const {
   if (plan.trains)
     return Status::invalid("it is a training plan, expected an inference plan "
                            "of the same model (dpc-opt --infer)");
-  if (!hasScalarLoss(plan))
-    return Status::invalid("it has no output 'loss' of one value; dpc-opt "
-                           "appends one with --loss");
+  if (findLoss(plan) < 0)
+    return Status::invalid(
+        "its loss is unknown; accepted: an output 'loss' of one value, or one "
+        "scalar float output; dpc-opt appends a loss with --loss");
   if (samplesPerStep(plan) == 0)
     return Status::invalid("its inputs have different first extents, expected "
                            "the number of samples");
@@ -79,7 +80,7 @@ Expected<double> Validation::sumOfLosses() {
 Expected<double> Validation::lossOf(int64_t step,
                                     const std::vector<const void *> &arrays) {
   DPC_TRY(session->step(step, arrays));
-  return lossEverywhere(*session);
+  return lossEverywhere(plan, *session);
 }
 
 /// Checks that the loss of a step does not change when the samples that fill

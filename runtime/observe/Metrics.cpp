@@ -2,17 +2,29 @@
 
 #include "runtime/base/WriteFile.h"
 
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 namespace dpc {
 
 using namespace rt;
+
+std::string metricName(const std::string &output) {
+  for (const char *taken :
+       {"step", "loss", "grad_norm", "lr", "loss_scale", "skipped", "alarms",
+        "step_seconds", "tokens_per_second", "samples_per_second", "eval_loss",
+        "eval_samples", "steps_total"})
+    if (output == taken)
+      return "output." + output;
+  return output;
+}
 
 static Status cannotWrite(const std::string &path) {
   std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
@@ -107,10 +119,14 @@ Status JsonLines::write(const StepReport &step) {
   if (step.gradNorm)
     // becomes null if it is not finite
     record["grad_norm"] = *step.gradNorm;
+  if (step.learningRate)
+    record["lr"] = *step.learningRate;
   if (step.lossScale)
     record["loss_scale"] = *step.lossScale;
   if (step.skipped)
     record["skipped"] = static_cast<int>(*step.skipped);
+  for (const auto &[name, value] : step.outputs)
+    record[name] = value;
   if (!step.alarms.empty())
     record["alarms"] = step.alarms;
   record["step_seconds"] = step.seconds;
@@ -143,6 +159,18 @@ static std::string prometheusNumber(double value) {
   return text;
 }
 
+/// Replaces the characters that names in Prometheus cannot have by "_". Adds
+/// "_" to a name that is in `used`, and then adds the name to `used`.
+static std::string prometheusName(std::string name,
+                                  std::set<std::string> &used) {
+  for (char &c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)))
+      c = '_';
+  while (!used.insert(name).second)
+    name += '_';
+  return name;
+}
+
 Status PrometheusText::write(const StepReport &step) {
   newest = step;
   return writeNewest();
@@ -162,9 +190,12 @@ Status PrometheusText::writeNewest() const {
   auto numbers = newest.numbers();
   if (evalLoss)
     numbers.emplace_back("eval_loss", *evalLoss);
-  for (const auto &[name, value] : numbers)
+  std::set<std::string> used;
+  for (const auto &[original, value] : numbers) {
+    std::string name = prometheusName(original, used);
     text << "# HELP dpc_" << name << " Of the newest step.\n# TYPE dpc_" << name
          << " gauge\ndpc_" << name << " " << prometheusNumber(value) << "\n";
+  }
   return replaceFile(path, text.str()).in("--metrics");
 }
 

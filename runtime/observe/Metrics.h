@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dpc {
@@ -16,6 +17,11 @@ struct StepReport {
   std::optional<double> loss, gradNorm;
   /// Set only with fp16. `skipped` is 1 if the update was skipped.
   std::optional<double> lossScale, skipped;
+  /// The rate that this step used.
+  std::optional<double> learningRate;
+  /// The other outputs of one value, and the means of outputs with one value
+  /// per sample, by metricName().
+  std::vector<std::pair<std::string, double>> outputs;
   std::vector<std::string> alarms;
   double seconds = 0;
   int64_t tokens = 0;  ///< 0 if no input has tokens
@@ -23,13 +29,15 @@ struct StepReport {
 
   double tokensPerSecond() const { return perSecond(tokens); }
   double samplesPerSecond() const { return perSecond(samples); }
-  std::vector<std::pair<const char *, double>> numbers() const {
-    std::vector<std::pair<const char *, double>> all;
+  std::vector<std::pair<std::string, double>> numbers() const {
+    std::vector<std::pair<std::string, double>> all;
     for (const auto &[name, value] :
          {std::pair("loss", loss), std::pair("grad_norm", gradNorm),
-          std::pair("loss_scale", lossScale), std::pair("skipped", skipped)})
+          std::pair("lr", learningRate), std::pair("loss_scale", lossScale),
+          std::pair("skipped", skipped)})
       if (value)
         all.emplace_back(name, *value);
+    all.insert(all.end(), outputs.begin(), outputs.end());
     all.emplace_back("step_seconds", seconds);
     if (tokens > 0)
       all.emplace_back("tokens_per_second", tokensPerSecond());
@@ -50,6 +58,10 @@ struct EvalReport {
   double loss = 0;
   int64_t samples = 0;
 };
+
+/// Returns the name of an output in metrics: its own name, or "output.NAME" if
+/// metrics have another number with this name.
+std::string metricName(const std::string &output);
 
 class Metrics {
 public:

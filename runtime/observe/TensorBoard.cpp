@@ -75,7 +75,7 @@ Status EventFile::add(tensorboard::Event event) {
   return Status::io("--metrics: ", path, " cannot be written", why);
 }
 
-static void addScalar(tensorboard::Event &event, const char *name,
+static void addScalar(tensorboard::Event &event, const std::string &name,
                       double number) {
   tensorboard::Summary::Value *value = event.mutable_summary()->add_value();
   value->set_tag(name);

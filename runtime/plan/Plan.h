@@ -417,9 +417,9 @@ struct Plan {
   /// machines. If it is empty, process i runs rank i.
   std::vector<int> processes;
   bool trains = false;
-  /// The model's name of the output that is trained, or "" if it is unknown or
-  /// the plan is for inference. `outputs` calls it "loss".
-  std::string trainedOutput;
+  /// The model's name of the output that is the loss, or "" if it is unknown.
+  /// In a training plan, `outputs` calls it "loss".
+  std::string lossOutput;
   std::string targetCpu; ///< LLVM's CPU name
   /// Features that the kernels require, with LLVM's names ("avx512f").
   std::vector<std::string> cpuFeatures;

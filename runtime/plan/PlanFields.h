@@ -171,7 +171,7 @@ template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   each(visit, "model", v.model, "mesh", v.mesh.axes, "processes", v.processes,
        "micro_batches", v.mesh.microBatches, "batch_shares", v.mesh.batchShares,
-       "trains", v.trains, "trained_output", v.trainedOutput, "target_cpu",
+       "trains", v.trains, "loss_output", v.lossOutput, "target_cpu",
        v.targetCpu, "cpu_features", v.cpuFeatures, "target_gpu", v.targetGpu,
        "kernel_file", v.kernelFile, "kernel_hash", v.kernelHash,
        "kernel_launches", v.kernelLaunches, "arena_bytes", v.arenaBytes,

@@ -55,7 +55,7 @@ class LossOutput(unittest.TestCase):
         """Returns the name of the trained output, which everything says alike, and the loss of the first step."""
         done = self.compile(outputs, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
-        name = e2e.read_plan(self.path("plan"))["trained_output"]
+        name = e2e.read_plan(self.path("plan"))["loss_output"]
         self.assertIn(f"trains the output '{name}'", " ".join(done.stdout.split()))
         self.assertEqual(e2e.read_report(self.path("plan"))["loss_output"], name)
         said = e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--batches={MLP}/batches", "--steps=1", f"--metrics={self.path('run.jsonl')}"])
@@ -105,7 +105,7 @@ class LossOutput(unittest.TestCase):
         done = self.compile({"ce": "cross_entropy_loss", "total": "twice"}, "--infer")
         self.assertEqual(done.returncode, 0, done.stderr)
         plan = e2e.read_plan(self.path("plan"))
-        self.assertEqual(([port["name"] for port in plan["outputs"]], plan["trained_output"]), (["ce", "total"], ""))
+        self.assertEqual(([port["name"] for port in plan["outputs"]], plan["loss_output"]), (["ce", "total"], ""))
         self.assertNotIn("trains the output", done.stdout)
         self.assertNotIn("loss_output", e2e.read_report(self.path("plan")))
 

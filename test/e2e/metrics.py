@@ -122,7 +122,7 @@ class Metrics(unittest.TestCase):
         return e2e.read_metrics(f"{self.folder}/m.jsonl"), sorted(os.listdir(f"{self.folder}/tb"))
 
     def check(self, shown, rows):
-        self.assertEqual(set(shown), {"loss", "grad_norm", "step_seconds", "tokens_per_second", "samples_per_second"})
+        self.assertEqual(set(shown), {"loss", "grad_norm", "lr", "step_seconds", "tokens_per_second", "samples_per_second"})
         for tag, values in shown.items():
             self.assertEqual([step for step, _ in values], [row["step"] for row in rows])
             for (_, value), row in zip(values, rows):

@@ -160,8 +160,10 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
 
 static void addOutputOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--metrics", o.metrics,
-                 "FILE.jsonl: step, loss, grad_norm, step_seconds, "
-                 "tokens_per_second and samples_per_second, one line per step; "
+                 "FILE.jsonl: step, loss, grad_norm, lr, step_seconds, "
+                 "tokens_per_second, samples_per_second and the model's other "
+                 "outputs of one value (of one value per sample: the mean), "
+                 "one line per step; "
                  "tensorboard:DIR: the same as event files; prometheus:FILE: "
                  "the latest step for the textfile collector; may be given "
                  "several times")

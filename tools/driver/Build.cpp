@@ -154,7 +154,7 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
     return session.fail("the plan could not be built");
   if (failed(checkWeights(session, *plan, searched.initialValues)))
     return failure();
-  plan->trainedOutput = searched.loss;
+  plan->lossOutput = searched.loss;
   return std::move(*plan);
 }
 

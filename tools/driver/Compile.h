@@ -44,8 +44,7 @@ struct Prepared {
   rt::InitChoice initialValues;
   std::vector<rt::SourceFile> sourceFiles;
   ModelProgram program;
-  /// The model's name of the output that is trained, or "" for inference. The
-  /// program calls this output "loss".
+  /// The plan's lossOutput.
   std::string loss;
   std::vector<std::string> trained, frozen;
 };

@@ -31,6 +31,7 @@ ImportOptions importOptions(const CompileOptions &options) {
   import.appendsLoss = !options.loss.empty();
   import.lossOutput = options.lossOutput;
   import.seed = options.seed;
+  import.evaluates = options.infer;
   return import;
 }
 

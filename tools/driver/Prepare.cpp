@@ -61,8 +61,8 @@ static LogicalResult prepareInference(ModuleOp module, std::string &message) {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (roleOf(forward, i) == role::kScalar) {
       message = "has dropout in training mode, but no loss; accepted: a loss "
-                "to train, or a model without active dropout, such as after "
-                ".eval()";
+                "to train, --infer, which turns dropout off, or a model "
+                "without active dropout, such as after .eval()";
       return failure();
     }
   return success();
@@ -108,7 +108,7 @@ static LogicalResult appendLoss(Session &session, ModuleOp model) {
 
 static std::string resultName(func::FuncOp program, unsigned result) {
   auto name = program.getResultAttrOfType<StringAttr>(result, attr::kName);
-  return name ? name.getValue().str() : "result " + std::to_string(result);
+  return name ? name.getValue().str() : "output" + std::to_string(result);
 }
 
 /// Returns the name of the result that is marked as the loss, or "".
@@ -117,6 +117,10 @@ static std::string lossOf(func::FuncOp program) {
     if (program.getResultAttr(i, attr::kLoss))
       return resultName(program, i);
   return "";
+}
+
+static bool trainsOn(const CompileOptions &options, const std::string &loss) {
+  return !options.infer && !loss.empty();
 }
 
 /// Returns why it is not clear which output is trained, or "". It is clear if
@@ -142,7 +146,7 @@ static std::string whyNoLoss(func::FuncOp forward) {
 }
 
 /// Adds the loss to `model`, an imported @forward, and fuses it. Sets `loss` to
-/// the name of the output that is trained, or to "" for inference.
+/// the name of the output that is the loss, or to "".
 static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss) {
   const CompileOptions &options = session.options();
   if (failed(appendLoss(session, model)))
@@ -150,9 +154,8 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss) {
   auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   if (std::string why = whyNoLoss(forward); !why.empty() && !options.infer)
     return session.fail(options.model + ": " + why);
-  if (!options.infer)
-    loss = lossOf(forward);
-  bool trains = !loss.empty();
+  loss = lossOf(forward);
+  bool trains = trainsOn(options, loss);
   if (!trains && !options.train.empty())
     return session.fail(
         options.model + ": --train=" + options.train +
@@ -162,6 +165,10 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss) {
     session.remark(
         "no output is a loss, so the model is compiled for inference; "
         "--loss=cross_entropy or mse adds a loss, --infer confirms inference");
+  if (auto text = model->getAttrOfType<StringAttr>(attr::kEvaluation)) {
+    session.remark("--infer: " + text.getValue().str());
+    model->removeAttr(attr::kEvaluation);
+  }
   if (std::string why; !trains && failed(prepareInference(model, why)))
     return session.fail(options.model + " " + why);
   if (failed(run(session, model, addFusionPhase)))
@@ -212,7 +219,8 @@ static FailureOr<ModelProgram> programOf(Session &session,
                         ": has no function @forward or @train_step");
   if (failed(fuse(session, *model, loss)))
     return failure();
-  return makeProgram(session, std::move(model), cluster, !loss.empty());
+  return makeProgram(session, std::move(model), cluster,
+                     trainsOn(session.options(), loss));
 }
 
 FailureOr<Prepared> prepare(Session &session, Loaded loaded) {

@@ -86,7 +86,8 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
   cost::ReportContext context;
   context.model = options.model;
   context.readAs = options.readAs;
-  context.loss = verified.loss;
+  if (verified.program.trains())
+    context.loss = verified.loss;
   context.trained = verified.trained;
   context.frozen = verified.frozen;
   context.verification = verified.verification;

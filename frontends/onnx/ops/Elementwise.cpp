@@ -161,6 +161,7 @@ Val identity(Emitter &, Val x) { return x; }
 Val dropout(NodeContext &c, Val x) {
   bool trains = c.opset() >= 12 && c.has(2) && c.numberIn(2) != 0;
   double p = !trains ? 0 : c.has(1) ? c.numberIn(1) : 0.5;
+  p = activeDropout(c.emit, p);
   if (c.emit.failed())
     return {};
   Val kept = dropoutMask(c.emit, x.shape(), p);

@@ -326,9 +326,12 @@ Val batchNorm(NodeContext &c, Val x) {
   bool trains =
       c.opset() < 14 ? c.wants(1) : c.intAttr("training_mode", 0) != 0;
   double eps = c.floatAttr("epsilon", 1e-5);
-  if (trains)
-    return normalizeByBatch(c, x, eps);
   Emitter &e = c.emit;
+  if (trains && usesBatchStatistics(e, /*hasRunning=*/true))
+    return normalizeByBatch(c, x, eps);
+  if (trains) // the running statistics keep their values
+    for (int64_t i : {1, 2})
+      c.out(i, c.in(i + 2));
   Val y = normalizedBy(e, x, c.in(3), c.in(4), eps);
   y = e.mul(y, alongChannels(e, c.in(1), x));
   return e.add(y, alongChannels(e, c.in(2), x));

@@ -194,7 +194,7 @@ Val zero(Call &c, Val self) {
 
 /// Drops whole channels of samples if `ofChannels`. The identity in inference.
 template <bool ofChannels> Val dropout(Call &c, Val x) {
-  double p = c.flag("train") ? c.number("p") : 0;
+  double p = c.flag("train") ? activeDropout(c.emit, c.number("p")) : 0;
   if (c.emit.failed())
     return {};
   Shape shape(x.shape());

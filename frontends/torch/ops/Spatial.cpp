@@ -265,7 +265,8 @@ Val batchNorm(Call &c, Val x) {
     return c.fail(
         "input {0} needs a weight, bias, mean and variance per channel", x);
   double eps = c.number("eps");
-  if (trains)
+  bool hasRunning = c.has("running_mean") && c.has("running_var");
+  if (trains && usesBatchStatistics(e, hasRunning))
     return normalizeByBatch(c, x, eps);
   Val variance = c.tensor("running_var");
   Val y = normalizedBy(e, x, c.tensor("running_mean"), variance, eps);

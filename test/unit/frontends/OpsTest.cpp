@@ -319,6 +319,31 @@ TEST(OnnxOps, BatchNormByRunningStatistics) {
              array({1, 2, 2}, {0, .5, 1, 5}));
 }
 
+// As after .eval(): the running statistics normalize, and do not change.
+TEST(OnnxOps, InferenceNormalizesByRunningStatistics) {
+  ModelBuilder m(15);
+  m.input("x", "f32[2,1]");
+  m.floats("bn.scale", {1}, {3}).floats("bn.bias", {1}, {1});
+  m.floats("bn.mean", {1}, {10}).floats("bn.var", {1}, {4});
+  m.node("BatchNormalization x bn.scale bn.bias bn.mean bn.var -> y m v",
+         {{"training_mode", int64_t(1)}, {"epsilon", 0.0}});
+  m.output("y");
+  ImportOptions options;
+  options.evaluates = true;
+  Imported imported = import(m, options);
+  ASSERT_TRUE(imported.module) << imported.error;
+  mlir::func::FuncOp f = imported.function();
+  ASSERT_EQ(f.getNumResults(), 1u);
+  auto results =
+      runGlobal(f, {array({1}, {3}), array({1}, {1}), array({1}, {10}),
+                    array({1}, {4}), array({2, 1}, {12, 8})});
+  expectNear(results[0], array({2, 1}, {4, -2}));
+  auto text =
+      (*imported.module)->getAttrOfType<mlir::StringAttr>(attr::kEvaluation);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text.getValue(), "batch norm by running statistics");
+}
+
 // The batch has mean 2 and variance 1. The function also returns the new
 // running statistics, which are tied to the buffers.
 TEST(OnnxOps, BatchNormMovesItsRunningStatistics) {

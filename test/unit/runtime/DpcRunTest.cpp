@@ -113,6 +113,7 @@ protected:
       auto record = nlohmann::json::parse(line);
       EXPECT_EQ(record["step"], step + 1);
       EXPECT_NEAR(record["loss"].get<double>(), loss, 1e-5 * loss);
+      EXPECT_EQ(record["lr"], 0.5);
       EXPECT_GT(record["step_seconds"].get<double>(), 0);
       EXPECT_GT(record["samples_per_second"].get<double>(), 0);
       EXPECT_TRUE(record.contains("tokens_per_second"));

@@ -60,7 +60,7 @@ Plan everything() {
   plan.kernelHash = "0123456789abcdef";
   plan.cpuFeatures = {"avx2"};
   plan.processes = {1, 0};
-  plan.trainedOutput = "total";
+  plan.lossOutput = "total";
   plan.inputs[0].limit = 7;
   plan.inputs[0].ignored = -100;
   plan.unreadWeights = {"head.bias"};

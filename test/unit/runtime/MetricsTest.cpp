@@ -1,0 +1,96 @@
+//===- MetricsTest.cpp - metrics of steps, and the loss of a plan ---------===//
+#include "runtime/observe/Metrics.h"
+#include "runtime/job/MaskCheck.h"
+#include "test/unit/runtime/ScratchFolder.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace dpc::rt {
+namespace {
+
+class MetricsFiles : public test::ScratchFolder {
+protected:
+  std::string textOf(const std::string &kind) const {
+    StepReport report;
+    report.step = 3;
+    report.loss = 2.5;
+    report.learningRate = 0.125;
+    report.outputs = {{"ce", 2.25},
+                      {"head.acc", 0.5},
+                      {"head_acc", 0.75},
+                      {metricName("loss"), 7},
+                      {"broken", std::nan("")}};
+    auto metrics = openMetrics(kind + ":" + at("metrics"), 0);
+    EXPECT_TRUE(metrics.ok());
+    EXPECT_TRUE((*metrics)->write(report).ok());
+    std::ostringstream text;
+    text << std::ifstream(at("metrics")).rdbuf();
+    return text.str();
+  }
+};
+
+TEST_F(MetricsFiles, JsonHasOutputsAndTheLearningRate) {
+  auto record = nlohmann::json::parse(textOf("jsonl"));
+  EXPECT_EQ(record["loss"], 2.5);
+  EXPECT_EQ(record["lr"], 0.125);
+  EXPECT_EQ(record["ce"], 2.25);
+  EXPECT_EQ(record["head.acc"], 0.5);
+  EXPECT_EQ(record["output.loss"], 7);
+  ASSERT_TRUE(record.contains("broken"));
+  EXPECT_TRUE(record["broken"].is_null());
+}
+
+TEST_F(MetricsFiles, PrometheusHasValidAndUniqueNames) {
+  std::string text = textOf("prometheus");
+  for (const char *line :
+       {"dpc_lr 0.125", "dpc_ce 2.25", "dpc_head_acc 0.5", "dpc_head_acc_ 0.75",
+        "dpc_output_loss 7", "dpc_broken NaN"})
+    EXPECT_HAS(text, std::string("\n") + line + "\n");
+}
+
+TEST(MetricName, KeepsNamesThatAreFree) {
+  EXPECT_EQ(metricName("accuracy"), "accuracy");
+  for (const char *taken : {"step", "loss", "lr", "grad_norm", "eval_loss"})
+    EXPECT_EQ(metricName(taken), std::string("output.") + taken);
+}
+
+TEST(FindLoss, IsNamedOrTheOnlyScalar) {
+  Plan plan;
+  auto add = [&](const char *name, std::vector<int64_t> shape,
+                 DType dtype = DType::F32) {
+    Port port;
+    port.name = name;
+    port.globalShape = std::move(shape);
+    port.dtype = dtype;
+    plan.outputs.push_back(port);
+  };
+  add("scores", {8, 2});
+  add("count", {}, DType::I64);
+  EXPECT_EQ(findLoss(plan), -1);
+  add("mean", {});
+  EXPECT_EQ(findLoss(plan), 2);
+  add("accuracy", {});
+  EXPECT_EQ(findLoss(plan), -1);
+  add("loss", {1});
+  EXPECT_EQ(findLoss(plan), 4);
+}
+
+// A training plan calls its loss "loss", whatever the model calls it.
+TEST(FindLoss, IsTheNamedOneOfAnInferencePlan) {
+  Plan plan;
+  for (const char *name : {"loss", "total"}) {
+    Port port;
+    port.name = name;
+    plan.outputs.push_back(port);
+  }
+  plan.lossOutput = "total";
+  EXPECT_EQ(findLoss(plan), 1);
+  plan.trains = true;
+  EXPECT_EQ(findLoss(plan), 0);
+}
+
+} // namespace
+} // namespace dpc::rt
