@@ -43,6 +43,9 @@ inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 /// On @step and @step.s: (phase, chunk, micro-batch) triples in the order in
 /// which they run. Phase 1 is forward, 2 is backward and 3 is weight.
 inline constexpr llvm::StringLiteral kSchedule = "dpc.schedule";
+/// On step functions: how many passes over the micro-batches compute only sums
+/// (PartitionTotals.cpp). Absent: 0.
+inline constexpr llvm::StringLiteral kTotalsPasses = "dpc.totals_passes";
 /// On step functions: the value of a strategy key that only the cost model
 /// reads (KeyInfo::isMarked).
 inline std::string ofKey(llvm::StringRef key) { return ("dpc." + key).str(); }
@@ -54,8 +57,6 @@ inline constexpr llvm::StringLiteral kRole = "dpc.role";
 inline constexpr llvm::StringLiteral kOf = "dpc.of";
 inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
-/// On a cross_entropy_sums: the label whose rows the loss ignores.
-inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
 /// On a weight: its other names in the model (tied weights).
 inline constexpr llvm::StringLiteral kAliases = "dpc.aliases";
 /// On a buffer (unit): files of weights lack it (rt::Tensor::isUnsaved).
@@ -95,6 +96,8 @@ inline constexpr llvm::StringLiteral kGroup = "dpc.group";
 /// On an op: its virtual pipeline stage. On @step.s: s, the stage of its ranks.
 inline constexpr llvm::StringLiteral kStage = "dpc.stage";
 /// On an op of @step.s: the index of its model chunk on the rank. Absent: 0.
+/// Each pass over the micro-batches has its own chunks, numbered in the order
+/// of the passes. On an op of @step: the index of its pass.
 inline constexpr llvm::StringLiteral kChunk = "dpc.chunk";
 /// On a reshard: the reshard normally runs in the phase that `dpc.phase` names,
 /// although it depends on no input. On a parameter with kSpace: each op that
@@ -107,6 +110,16 @@ inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
 /// On a forward matmul or collective (unit), only in programs for estimates:
 /// the backward pass also runs the op, and no op reads the second result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
+
+// On ops: the indices that the model accepts (setInputLimits reads them).
+
+/// On a comparison of an iota with indices (unit): the model accepts only the
+/// positions of the iota, and kIgnored. On a cross_entropy (unit): the model
+/// ignores no label, and `ignore_index` is not accepted.
+inline constexpr llvm::StringLiteral kBounded = "dpc.bounded";
+/// On a cross_entropy_sums or a comparison with kBounded: the label whose rows
+/// the loss ignores. Absent: the loss ignores no label.
+inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
 
 // On ops: how they run.
 

@@ -17,6 +17,11 @@ Value dpc::bufferRoot(Value value) {
   return value;
 }
 
+static std::pair<Phase, int64_t> runOf(Operation *op) {
+  Phase phase = phaseOf(op);
+  return {phase, isInLoop(phase) ? chunkOf(op) : 0};
+}
+
 bool dpc::addsToSum(Operation *op) {
   return isa<AccumulateOp>(op) || (matmulOf(op) && sumInPlace(op));
 }
@@ -83,8 +88,13 @@ OpOperand *StepBuffers::reusedOperand(OpResult result) const {
   unsigned number = result.getResultNumber();
   if (auto reduce = dyn_cast<AllReduceOp>(op)) {
     OpOperand &operand = reduce.getInputsMutable()[number];
-    bool isArgument = isa<BlockArgument>(bufferRoot(operand.get()));
-    return !isArgument && diesAt(operand.get(), op) ? &operand : nullptr;
+    Operation *producer = bufferRoot(operand.get()).getDefiningOp();
+    // The next micro-batch reads a value that no op of its phase writes again.
+    bool isReadAgain = producer && isInLoop(phaseOf(op)) &&
+                       (addsToSum(producer) ? runOf(producer) != runOf(op)
+                                            : !isInLoop(phaseOf(producer)));
+    return producer && !isReadAgain && diesAt(operand.get(), op) ? &operand
+                                                                 : nullptr;
   }
   auto kernel = dyn_cast<KernelOp>(op);
   if (!kernel)
@@ -109,11 +119,6 @@ Value StepBuffers::reusedParameter(OpResult result) const {
   bool fits = old && elementTypeOf(old) == elementTypeOf(result) &&
               diesAt(old, result.getOwner());
   return fits ? old : Value();
-}
-
-static std::pair<Phase, int64_t> runOf(Operation *op) {
-  Phase phase = phaseOf(op);
-  return {phase, isInLoop(phase) ? chunkOf(op) : 0};
 }
 
 Operation *StepBuffers::lastReaderOf(Value value) const {

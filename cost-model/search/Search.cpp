@@ -75,6 +75,22 @@ static std::optional<Candidate> searchAll(const SearchProblem &problem,
   return single;
 }
 
+/// Returns SearchResult::splitsRejected.
+static std::string whyNoSplits(const std::vector<Candidate> &candidates,
+                               int64_t globalBatch) {
+  std::string why;
+  for (const Candidate &candidate : candidates) {
+    if (candidate.method == "formula" ||
+        candidate.strategy.microBatches(globalBatch) == 1)
+      continue;
+    if (candidate.evaluation.rejected.empty())
+      return "";
+    if (why.empty())
+      why = candidate.evaluation.rejected;
+  }
+  return why;
+}
+
 SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
                               const SearchOptions &options) {
   assert(options.space.ranks == cluster.numDevices() &&
@@ -105,6 +121,8 @@ SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
   result.considered = branch.considered();
   result.pruned = branch.pruned();
   result.skipped = branch.skipped();
+  result.splitsRejected =
+      whyNoSplits(result.candidates, problem.totals.globalBatch);
   if (result.candidates.size() > problem.shown())
     result.candidates.resize(problem.shown());
   explainCandidates(problem, result);

@@ -129,6 +129,9 @@ struct SearchResult {
   /// baseline wins.
   std::string changedFrom;
   std::vector<Change> changes;
+  /// If every evaluated strategy with several micro-batches was rejected, why
+  /// the first one was; else "".
+  std::string splitsRejected;
   /// Why the plan leaves devices idle (IdleDevices.h), or "".
   std::string idle;
 

@@ -114,6 +114,18 @@ std::vector<Table> forwardOnly(const std::vector<Table> &tables) {
   return forwards;
 }
 
+Table afterPasses(const Table &table, int64_t passes, int64_t chunks) {
+  Table result;
+  for (int64_t pass = 0; pass <= passes; ++pass)
+    for (ScheduleStep step : table) {
+      if (pass < passes && step.phase != SchedulePhase::Forward)
+        continue;
+      step.chunk += pass * chunks;
+      result.push_back(step);
+    }
+  return result;
+}
+
 int64_t mostAlive(const Table &table, int64_t chunk) {
   std::vector<int64_t> left;
   for (const ScheduleStep &step : table)

@@ -93,6 +93,12 @@ makeSchedule(ScheduleKind kind, int64_t pp, int64_t vpp, int64_t microBatches);
 std::vector<std::vector<ScheduleStep>>
 forwardOnly(const std::vector<std::vector<ScheduleStep>> &tables);
 
+/// Returns a table that first runs `passes` passes with the forward entries of
+/// `table`, then `table`. Each pass has `chunks` chunks of its own: those of
+/// pass p begin at p * chunks, and those of `table` at passes * chunks.
+std::vector<ScheduleStep> afterPasses(const std::vector<ScheduleStep> &table,
+                                      int64_t passes, int64_t chunks);
+
 /// Returns the largest number of micro-batches of `chunk` that are alive at
 /// once, from their first to their last entry in `table`. Takes linear time.
 int64_t mostAlive(const std::vector<ScheduleStep> &table, int64_t chunk);

@@ -535,13 +535,21 @@ Val Emitter::logSumExp(Val x, llvm::ArrayRef<int64_t> dims) {
   return add(log(reduce(ReduceKind::sum, exp(shifted), dims)), top);
 }
 
-Val Emitter::crossEntropy(Val scores, Val labels, int64_t ignore) {
+/// The `ignore_index` of losses that ignore no label.
+static constexpr int64_t kNoLabel = -100;
+
+Val Emitter::crossEntropy(Val scores, Val labels,
+                          std::optional<int64_t> ignored) {
   if (!scores || !labels)
     return {};
   auto type = typeOf(labels.shape(), statisticsType(scores));
   Value rows = materialize(scores), classes = materialize(labels);
-  return make<CrossEntropyOp>(type, type, rows, classes,
-                              builder.getI64IntegerAttr(ignore));
+  auto loss =
+      CrossEntropyOp::create(builder, loc, type, type, rows, classes,
+                             static_cast<uint64_t>(ignored.value_or(kNoLabel)));
+  if (!ignored)
+    loss->setAttr(attr::kBounded, builder.getUnitAttr());
+  return Val(loss.getLoss());
 }
 
 Val Emitter::embedding(Val table, Val ids) {

@@ -220,8 +220,9 @@ public:
   /// Computes log(sum(exp(x))) over `dims` and drops them.
   Val logSumExp(Val x, llvm::ArrayRef<int64_t> dims);
   /// Returns the cross entropy of each row of `scores` with its label, or 0 if
-  /// the label is `ignore`. The type is f64 for f64 scores, otherwise f32.
-  Val crossEntropy(Val scores, Val labels, int64_t ignore);
+  /// the label is `ignored`. Without `ignored`, every label must be a class.
+  /// The type is f64 for f64 scores, otherwise f32.
+  Val crossEntropy(Val scores, Val labels, std::optional<int64_t> ignored);
   /// Looks up rows `ids` of `table` [rows, columns].
   Val embedding(Val table, Val ids);
 

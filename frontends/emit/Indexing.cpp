@@ -21,6 +21,16 @@ Val oneHotMask(Emitter &e, Val indices, int64_t depth) {
   return e.eq(e.iota(shape, indices.rank()), wanted);
 }
 
+Val bounded(Emitter &e, Val hit, std::optional<int64_t> ignored) {
+  if (!hit || hit.constant)
+    return hit;
+  Operation *compare = hit.value.getDefiningOp();
+  compare->setAttr(attr::kBounded, e.builder.getUnitAttr());
+  if (ignored)
+    compare->setAttr(attr::kIgnored, e.builder.getI64IntegerAttr(*ignored));
+  return hit;
+}
+
 /// Broadcasts `x` to [b.., k, rows, columns] by the dimension map `dims`. For
 /// each of the k indices, sets all rows except row `places` [b.., k] to zero.
 /// Then sums over `dim`.
@@ -58,11 +68,12 @@ Val addRows(Emitter &e, Val updates, Val places, int64_t rows) {
   return sumWhereHit(e, updates, dims, places, rows, batch);
 }
 
-Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
+Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis,
+               Negative negative) {
   // Token ids are not negative, and wrapping would hide an embedding.
   llvm::StringRef role = roleOf(x.value);
   bool isWeight = role == role::kParameter || role == role::kBuffer;
-  if (indices.constant || !isWeight)
+  if (negative == Negative::wrap && (indices.constant || !isWeight))
     indices = wrapped(e, indices, x.dim(axis));
   Shape before = iotaDims(axis), after = iotaDims(x.rank(), axis + 1);
   Shape rest(x.shape());
@@ -84,9 +95,8 @@ namespace {
 /// Data and indices of the same rank, with dimension `axis` moved to the end.
 struct AlongAxis {
   int64_t axis;
-  Val data;    ///< sliced to the sizes of `indices`, except along `axis`
-  Val indices; ///< i64, not negative
-  Val hit;     ///< [.., indices, positions]: index == position
+  Val data; ///< sliced to the sizes of `indices`, except along `axis`
+  Val hit;  ///< [.., indices, positions]: index == position
 
   /// Broadcasts `x` to the shape of `hit`. The shape of `x` is [.., positions]
   /// if `positions` is set, otherwise [.., indices].
@@ -99,7 +109,7 @@ struct AlongAxis {
 };
 
 std::optional<AlongAxis> alongAxis(Emitter &e, Val data, Val indices,
-                                   int64_t axis) {
+                                   int64_t axis, Negative negative) {
   if (indices.isFloat() || indices.rank() != data.rank()) {
     e.fail("indices must be integers of rank {0}, not {1}", data.rank(),
            indices);
@@ -119,9 +129,13 @@ std::optional<AlongAxis> alongAxis(Emitter &e, Val data, Val indices,
       e.slice(data, Shape(box.size(), 0), box, Shape(box.size(), 1)),
       result.axis);
   int64_t size = data.dim(result.axis);
-  result.indices = e.swapWithLast(wrapped(e, e.convert(indices, e.i64()), size),
-                                  result.axis);
-  result.hit = oneHotMask(e, result.indices, size);
+  indices = e.convert(indices, e.i64());
+  bool wraps = negative == Negative::wrap;
+  if (wraps)
+    indices = wrapped(e, indices, size);
+  result.hit = oneHotMask(e, e.swapWithLast(indices, axis), size);
+  if (!wraps)
+    result.hit = bounded(e, result.hit);
   if (!result.hit || !result.data)
     return std::nullopt;
   return result;
@@ -167,8 +181,9 @@ std::optional<Combination> combinationOf(Emitter &e, llvm::StringRef reduction,
   return std::nullopt;
 }
 
-Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis) {
-  auto along = alongAxis(e, data, indices, axis);
+Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis,
+                Negative negative) {
+  auto along = alongAxis(e, data, indices, axis, negative);
   if (!along)
     return {};
   Val wide = along->spread(e, along->data, /*positions=*/true);
@@ -178,8 +193,8 @@ Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis) {
 }
 
 Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
-                 llvm::StringRef reduction) {
-  auto along = alongAxis(e, data, indices, axis);
+                 llvm::StringRef reduction, Negative negative) {
+  auto along = alongAxis(e, data, indices, axis, negative);
   if (!along)
     return {};
   if (updates.shape() != indices.shape())

@@ -19,6 +19,14 @@ Val wrapped(Emitter &e, Val indices, int64_t size);
 /// dimension equals the index.
 Val oneHotMask(Emitter &e, Val indices, int64_t depth);
 
+/// Marks the mask `hit` of `oneHotMask`: the model accepts only indices from 0
+/// to depth - 1, and the label `ignored`.
+Val bounded(Emitter &e, Val hit, std::optional<int64_t> ignored = {});
+
+/// How a model reads negative indices: they count from the end of a dimension,
+/// or it refuses them.
+enum class Negative { wrap, refuse };
+
 /// Picks the rows [b.., k, columns] of `tables` [b.., rows, columns] that
 /// `places` [b.., k] selects; 0 for an invalid index. Unselected rows have no
 /// effect, even if they hold infinities.
@@ -30,11 +38,13 @@ Val addRows(Emitter &e, Val updates, Val places, int64_t rows);
 
 /// Looks up `indices` along dimension `axis` of `x`. The dimensions of
 /// `indices` replace `axis`. If `x` is a weight, no index may be negative.
-Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis);
+Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis,
+               Negative negative = Negative::wrap);
 
 /// ONNX's GatherElements and ATen's gather: element [.., i, ..] of the result
 /// is data[.., indices[.., i, ..], ..].
-Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis);
+Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis,
+                Negative negative = Negative::wrap);
 
 /// How updates combine with each other and with existing elements.
 struct Combination {
@@ -51,7 +61,7 @@ std::optional<Combination> combinationOf(Emitter &e, llvm::StringRef reduction,
 /// Writes `updates` to `data` at `indices` (of equal shape). `reduction` is as
 /// in combinationOf; for "none", the indices of a row must be distinct.
 Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
-                 llvm::StringRef reduction);
+                 llvm::StringRef reduction, Negative negative = Negative::wrap);
 
 /// Returns the position of the greatest or smallest element along `axis`, which
 /// gets size 1. Ties resolve to the first position, or the last if `last` is

@@ -1,6 +1,7 @@
 //===- Layers.cpp - Norms, attention and losses ---------------------------===//
 #include "frontends/emit/Layers.h"
 
+#include "frontends/emit/Indexing.h"
 #include "frontends/emit/Windows.h"
 
 #include <limits>
@@ -96,9 +97,9 @@ Val classRows(Emitter &e, Val scores) {
                    {count, scores.dim(1)});
 }
 
-Val pickedLoss(Emitter &e, Val rows, Val labels) {
-  Val column = e.reshape(e.convert(labels, e.i64()), {rows.dim(0), 1});
-  Val hot = e.eq(e.iota(rows.shape(), 1), column);
+Val pickedLoss(Emitter &e, Val rows, Val labels,
+               std::optional<int64_t> ignored) {
+  Val hot = bounded(e, oneHotMask(e, labels, rows.dim(1)), ignored);
   return e.neg(e.reduce(ReduceKind::sum, e.select(hot, rows, 0), {1}));
 }
 

@@ -40,8 +40,10 @@ Val joinedMasks(Emitter &e, Val a, Val b);
 
 /// Converts scores [N, C, d..] to rows [N * d.., C].
 Val classRows(Emitter &e, Val scores);
-/// Returns the negated score of each row's label.
-Val pickedLoss(Emitter &e, Val rows, Val labels);
+/// Returns the negated score of each row's label, or 0 if it is no class. The
+/// model accepts only classes as labels, and `ignored`.
+Val pickedLoss(Emitter &e, Val rows, Val labels,
+               std::optional<int64_t> ignored);
 /// Returns `weights` at each row's label, or 0 where `counts` is false.
 Val classWeights(Emitter &e, Val weights, Val labels, Val counts);
 

@@ -21,7 +21,8 @@ static void expand(CrossEntropyOp op) {
                            rowType.getElementType());
   auto sums = CrossEntropySumsOp::create(builder, op.getLoc(), rowType, rowType,
                                          logits, rowMax, labels, TypeAttr());
-  sums->setAttr(attr::kIgnored, op.getIgnoreIndexAttr());
+  if (!op->hasAttr(attr::kBounded))
+    sums->setAttr(attr::kIgnored, op.getIgnoreIndexAttr());
   Value lse = g.add(g.unary(UnaryKind::log, sums.getSumexp()), rowMax);
   Value ignored = g.compare(
       CompareKind::eq, labels,

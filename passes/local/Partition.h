@@ -8,6 +8,7 @@
 //   PartitionMasks.cpp     masks for operands whose padding an op reads
 //   PartitionReshard.cpp   local ops and collectives for a planned reshard
 //   PartitionPhases.cpp    the phases setup, forward, backward, update
+//   PartitionTotals.cpp    passes that compute sums over all micro-batches
 //   ExpandGlobalNorm.cpp   global_norm, which needs an all_reduce
 //
 //===----------------------------------------------------------------------===//
@@ -94,9 +95,39 @@ inline mlir::Value withoutViews(mlir::Value value) {
 /// Erases pure ops without readers. Returns true if any op was erased.
 bool eraseDeadOps(mlir::Block &block);
 
+/// Says what differs between micro-batches whatever its operands are.
+class MicroBatchSplits {
+public:
+  explicit MicroBatchSplits(mlir::func::FuncOp step);
+  /// True if micro-batches split the argument.
+  bool differs(mlir::BlockArgument argument) const;
+  /// True if `op` takes a slice per micro-batch, or depends on the offset or
+  /// the padding of a shard that micro-batches split.
+  bool differs(mlir::Operation *op);
+
+private:
+  bool isSplit(mlir::Type type);
+
+  mlir::func::FuncOp step;
+  llvm::DenseMap<mlir::Type, bool> splits;
+};
+
+/// The passes over the micro-batches. All but the last one compute only sums.
+struct LoopPasses {
+  int64_t last = 0;
+  /// The passes of the ops that `addTotalsPasses` creates. All other ops of the
+  /// loop run in the last pass.
+  llvm::DenseMap<mlir::Operation *, int64_t> passOf;
+};
+
+/// Clones ops so that every sum over all micro-batches that an op of the loop
+/// reads is complete before the pass of this op (see PartitionTotals.cpp).
+/// Fails with a diagnostic at an op for which this is impossible.
+mlir::FailureOr<LoopPasses> addTotalsPasses(mlir::func::FuncOp step);
+
 /// Replaces the `dpc.phase` marks of graph passes by execution phases and sorts
-/// the ops by phase (see PartitionPhases.cpp). Fails with a diagnostic at an op
-/// that reads both a value of one micro-batch and a sum over all micro-batches.
+/// the ops by phase and pass (see PartitionPhases.cpp). Fails with the
+/// diagnostic of `addTotalsPasses`.
 mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
 
 /// Returns the position of a phase and chunk in the order in which a rank runs

@@ -18,6 +18,11 @@
 //   without mb  forward, reads no input   setup
 //               other                     its graph phase
 //
+// If an op of the loop reads accumulated values, several passes run over all
+// micro-batches (PartitionTotals.cpp). All but the last one are forward phases.
+// `dpc.chunk` is the pass of an op, and `dpc.schedule` runs one pass after the
+// other.
+//
 // Ops with dpc.at_use (which gather a parameter for one phase) and their
 // readers stay in their graph phase instead of moving to setup.
 //
@@ -26,7 +31,10 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
+#include "passes/local/ScheduleTable.h"
 #include "passes/shard/Passes.h"
+
+#include <map>
 
 using namespace mlir;
 
@@ -50,51 +58,67 @@ struct Facts {
   bool pinned = false; ///< Computed in the phase that uses it (dpc.at_use).
 };
 
-static bool slicesMicroBatches(Operation *op) {
-  auto slice = dyn_cast<RankSliceOp>(op);
-  return slice &&
-         llvm::is_contained(slice.getAxes().getAsValueRange<StringAttr>(),
-                            kMicroBatchAxis);
-}
-
 class PhaseAssigner {
 public:
-  explicit PhaseAssigner(func::FuncOp step) : step(step) {
+  PhaseAssigner(func::FuncOp step, LoopPasses passes)
+      : step(step), splits(step), passes(std::move(passes)) {
     MLIRContext *context = step.getContext();
+    chunkName = StringAttr::get(context, attr::kChunk);
     phaseName = StringAttr::get(context, attr::kPhase);
     atUseName = StringAttr::get(context, attr::kAtUse);
     for (size_t i = 0; i < kPhases; ++i)
       phases[i] = phaseAttr(context, static_cast<Phase>(i));
     auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
-    std::optional<int64_t> mb = mesh.findAxis(kMicroBatchAxis);
     hasMicroBatches = mesh.axisSize(kMicroBatchAxis) > 1;
     for (BlockArgument argument : step.getArguments()) {
       Facts facts;
       unsigned i = argument.getArgNumber();
       facts.fromInput = roleOfArgument(step, i) == role::kInput;
-      auto global = step.getArgAttrOfType<TypeAttr>(i, attr::kGlobal);
-      auto spec = ShardingSpec::get(cast<RankedTensorType>(global.getValue()));
-      facts.varies = mb && spec->usesAxis(*mb);
+      facts.varies = splits.differs(argument);
       known[argument] = facts;
     }
   }
 
-  LogicalResult run() {
+  void run() {
     Block &body = step.getBody().front();
-    SmallVector<SmallVector<Operation *>, 5> byPhase(kPhases);
+    std::map<int64_t, SmallVector<Operation *>> byOrder;
     for (Operation &op : body.without_terminator()) {
-      FailureOr<Phase> phase = visit(&op);
-      if (failed(phase))
-        return failure();
-      byPhase[static_cast<size_t>(*phase)].push_back(&op);
+      Phase phase = visit(&op);
+      byOrder[runOrder(phase, isInLoop(phase) ? passOf(&op) : 0)].push_back(
+          &op);
     }
-    for (ArrayRef<Operation *> ops : byPhase)
+    for (const auto &[order, ops] : byOrder)
       for (Operation *op : ops)
         op->moveBefore(body.getTerminator());
-    return success();
+    if (passes.last > 0)
+      markPasses();
   }
 
 private:
+  int64_t passOf(Operation *op) const {
+    auto copy = passes.passOf.find(op);
+    return copy == passes.passOf.end() ? passes.last : copy->second;
+  }
+
+  /// The stages of a pipeline get their tables from dpc-split-stages.
+  void markPasses() {
+    Builder builder(step.getContext());
+    step->setAttr(attr::kTotalsPasses, builder.getI64IntegerAttr(passes.last));
+    auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
+    if (mesh.axisSize(kPipelineAxis) > 1)
+      return;
+    bool trains = llvm::any_of(step.getOps(), [](Operation &op) {
+      return phaseOf(&op) == Phase::backward;
+    });
+    std::vector<cost::ScheduleStep> table;
+    for (int64_t m = 0; m < mesh.axisSize(kMicroBatchAxis); ++m) {
+      table.push_back({cost::SchedulePhase::Forward, 0, m});
+      if (trains)
+        table.push_back({cost::SchedulePhase::Backward, 0, m});
+    }
+    setTable(step, cost::afterPasses(table, passes.last, /*chunks=*/1));
+  }
+
   Phase phaseFor(Operation *op, const Facts &facts) const {
     std::optional<Phase> graph;
     if (auto phase =
@@ -118,19 +142,8 @@ private:
     return std::max(least, wanted);
   }
 
-  /// True if micro-batches split `type`. The offset and padding of a shard then
-  /// depend on the micro-batch.
-  bool isSplitByTime(Type type) {
-    auto [it, isNew] = isSplit.try_emplace(type, false);
-    if (isNew) {
-      auto spec = ShardingSpec::get(cast<RankedTensorType>(type));
-      std::optional<int64_t> mb = spec->mesh.findAxis(kMicroBatchAxis);
-      it->second = mb && spec->splitsAxis(*mb);
-    }
-    return it->second;
-  }
-
-  FailureOr<Phase> visit(Operation *op) {
+  Phase visit(Operation *op) {
+    bool isCopy = passes.passOf.contains(op);
     Facts facts;
     for (Value operand : op->getOperands()) {
       const Facts &from = known.find(operand)->second;
@@ -141,19 +154,15 @@ private:
       facts.pinned |= from.pinned;
     }
     facts.pinned |= static_cast<bool>(op->getDiscardableAttr(atUseName));
-    facts.varies |= slicesMicroBatches(op);
-    if (auto global = op->getAttrOfType<TypeAttr>("global"))
-      facts.varies |= isSplitByTime(global.getValue());
-    // Accumulations run in every micro-batch, whether or not operands vary.
-    facts.varies |= isa<AccumulateOp>(op);
-    if (facts.varies && facts.accumulated)
-      return op->emitError("reads a value of one micro-batch together with a "
-                           "sum over all of them (not supported)");
-    facts.phase = phaseFor(op, facts);
-    StringAttr phase = phases[static_cast<size_t>(facts.phase)];
-    edits.apply(op, {phase},
-                [&](NamedAttrList &list) { list.set(phaseName, phase); });
-    if (isa<AccumulateOp>(op)) {
+    // Accumulations run in every micro-batch, whether or not operands vary. A
+    // copy runs in the loop, whose later passes read its sums.
+    facts.varies |= splits.differs(op) || isa<AccumulateOp>(op) || isCopy;
+    assert(!(facts.varies && facts.accumulated) &&
+           "ops of the loop read totals of earlier passes");
+    facts.phase =
+        passOf(op) < passes.last ? Phase::forward : phaseFor(op, facts);
+    mark(op, facts.phase);
+    if (isa<AccumulateOp>(op) && !isCopy) {
       facts.varies = false;
       facts.accumulated = true;
     }
@@ -162,11 +171,25 @@ private:
     return facts.phase;
   }
 
+  void mark(Operation *op, Phase inPhase) {
+    StringAttr phase = phases[static_cast<size_t>(inPhase)];
+    int64_t pass = isInLoop(inPhase) ? passOf(op) : 0;
+    Attribute chunk;
+    if (pass > 0)
+      chunk = IntegerAttr::get(IntegerType::get(op->getContext(), 64), pass);
+    edits.apply(op, {phase, chunk}, [&](NamedAttrList &list) {
+      list.set(phaseName, phase);
+      if (chunk)
+        list.set(chunkName, chunk);
+    });
+  }
+
   func::FuncOp step;
+  MicroBatchSplits splits;
+  LoopPasses passes;
   bool hasMicroBatches;
   llvm::DenseMap<Value, Facts> known;
-  llvm::DenseMap<Type, bool> isSplit;
-  StringAttr phaseName, atUseName;
+  StringAttr phaseName, chunkName, atUseName;
   std::array<StringAttr, kPhases> phases;
   AttributeEdits edits;
 };
@@ -174,7 +197,19 @@ private:
 } // namespace
 
 LogicalResult assignPhases(func::FuncOp step) {
-  return PhaseAssigner(step).run();
+  LoopPasses passes;
+  auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
+  if (mesh.axisSize(kMicroBatchAxis) > 1) {
+    FailureOr<LoopPasses> found = addTotalsPasses(step);
+    if (failed(found))
+      return failure();
+    passes = std::move(*found);
+    // Functions of totals that only the loop reads are now in the loop.
+    if (passes.last > 0)
+      eraseDeadOps(step.getBody().front());
+  }
+  PhaseAssigner(step, std::move(passes)).run();
+  return success();
 }
 
 } // namespace dpc

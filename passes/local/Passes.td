@@ -263,7 +263,8 @@ def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
     * (C3) every op has a `dpc.phase`: setup, forward, backward, weight or update;
       neither phases nor chunks decrease;
     * (C4) no op reads a value of a later phase; results of `accumulate` are read
-      only in the update phase;
+      in the update phase, or in a phase that `dpc.schedule` runs after all
+      micro-batches of the accumulation;
     * (C5) arguments and results have a `dpc.global`, whose local type equals their
       type;
     * (C6) arguments with `dpc.space` are only fetched, stored to and returned.

@@ -222,7 +222,7 @@ DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
     double times = depth * (alive > 0 ? alive : aliveIn(run, table));
     SmallVector<size_t> cuts = BlockCuts(run, times).find();
     std::optional<size_t> last;
-    if (table.empty() && &run == &forward.runs.back())
+    if (!func->hasAttr(attr::kStage) && &run == &forward.runs.back())
       last = cuts.empty() ? 0 : cuts.back();
     keepAtCuts(run, cuts, last, kept);
   }

@@ -7,8 +7,17 @@
 
 namespace dpc {
 
-/// Returns the schedule steps of a stage function, in order, from its
-/// `dpc.schedule`; empty without pipeline stages.
+/// Returns the schedule steps of a step function, in order, from its
+/// `dpc.schedule`; empty if there is one stage and one pass over the
+/// micro-batches.
 std::vector<cost::ScheduleStep> tableOf(mlir::func::FuncOp step);
+
+/// Sets `dpc.schedule`.
+void setTable(mlir::func::FuncOp step,
+              llvm::ArrayRef<cost::ScheduleStep> table);
+
+/// Returns how many passes over the micro-batches compute only sums
+/// (PartitionTotals.cpp).
+int64_t totalsPassesOf(mlir::func::FuncOp step);
 
 } // namespace dpc

@@ -9,6 +9,10 @@
 //     loop and its reader is not, the op runs with the last stage that produces
 //     an operand.
 //
+// Each pass over the micro-batches (PartitionTotals.cpp) has virtual stages of
+// its own, so the passes are further chunks of each rank stage. The schedule of
+// a pass for totals consists of the forward entries of the schedule.
+//
 // Demand starts at the homes and continues at the results of the function. The
 // next value of an argument is needed on every rank stage where an op reads the
 // argument. Every other result is needed on one rank stage.
@@ -20,6 +24,8 @@
 //   setup            after the producer        at the end of setup
 //   the loop         after the producer        before the first reader
 //   accumulate       when update begins        before the first reader
+//     in a pass      when the next pass        before the first reader
+//     for totals     begins, per micro-batch
 //   update           after the producer        before the first reader
 //
 //===----------------------------------------------------------------------===//
@@ -67,9 +73,11 @@ struct Instance {
 
 class StageSplitter {
 public:
-  StageSplitter(func::FuncOp step, int64_t ranks)
-      : step(step), ranks(ranks), demand(step, ranks),
-        builder(step.getContext()), instances(ranks) {}
+  /// A pass has `chunks` chunks.
+  StageSplitter(func::FuncOp step, int64_t ranks, int64_t chunks)
+      : step(step), ranks(ranks), chunks(chunks), last(totalsPassesOf(step)),
+        demand(step, ranks, ranks * chunks), builder(step.getContext()),
+        instances(ranks) {}
 
   void run() {
     findMessages();
@@ -131,6 +139,7 @@ private:
   void makeFunction(int64_t stage) {
     rank = stage;
     phase = Phase::setup;
+    sentPasses = 0;
     made.clear();
     received.clear();
     builder.setInsertionPoint(step);
@@ -138,7 +147,7 @@ private:
     builder.setInsertionPointToStart(&func.getBody().front());
     for (const Instance &instance : instances[stage])
       emit(instance);
-    enter(Phase::update);
+    enter(Phase::update, last + 1);
     Operation *end = step.getBody().front().getTerminator();
     SmallVector<Value> values;
     for (unsigned i : keptResults)
@@ -194,8 +203,8 @@ private:
 
   void emit(const Instance &instance) {
     Operation *op = instance.op;
-    enter(demand.phaseOf(op));
     When when{demand.phaseOf(op), chunkOf(instance.place)};
+    enter(when.phase, isInLoop(when.phase) ? when.chunk / chunks : last + 1);
     auto record = [&](Value result, Value value) {
       made[{result, instance.place.stage}] = value;
     };
@@ -214,17 +223,25 @@ private:
       send(op, when);
   }
 
-  /// Emits the communication at the start of phase `next`: receives results of
-  /// setup, or sends sums over micro-batches.
-  void enter(Phase next) {
+  /// Emits the communication at the start of phase `next` and of pass `pass`:
+  /// receives results of setup, or sends sums over micro-batches.
+  void enter(Phase next, int64_t pass) {
     if (phase == Phase::setup && next > Phase::setup)
       for (size_t message : afterSetup[rank])
         if (!received.count(messages[message].value))
           receive(message, {Phase::setup});
+    for (; next > Phase::setup && sentPasses < std::min(pass, last);
+         ++sentPasses)
+      sendSums(sentPasses, {Phase::forward, (sentPasses + 1) * chunks});
     if (phase < Phase::update && next == Phase::update)
-      for (AccumulateOp sum : sums)
-        send(sum, {Phase::update});
+      sendSums(last, {Phase::update});
     phase = next;
+  }
+
+  void sendSums(int64_t pass, const When &when) {
+    for (AccumulateOp sum : sums)
+      if (demand.passOf(sum) == pass)
+        send(sum, when);
   }
 
   /// Returns `value` for a reader at `reader`. Inserts a recv that runs at
@@ -273,6 +290,7 @@ private:
     StringAttr phase = phaseAttr(builder.getContext(), when.phase);
     whens.apply(op, {phase, chunk}, [&](NamedAttrList &list) {
       list.erase(attr::kStage);
+      list.erase(attr::kChunk);
       list.set(attr::kPhase, phase);
       if (chunk)
         list.set(attr::kChunk, chunk);
@@ -280,7 +298,8 @@ private:
   }
 
   func::FuncOp step;
-  int64_t ranks;
+  int64_t ranks, chunks;
+  int64_t last; ///< The number of the last pass.
   StageDemand demand;
   std::vector<Message> messages;
   /// For each value, the tags of its messages by receiving rank stage.
@@ -294,6 +313,7 @@ private:
   func::FuncOp func;
   OpBuilder builder;
   Phase phase = Phase::setup;
+  int64_t sentPasses = 0; ///< The passes whose sums have been sent.
   /// Indices in `step` of the arguments and results of `func`.
   SmallVector<unsigned> keptArguments, keptResults;
   DenseMap<Value, Value> arguments;
@@ -334,6 +354,20 @@ static void markWeightPhase(func::FuncOp step) {
     setPhase(op, Phase::weight);
 }
 
+int64_t totalsPassesOf(func::FuncOp step) {
+  auto passes = step->getAttrOfType<IntegerAttr>(attr::kTotalsPasses);
+  return passes ? passes.getInt() : 0;
+}
+
+void setTable(func::FuncOp step, ArrayRef<cost::ScheduleStep> table) {
+  SmallVector<int64_t> triples;
+  for (const cost::ScheduleStep &entry : table)
+    triples.append(
+        {static_cast<int64_t>(entry.phase), entry.chunk, entry.microBatch});
+  step->setAttr(attr::kSchedule,
+                DenseI64ArrayAttr::get(step.getContext(), triples));
+}
+
 std::vector<cost::ScheduleStep> tableOf(func::FuncOp step) {
   std::vector<cost::ScheduleStep> table;
   if (auto triples = step->getAttrOfType<DenseI64ArrayAttr>(attr::kSchedule))
@@ -371,12 +405,24 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
       *tables = cost::forwardOnly(*tables);
     if (splitsBackward(*symbolize<cost::ScheduleKind>(schedule)))
       markWeightPhase(step);
-    StageSplitter(step, ranks).run();
+    int64_t passes = totalsPassesOf(step);
+    if (passes > 0)
+      numberStages(step, ranks * chunks);
+    StageSplitter(step, ranks, chunks).run();
     for (auto [stage, table] : llvm::enumerate(*tables))
-      setSchedule(getOperation().lookupSymbol<func::FuncOp>(
-                      "step." + std::to_string(stage)),
-                  table);
+      setTable(getOperation().lookupSymbol<func::FuncOp>("step." +
+                                                         std::to_string(stage)),
+               cost::afterPasses(table, passes, chunks));
     step.erase();
+  }
+
+  /// Gives the ops of each pass virtual stages of its own.
+  static void numberStages(func::FuncOp step, int64_t stages) {
+    Builder builder(step.getContext());
+    for (Operation &op : step.getOps())
+      if (auto stage = stageOf(&op); stage && isInLoop(phaseOf(&op)))
+        op.setAttr(attr::kStage,
+                   builder.getI64IntegerAttr(*stage + chunkOf(&op) * stages));
   }
 
   /// Returns the schedule of every rank stage, or nullopt after a diagnostic.
@@ -409,16 +455,6 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
                << ranks << " rank stages with " << chunks.getValue()
                << " chunks each";
     return success();
-  }
-
-  static void setSchedule(func::FuncOp func,
-                          const std::vector<cost::ScheduleStep> &table) {
-    SmallVector<int64_t> triples;
-    for (const cost::ScheduleStep &entry : table)
-      triples.append(
-          {static_cast<int64_t>(entry.phase), entry.chunk, entry.microBatch});
-    func->setAttr(attr::kSchedule,
-                  DenseI64ArrayAttr::get(func.getContext(), triples));
   }
 };
 

@@ -24,9 +24,11 @@ public:
     auto operator<=>(const Place &) const = default;
   };
 
-  /// `step` is the program of all `ranks` rank stages. Its phases and stages
-  /// must not change while this object is used.
-  StageDemand(mlir::func::FuncOp step, int64_t ranks);
+  /// `step` is the program of all `ranks` rank stages. A pass over the
+  /// micro-batches has `stages` virtual stages: those of pass p are numbered
+  /// from p * stages. The phases, stages and passes of `step` must not change
+  /// while this object is used.
+  StageDemand(mlir::func::FuncOp step, int64_t ranks, int64_t stages);
 
   /// Returns the places of `op`, sorted; empty if no op needs its results.
   llvm::ArrayRef<Place> placesOf(mlir::Operation *op) const {
@@ -37,6 +39,8 @@ public:
     return placeFor(of(op), reader);
   }
   Phase phaseOf(mlir::Operation *op) const { return of(op).phase; }
+  /// Returns the pass of an op of the loop.
+  int64_t passOf(mlir::Operation *op) const { return of(op).pass; }
   /// holdersOf: the rank stages that have the argument. ranksOfResult: the rank
   /// stages that return the result.
   const std::set<int64_t> &holdersOf(unsigned argument) const {
@@ -51,6 +55,7 @@ private:
     mlir::Operation *op = nullptr;
     std::optional<int64_t> home;
     Phase phase = Phase::forward;
+    int64_t pass = 0;
     llvm::SmallVector<Place, 1> places;
   };
   const Info &of(mlir::Operation *op) const {
@@ -61,7 +66,7 @@ private:
   void wantOp(Info &info, Place place);
   bool wantResults(mlir::func::FuncOp step, bool alsoUnread);
 
-  int64_t ranks;
+  int64_t ranks, stages;
   std::vector<Info> infos; ///< In program order.
   llvm::DenseMap<mlir::Operation *, int32_t> indices;
   std::vector<std::set<int64_t>> holders, results;

@@ -37,15 +37,16 @@ StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
     return {isInLoop(info.phase) ? *info.home : kNoStage, *info.home % ranks};
   if (!isInLoop(info.phase))
     return {kNoStage, reader.rank};
-  if (reader.stage != kNoStage)
+  // A sum is complete only after its pass.
+  if (reader.stage != kNoStage && reader.stage / stages == info.pass)
     return reader;
   // The op runs with its last producer: stages run in ascending order in the
   // forward phase and in descending order in the backward phase.
-  auto stages = stagesBehind(info.op->getResult(0));
-  if (!stages)
-    return {reader.rank, reader.rank};
-  int64_t last = info.phase == Phase::forward ? stages->second : stages->first;
-  return {last, last % ranks};
+  auto behind = stagesBehind(info.op->getResult(0));
+  if (!behind)
+    return {info.pass * stages + reader.rank, reader.rank};
+  int64_t last = info.phase == Phase::forward ? behind->second : behind->first;
+  return {info.pass * stages + last % stages, last % ranks};
 }
 
 void StageDemand::want(Value value, Place reader) {
@@ -101,8 +102,8 @@ bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
   return isHeldMore;
 }
 
-StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
-    : ranks(ranks), holders(step.getNumArguments()),
+StageDemand::StageDemand(func::FuncOp step, int64_t ranks, int64_t stages)
+    : ranks(ranks), stages(stages), holders(step.getNumArguments()),
       results(step.getNumResults()) {
   for (Operation &op : step.getBody().front().without_terminator()) {
     indices[&op] = infos.size();
@@ -110,6 +111,7 @@ StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
     info.op = &op;
     info.home = stageOf(&op);
     info.phase = dpc::phaseOf(&op);
+    info.pass = chunkOf(&op);
   }
   for (Info &info : infos)
     if (info.home)

@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
+#include "passes/local/ScheduleTable.h"
 
 using namespace mlir;
 
@@ -124,6 +125,26 @@ private:
     return success();
   }
 
+  /// True if the schedule runs all micro-batches of the phase and chunk of `a`
+  /// before the first one of the phase and chunk of `b`.
+  bool endsBefore(Operation *a, Operation *b) {
+    bool hasBegun = false, isKnown = false;
+    auto runs = [](const cost::ScheduleStep &entry, Operation *op) {
+      return static_cast<int64_t>(entry.phase) ==
+                 static_cast<int64_t>(phaseOf(op)) &&
+             entry.chunk == chunkOf(op);
+    };
+    for (const cost::ScheduleStep &entry : tableOf(func)) {
+      hasBegun |= runs(entry, b);
+      if (!runs(entry, a))
+        continue;
+      isKnown = true;
+      if (hasBegun)
+        return false;
+    }
+    return isKnown;
+  }
+
   LogicalResult checkReads(Operation *op) {
     Phase phase = phaseOf(op);
     int64_t order = orders.of(op);
@@ -132,10 +153,11 @@ private:
       if (!producer)
         continue;
       // Accumulated values are complete only after the last micro-batch.
-      if (isa<AccumulateOp>(producer) && phase != Phase::update)
+      if (isa<AccumulateOp>(producer) && phase != Phase::update &&
+          !endsBefore(producer, op))
         return op->emitError(
-            "(C4) reads an accumulated value before the update "
-            "phase");
+            "(C4) reads an accumulated value before the last micro-batch has "
+            "been added");
       if (orders.of(producer) <= order)
         continue;
       if (auto from = producer->getAttrOfType<StringAttr>(attr::kPhase))

@@ -169,7 +169,10 @@ bool ProgramEvaluator::isSmall() const {
              kFewOps;
 }
 
-/// Returns the best evaluation over the link speeds of LinkSpeeds.h.
+/// Returns the best evaluation over the link speeds of LinkSpeeds.h. A pipeline
+/// that cannot be built at the highest speed, which divides the work most
+/// evenly, is rejected: a slower one may only succeed with all work in one
+/// stage.
 cost::Evaluation
 ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
   cost::Feasibility feasibility(cluster);
@@ -183,7 +186,8 @@ ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
     LoweringSpec spec = requested;
     spec.linkSpeed = speed;
     cost::Evaluation found = evaluateOne(spec);
-    if (!best || rank(found) < rank(*best))
+    bool isUnbuilt = spec.stages() > 1 && !found.rejected.empty();
+    if (!best || isUnbuilt || rank(found) < rank(*best))
       best = std::move(found);
   }
   return std::move(*best);

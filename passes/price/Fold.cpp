@@ -2,6 +2,7 @@
 #include "passes/price/Fold.h"
 
 #include "cost-model/machine/SoftwareMemory.h"
+#include "passes/local/ScheduleTable.h"
 #include "passes/lower/FirstError.h"
 #include "passes/price/Blocks.h"
 #include "passes/price/LayerPlacement.h"
@@ -53,7 +54,8 @@ struct Folder::State {
   const cost::Cluster &cluster;
 
   std::mutex mutex;
-  std::once_flag placementFound;
+  std::once_flag placementFound, totalsFound;
+  bool needsTotals = false;
   std::optional<LayerPlacement> placement;
   std::map<std::string, std::unique_ptr<Pair>> kept;
   /// The numbers of one-stage programs whose costs are linear in the layers,
@@ -67,6 +69,15 @@ struct Folder::State {
                    [&] { placement = findLayerPlacement(family, cluster); });
     return placement ? &*placement : nullptr;
   }
+  /// Returns true if the stages of `spec` also run passes that compute totals
+  /// (passes/local/PartitionTotals.cpp). Their costs are not extrapolated.
+  bool hasTotals(const LoweringSpec &spec) {
+    if (spec.numMicroBatches == 1)
+      return false;
+    std::call_once(totalsFound, [&] { needsTotals = findTotals(); });
+    return needsTotals;
+  }
+  bool findTotals();
   FailureOr<SmallProgram> measure(int64_t layers, const LoweringSpec &spec,
                                   int64_t stages) {
     return measureLayers(family, layers, lowering, spec, stages);
@@ -77,6 +88,18 @@ struct Folder::State {
   std::optional<cost::Evaluation> evaluateOne(const LoweringSpec &spec);
   std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &spec);
 };
+
+/// Whether micro-batches need such passes depends only on the loss.
+bool Folder::State::findTotals() {
+  FirstError error(*family.context());
+  FailureOr<ModuleOp> few = family.program(kFewOfStage);
+  if (failed(few))
+    return false;
+  LoweringSpec spec;
+  spec.numMicroBatches = 2;
+  auto lowered = lowerToShared(*few, cluster, spec);
+  return succeeded(lowered) && totalsPassesOf(findStep(**lowered)) > 0;
+}
 
 /// Measures both programs in parallel, once per `key`. `more` may be null.
 const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
@@ -501,7 +524,8 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &spec) {
   // Full recompute chooses its blocks by the number of all layers.
   bool hasBlocks =
       spec.stages() == 1 && spec.recompute == cost::Recompute::Full;
-  if (!canFold() || (rough && !hasStages) || hasBlocks)
+  if (!canFold() || (rough && !hasStages) || hasBlocks ||
+      (spec.stages() > 1 && state->hasTotals(spec)))
     return std::nullopt;
   std::optional<cost::Evaluation> result = spec.stages() == 1
                                                ? state->evaluateOne(spec)
@@ -514,6 +538,8 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &spec) {
 }
 
 std::string Folder::blockOf(const LoweringSpec &spec, int64_t globalBatch) {
+  if (state->hasTotals(spec))
+    return "";
   const LayerPlacement *placement = state->findPlacement();
   // Segments need three consecutive layers. A program with fewer layers cannot
   // be lowered if other ops look like layers.

@@ -9,6 +9,9 @@
 // are extrapolated from the costs of the small stages. Then the schedule of the
 // large pipeline is simulated.
 //
+// Pipelines whose losses need sums over all micro-batches first
+// (passes/local/PartitionTotals.cpp) are not folded.
+//
 // Measurements are cached. Strategies share them if they differ only in the
 // number of layers per stage, in chunks, or in the order of the schedule.
 //

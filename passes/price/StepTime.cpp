@@ -5,6 +5,7 @@
 #include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
 #include "passes/local/Passes.h"
+#include "passes/local/ScheduleTable.h"
 #include "passes/price/ShareTime.h"
 #include "passes/price/StepQueues.h"
 
@@ -328,9 +329,15 @@ Expected<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
   assert(!steps.empty() && "a program has a step");
   if (record)
     record->stages.resize(steps.size());
-  Expected<StepTime> time = steps.size() > 1
+  // Several passes over the micro-batches have a schedule, as stages do.
+  bool hasSchedule = steps.size() > 1 || totalsPassesOf(steps.front()) > 0;
+  Expected<StepTime> time = hasSchedule
                                 ? estimatePipeline(steps, cluster, record)
                                 : estimateOne(steps.front(), cluster, record);
+  if (time && steps.size() == 1) { // no stages to describe
+    time->stages.clear();
+    time->bubbleFraction = 0;
+  }
   if (record && time) {
     record->seconds = time->seconds;
     record->hostSeconds = cluster.software.hostStepSeconds;

@@ -69,12 +69,15 @@ private:
 /// Used instead of a micro-batch for values that are written before the step,
 /// in setup or in update.
 constexpr int64_t kNoMicroBatch = -1;
+/// Used for a value that began before the loop and that the loop adds to.
+constexpr int64_t kSum = -2;
 
 /// Simulates the schedule of one rank in order.
 class Walk {
 public:
   Walk(const Plan &plan, const PlacedBuffers &placed)
-      : plan(plan), placed(placed), order(placed), written(placed.size()) {
+      : plan(plan), placed(placed), order(placed), written(placed.size()),
+        isRead(placed.size(), false) {
     for (size_t place = 0; place < placed.size(); ++place) {
       const Buffer &buffer = plan.buffers[placed.bufferAt(place)];
       if (isPersistent(buffer.kind)) // never in a frame
@@ -118,13 +121,21 @@ private:
                  status = unordered(conflict);
                  return false;
                });
+    std::vector<int> sums;
     for (int id : accesses.writes)
-      write(id, entry);
+      if (isSum(id, entry, accesses))
+        sums.push_back(id);
+    for (int id : sums)
+      if (isRead[rootPlace(id, entry.slots)])
+        return Status::invalid("adds to ", describeBuffer(id),
+                               " after the loop over micro-batches has read "
+                               "the sum");
+    for (int id : accesses.writes)
+      write(id, entry, std::find(sums.begin(), sums.end(), id) != sums.end());
     return status;
   }
 
-  Status read(int id, const ScheduleEntry &entry,
-              const Accesses &accesses) const {
+  Status read(int id, const ScheduleEntry &entry, const Accesses &accesses) {
     if (!holds(id, entry.slots))
       return Status::invalid("reads ", describeBuffer(id),
                              ", which was not written before or whose bytes "
@@ -140,9 +151,11 @@ private:
     auto other =
         inFrame ? coverage.otherWriter(buffer.offset, end, {entry.microBatch})
                 : coverage.otherWriter(buffer.offset, end,
-                                       {entry.microBatch, kNoMicroBatch});
-    if (!other)
+                                       {entry.microBatch, kNoMicroBatch, kSum});
+    if (!other) {
+      isRead[rootPlace(id, entry.slots)] = true;
       return Status::success();
+    }
     std::string whose =
         *other == kNoMicroBatch ? "none" : std::to_string(*other);
     return Status::invalid("reads ", describeBuffer(id), " of micro-batch ",
@@ -163,14 +176,31 @@ private:
         });
   }
 
-  void write(int id, const ScheduleEntry &entry) {
+  /// Returns whether the instruction adds to a value that began before the
+  /// loop. No later micro-batch may add to it once the loop has read it.
+  bool isSum(int id, const ScheduleEntry &entry, const Accesses &accesses) {
+    const Buffer &buffer = plan.buffers[id];
+    bool isReadToo =
+        std::any_of(accesses.reads.begin(), accesses.reads.end(), [&](int in) {
+          return rootOf(plan, in) == rootOf(plan, id);
+        });
+    return isLoop && buffer.frame < 0 && isReadToo &&
+           !written[rootPlace(id, entry.slots)].otherWriter(
+               buffer.offset, buffer.offset + buffer.bytes,
+               {kNoMicroBatch, kSum});
+  }
+
+  void write(int id, const ScheduleEntry &entry, bool isSum) {
     int root = rootPlace(id, entry.slots);
     for (int place : placed.overlaps(placed.placeOf(id, entry.slots)))
       if (int other = placed.rootOfPlace(place); other != root)
         written[other].clear();
     const Buffer &buffer = plan.buffers[id];
+    isRead[root] = false;
     written[root].add(buffer.offset, buffer.offset + buffer.bytes,
-                      isLoop ? entry.microBatch : kNoMicroBatch);
+                      isSum    ? kSum
+                      : isLoop ? entry.microBatch
+                               : kNoMicroBatch);
   }
 
   std::string describeBuffer(int id) const {
@@ -188,7 +218,10 @@ private:
   const PlacedBuffers &placed;
   QueueOrder order;
   bool isLoop = false;           ///< not in setup or update
-  std::vector<Coverage> written; ///< by index in `placed` of the viewed buffer
+  /// By index in `placed` of the viewed buffer: its value, and whether an entry
+  /// of the loop has read it.
+  std::vector<Coverage> written;
+  std::vector<bool> isRead;
 };
 
 Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {

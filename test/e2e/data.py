@@ -174,6 +174,35 @@ class Data(unittest.TestCase):
                         self.assertIn(f"sample 2: element 5 of input '{name}' is {value}, expected 0 to ", ran.stderr)
                     e2e.write_npy(file, "i8", shape, values)
 
+    def test_a_loss_without_ignore_index_ignores_no_label(self):
+        model, plan = self.path("gpt.onnx"), self.path("plan")
+        e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=1", "--hidden=16", "--heads=2", "--vocab=32", "--seq=8", "-o", model])
+        e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--global-batch=2", "--verify=off", "-o", plan])
+        os.mkdir(self.path("tokens"))
+        for name in ("ids", "labels"):
+            e2e.write_npy(self.path("tokens", name + ".npy"), "i8", (2, 8), range(16))
+        run = [e2e.tool("dpc-run"), plan, "--data=" + self.path("tokens"), "--init=random:1", "--steps=1"]
+        e2e.must(run)
+        e2e.write_npy(self.path("tokens", "labels.npy"), "i8", (2, 8), [*range(13), -100, 14, 15])
+        ran = e2e.call(run)
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stderr, r"sample 1: element 5 of input 'labels' is -100, expected 0 to 31\n")
+
+    def test_indices_of_one_hot_are_refused_out_of_range(self):
+        plan = self.path("plan")
+        model = os.path.join(e2e.SOURCE, "test", "fixtures", "torch", "integers.pt2")  # with one_hot(b, 6)
+        e2e.must([e2e.tool("dpc-opt"), model, "--infer", "--cluster=local:1", "--verify=off", "-o", plan])
+        os.mkdir(self.path("in"))
+        e2e.write_npy(self.path("in", "a.npy"), "i8", (3, 4), [4, -5, 0, -2, 4, 1, -3, -3, 1, 5, -1, 4])
+        run = [e2e.tool("dpc-run"), plan, "--inputs=" + self.path("in")]
+        for value in (5, -1, 6):
+            with self.subTest(value=value):
+                e2e.write_npy(self.path("in", "b.npy"), "i8", (3, 4), [2, 4, 4, value, 2, 2, 4, 1, 1, 2, 3, 3])
+                ran = e2e.call(run)
+                self.assertEqual(ran.returncode, 0 if value == 5 else 1, ran.stderr)
+                if value != 5:
+                    self.assertRegex(ran.stderr, f"element 3 of input 'b' is {value}, expected 0 to 5\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -51,18 +51,25 @@ func.func @forward(%x: tensor<8xf32, #b>) -> tensor<f32, #r> {
 
 // -----
 
-// The update of a parameter must not depend on a single micro-batch.
+// The forward pass reads a sum over all micro-batches, whose gradient is again such a
+// sum. The pass that computes it would contain ops of the backward pass.
 
-#r = #dpc.sharding<#dpc.mesh<mb=2>, []>
-#b = #dpc.sharding<#dpc.mesh<mb=2>, [{mb}]>
-#p = #dpc.sharding<#dpc.mesh<mb=2>, [], partial = {mb : sum}>
-func.func @forward(%x: tensor<8xf32, #b> {dpc.role = "input"}) -> tensor<8xf32, #b> {
-  %0 = dpc.reduce sum %x dims = [0] : tensor<8xf32, #b> -> tensor<f32, #p>
-  %1 = dpc.reshard %0 : tensor<f32, #p> -> tensor<f32, #r>
-  %2 = dpc.broadcast %1 dims = [] : tensor<f32, #r> -> tensor<8xf32, #b>
-  // expected-error @below {{reads a value of one micro-batch together with a sum over all of them (not supported)}}
-  %3 = dpc.binary add %x, %2 : (tensor<8xf32, #b>, tensor<8xf32, #b>) -> tensor<8xf32, #b>
-  return %3 : tensor<8xf32, #b>
+#r = #dpc.sharding<#dpc.mesh<pp=2, mb=2>, []>
+#b = #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{mb}]>
+#p = #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [], partial = {mb : sum}>
+func.func @train_step(%x: tensor<8xf32, #b> {dpc.role = "input"}) -> tensor<8xf32, #b> {
+  %0 = dpc.reduce sum %x dims = [0] {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<8xf32, #b> -> tensor<f32, #p>
+  %1 = dpc.reshard %0 {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<f32, #p> -> tensor<f32, #r>
+  %2 = dpc.broadcast %1 dims = [] {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<f32, #r> -> tensor<8xf32, #b>
+  // expected-remark @below {{such sums are computed first, by 2 more passes over the micro-batches}}
+  %3 = dpc.binary mul %x, %2 {dpc.phase = "forward", dpc.stage = 0 : i64} : (tensor<8xf32, #b>, tensor<8xf32, #b>) -> tensor<8xf32, #b>
+  %4 = dpc.unary exp %3 {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<8xf32, #b> -> tensor<8xf32, #b>
+  // expected-error @below {{is part of a gradient that must be summed over all micro-batches before any of them can use it}}
+  %5 = dpc.reduce sum %4 dims = [0] {dpc.phase = "backward", dpc.stage = 0 : i64} : tensor<8xf32, #b> -> tensor<f32, #p>
+  %6 = dpc.reshard %5 {dpc.phase = "backward", dpc.stage = 0 : i64} : tensor<f32, #p> -> tensor<f32, #r>
+  %7 = dpc.broadcast %6 dims = [] {dpc.phase = "backward", dpc.stage = 0 : i64} : tensor<f32, #r> -> tensor<8xf32, #b>
+  %8 = dpc.binary add %x, %7 {dpc.phase = "backward", dpc.stage = 0 : i64} : (tensor<8xf32, #b>, tensor<8xf32, #b>) -> tensor<8xf32, #b>
+  return %8 : tensor<8xf32, #b>
 }
 
 // -----

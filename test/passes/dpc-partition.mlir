@@ -144,3 +144,28 @@ func.func @forward(%x: tensor<2x7xf32, #c> {dpc.role = "input"}) -> tensor<2x7xf
   %0 = dpc.reshard %x : tensor<2x7xf32, #c> -> tensor<2x7xf32, #r>
   return %0 : tensor<2x7xf32, #r>
 }
+
+// -----
+
+// An op of the loop reads a sum over all micro-batches. A pass with chunks of its own
+// computes the sum before the loop.
+
+#r = #dpc.sharding<#dpc.mesh<mb=2>, []>
+#b = #dpc.sharding<#dpc.mesh<mb=2>, [{mb}]>
+#p = #dpc.sharding<#dpc.mesh<mb=2>, [], partial = {mb : sum}>
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>
+// CHECK-SAME: dpc.schedule = array<i64: 1, 0, 0, 1, 0, 1, 1, 1, 0, 1, 1, 1>, dpc.totals_passes = 1 : i64
+// CHECK-NEXT: %[[P:.*]] = dpc.reduce sum %[[X]] dims = [0] {dpc.phase = "forward"}
+// CHECK-NEXT: %[[S:.*]] = dpc.accumulate sum %[[P]] {dpc.phase = "forward"}
+// CHECK-NEXT: %[[B:.*]] = dpc.broadcast %[[S]] dims = [] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK-NEXT: %[[Y:.*]] = dpc.binary add %[[X]], %[[B]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK-NEXT: return %[[Y]]
+func.func @forward(%x: tensor<8xf32, #b> {dpc.role = "input"}) -> tensor<8xf32, #b> {
+  %0 = dpc.reduce sum %x dims = [0] : tensor<8xf32, #b> -> tensor<f32, #p>
+  %1 = dpc.reshard %0 : tensor<f32, #p> -> tensor<f32, #r>
+  %2 = dpc.broadcast %1 dims = [] : tensor<f32, #r> -> tensor<8xf32, #b>
+  %3 = dpc.binary add %x, %2 : (tensor<8xf32, #b>, tensor<8xf32, #b>) -> tensor<8xf32, #b>
+  return %3 : tensor<8xf32, #b>
+}

@@ -111,3 +111,41 @@ func.func @step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter", dpc.g
   %new = dpc.binary sub %w, %a {dpc.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %new : tensor<4xf32>
 }
+
+// -----
+
+// A pass for totals: its stages are chunks of their own, which all micro-batches run
+// first. A sum of the pass is sent when the next pass begins, once per micro-batch.
+
+!b = tensor<8xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{mb}]>>
+!s = tensor<f32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, []>>
+
+// CHECK-LABEL: func.func @step.0({{.*}}tensor<8xf32
+// CHECK-SAME: dpc.schedule = array<i64: 1, 0, 0, 1, 0, 1, 1, 1, 0, 1, 1, 1>
+// CHECK: %[[H0:.*]] = dpc.unary exp %{{.*}} {dpc.phase = "forward"}
+// CHECK: %[[P0:.*]] = dpc.reduce sum %[[H0]] dims = [0] {dpc.phase = "forward"}
+// CHECK: %[[S0:.*]] = dpc.accumulate sum %[[P0]] {dpc.phase = "forward"}
+// CHECK: dpc.send %[[S0]] to = 1 tag = [[STAG:[0-9]+]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: %[[H1:.*]] = dpc.unary exp %{{.*}} {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: dpc.send %[[H1]] to = 1 tag = [[HTAG:[0-9]+]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+
+// CHECK-LABEL: func.func @step.1(
+// CHECK-SAME: dpc.schedule = array<i64: 1, 0, 0, 1, 0, 1, 1, 1, 0, 1, 1, 1>
+// CHECK: %[[S1:.*]] = dpc.recv from = 0 tag = [[STAG]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: %[[B:.*]] = dpc.broadcast %[[S1]] dims = [] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: %[[H:.*]] = dpc.recv from = 0 tag = [[HTAG]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: dpc.binary div %[[H]], %[[B]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+
+func.func @step(%x: tensor<4xf32> {dpc.name = "x", dpc.role = "input", dpc.global = !b})
+    -> (tensor<f32> {dpc.name = "loss", dpc.global = !s})
+    attributes {dpc.mesh = #dpc.mesh<pp=2, mb=2>, dpc.totals_passes = 1 : i64} {
+  %h0 = dpc.unary exp %x {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %p0 = dpc.reduce sum %h0 dims = [0] {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<f32>
+  %s0 = dpc.accumulate sum %p0 {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<f32> -> tensor<f32>
+  %h1 = dpc.unary exp %x {dpc.chunk = 1 : i64, dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %b = dpc.broadcast %s0 dims = [] {dpc.chunk = 1 : i64, dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<f32> -> tensor<4xf32>
+  %y = dpc.binary div %h1, %b {dpc.chunk = 1 : i64, dpc.phase = "forward", dpc.stage = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %p = dpc.reduce sum %y dims = [0] {dpc.chunk = 1 : i64, dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<4xf32> -> tensor<f32>
+  %loss = dpc.accumulate sum %p {dpc.chunk = 1 : i64, dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<f32> -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -83,7 +83,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   %0 = dpc.accumulate sum %a {dpc.phase = "backward"} : tensor<2xf32> -> tensor<2xf32>
-  // expected-error @below {{(C4) reads an accumulated value before the update phase}}
+  // expected-error @below {{(C4) reads an accumulated value before the last micro-batch has been added}}
   %1 = dpc.unary neg %0 {dpc.phase = "backward"} : tensor<2xf32> -> tensor<2xf32>
   return
 }

@@ -112,7 +112,8 @@ private:
   using Values = llvm::DenseMap<Value, HostArray>;
 
   void load(int64_t microBatchIndex);
-  void runPhase(llvm::StringRef phase);
+  void runPhase(Phase phase, int64_t chunk = 0);
+  void runLoop();
   void runOp(Operation *op);
   void runCollective(Operation *op);
   void accumulate(Operation *op);
@@ -239,10 +240,34 @@ void RankRun::runOp(Operation *op) {
   }
 }
 
-void RankRun::runPhase(llvm::StringRef phase) {
+void RankRun::runPhase(Phase phase, int64_t chunk) {
   for (Operation &op : step.getBody().front().without_terminator())
-    if (op.getAttrOfType<StringAttr>("dpc.phase").getValue() == phase)
+    if (phaseOf(&op) == phase && chunkOf(&op) == chunk)
       runOp(&op);
+}
+
+/// Runs the entries of `dpc.schedule`, if there are several passes over the
+/// micro-batches. Results belong to the backward phase of the last pass.
+void RankRun::runLoop() {
+  auto table = step->getAttrOfType<DenseI64ArrayAttr>("dpc.schedule");
+  if (!table) {
+    for (int64_t m = 0; m < microBatches(mesh); ++m) {
+      load(m);
+      runPhase(Phase::forward);
+      runPhase(Phase::backward);
+      store(m);
+    }
+    return;
+  }
+  llvm::ArrayRef<int64_t> words = table.asArrayRef();
+  int64_t last = words[words.size() - 2];
+  for (; !words.empty(); words = words.drop_front(3)) {
+    load(words[2]);
+    runPhase(static_cast<Phase>(words[0]), words[1]);
+    bool isNext = words.size() > 3 && words[5] == words[2];
+    if (words[1] == last && !isNext)
+      store(words[2]);
+  }
 }
 
 void RankRun::storeResult(size_t index, Value value, const ShardingSpec &spec) {
@@ -295,14 +320,9 @@ RankResult RankRun::run() {
     written.emplace_back(result.outputs.back().size(), false);
   }
   load(0);
-  runPhase("setup");
-  for (int64_t m = 0; m < microBatches(mesh); ++m) {
-    load(m);
-    runPhase("forward");
-    runPhase("backward");
-    store(m);
-  }
-  runPhase("update");
+  runPhase(Phase::setup);
+  runLoop();
+  runPhase(Phase::update);
   store(-1);
   return std::move(result);
 }

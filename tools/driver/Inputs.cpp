@@ -33,10 +33,32 @@ struct IndexUses {
 
 } // namespace
 
-static std::optional<int64_t> ignoredOf(CrossEntropySumsOp sums) {
-  if (auto label = sums->getAttrOfType<IntegerAttr>(attr::kIgnored))
+/// Returns the label that the loss of `op` ignores.
+static std::optional<int64_t> ignoredOf(Operation *op) {
+  if (auto loss = dyn_cast<CrossEntropyOp>(op);
+      loss && !loss->hasAttr(attr::kBounded))
+    return static_cast<int64_t>(loss.getIgnoreIndex());
+  if (auto label = op->getAttrOfType<IntegerAttr>(attr::kIgnored))
     return label.getInt();
   return std::nullopt;
+}
+
+/// Returns how many indices, from 0, the operand `use` accepts; 0 if it is not
+/// an index. A comparison with kBounded accepts the positions of its iota.
+static int64_t limitOf(OpOperand &use) {
+  Operation *user = use.getOwner();
+  unsigned index = use.getOperandNumber();
+  if (auto embedding = dyn_cast<EmbeddingOp>(user))
+    return index == 1 ? shapeOf(embedding.getTable())[0] : 0;
+  if (auto loss = dyn_cast<CrossEntropyOp>(user))
+    return index == 1 ? shapeOf(loss.getLogits())[1] : 0;
+  if (auto sums = dyn_cast<CrossEntropySumsOp>(user))
+    return index == 2 ? shapeOf(sums.getLogits())[1] : 0;
+  auto hit = dyn_cast<CompareOp>(user);
+  if (!hit || !hit->hasAttr(attr::kBounded) || index != 1)
+    return 0;
+  auto positions = hit.getA().getDefiningOp<IotaOp>();
+  return positions ? shapeOf(positions)[positions.getDim()] : 0;
 }
 
 /// Returns the uses of `value` as an index, directly or after data movement. A
@@ -45,15 +67,8 @@ static IndexUses indexUses(Value value) {
   IndexUses uses;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    unsigned index = use.getOperandNumber();
-    if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && index == 1)
-      uses.add({shapeOf(embedding.getTable())[0], std::nullopt});
-    else if (auto loss = dyn_cast<CrossEntropyOp>(user); loss && index == 1)
-      uses.add({shapeOf(loss.getLogits())[1],
-                static_cast<int64_t>(loss.getIgnoreIndex())});
-    else if (auto sums = dyn_cast<CrossEntropySumsOp>(user); sums && index == 2)
-      uses.add({shapeOf(sums.getLogits())[1], ignoredOf(sums)});
-    else if (isa<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(user))
+    uses.add({limitOf(use), ignoredOf(user)});
+    if (isa<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(user))
       uses.add(indexUses(user->getResult(0)));
   }
   return uses;

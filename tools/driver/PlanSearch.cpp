@@ -241,6 +241,10 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   auto found = searchGroups(*asked, problem);
   if (progress)
     progress->clear();
+  if (found && !found->search.splitsRejected.empty())
+    remarks.push_back("no strategy with several micro-batches can be "
+                      "compiled: " +
+                      found->search.splitsRejected);
   if (found && found->search.hasWinner())
     llvm::append_range(
         remarks,

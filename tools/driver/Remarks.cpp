@@ -20,20 +20,6 @@ static std::map<std::string, std::string> pairsOf(const std::string &text) {
   return pairs;
 }
 
-std::string placeOf(mlir::Location location, const std::string &text) {
-  std::string place, shown;
-  if (auto file = location->findInstanceOf<mlir::FileLineColLoc>()) {
-    shown = place = file.getFilename().str();
-    if (file.getLine() > 0)
-      place += ":" + std::to_string(file.getLine()) + ":" +
-               std::to_string(file.getColumn());
-  } else if (auto name = location->findInstanceOf<mlir::NameLoc>()) {
-    shown = place = name.getName().str();
-  }
-  bool isSaid = place.empty() || text.find(shown) != std::string::npos;
-  return isSaid ? "" : place + ": ";
-}
-
 std::string whyOneMicroBatch(mlir::func::FuncOp program) {
   if (hasBatchNorms(program))
     return "they change the results of batch norm; micro_batch=N in "

@@ -7,15 +7,12 @@
 #include "tools/driver/CompileOptions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/lower/FirstError.h"
 
 #include <string>
 #include <vector>
 
 namespace dpc {
-
-/// Returns "model.mlir:3:7: " or "node name: ", or "" if `text` already names
-/// the place.
-std::string placeOf(mlir::Location location, const std::string &text);
 
 /// Returns why splitting a batch into micro-batches would change the results of
 /// `program`, or "".

@@ -100,16 +100,12 @@ template <Form form, ReduceKind kind> Val reduce(NodeContext &c, Val x) {
   return c.intAttr("keepdims", 1) ? e.keepDims(result, x, dims) : result;
 }
 
-/// The default of ignore_index, which is not a valid label.
-constexpr int64_t kNoIgnore = -100;
-
 /// A classification loss whose scores [N, C, d..] became rows.
 struct Rows {
   Val scores; ///< [rows, classes]
   Val labels; ///< [rows]
   Shape labelShape;
-  int64_t ignore;
-  bool ignores;
+  std::optional<int64_t> ignore;
 };
 
 std::optional<Rows> rowsOf(NodeContext &c, Val scores, Val labels) {
@@ -123,8 +119,8 @@ std::optional<Rows> rowsOf(NodeContext &c, Val scores, Val labels) {
   }
   Rows rows;
   rows.labelShape = expected;
-  rows.ignores = c.hasAttr("ignore_index");
-  rows.ignore = c.intAttr("ignore_index", kNoIgnore);
+  if (c.hasAttr("ignore_index"))
+    rows.ignore = c.intAttr("ignore_index", 0);
   rows.scores = classRows(c.emit, scores);
   rows.labels = c.emit.reshape(labels, {numElements(expected)});
   return rows;
@@ -132,9 +128,9 @@ std::optional<Rows> rowsOf(NodeContext &c, Val scores, Val labels) {
 
 /// Returns 0 for rows whose label is ignored and 1 for all others.
 Val countedRows(Emitter &e, const Rows &rows, Type element) {
-  if (!rows.ignores)
+  if (!rows.ignore)
     return e.splat(1, element, rows.labels.shape());
-  return e.convert(e.ne(rows.labels, rows.ignore), element);
+  return e.convert(e.ne(rows.labels, *rows.ignore), element);
 }
 
 /// Weights and reduces losses of rows. The mean is sum(loss) / sum(weight).
@@ -157,7 +153,7 @@ Val finishLoss(NodeContext &c, const Rows &rows, Val loss) {
   if (reduction != "mean")
     return c.fail("reduction '{0}' is not known; accepted: none, sum, mean",
                   reduction);
-  if (!weights && !rows.ignores)
+  if (!weights && !rows.ignore)
     return e.mul(sum, 1.0 / static_cast<double>(numElements(rows.labelShape)));
   if (!weights)
     weights = countedRows(e, rows, loss.element());
@@ -187,8 +183,8 @@ Val negativeLogLikelihood(NodeContext &c, Val scores, Val labels) {
   if (!rows)
     return {};
   // An ignored label can be a valid class, so its loss must be set to 0.
-  Val loss = pickedLoss(e, rows->scores, rows->labels);
-  if (rows->ignores)
+  Val loss = pickedLoss(e, rows->scores, rows->labels, rows->ignore);
+  if (rows->ignore)
     loss = e.select(countedRows(e, *rows, e.boolean()), loss, 0);
   return finishLoss(c, *rows, loss);
 }

@@ -23,7 +23,7 @@ Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   return e.reshape(e.take(x, dim, list), shape);
 }
 
-Val taken(Call &c, Val x, int64_t dim, Val indices) {
+Val taken(Call &c, Val x, int64_t dim, Val indices, Negative negative) {
   if (!x || !indices || c.emit.failed())
     return {};
   if (indices.isFloat() || indices.element().isInteger(1) || x.rank() == 0)
@@ -31,7 +31,7 @@ Val taken(Call &c, Val x, int64_t dim, Val indices) {
                   "tensor whose shape depends on data: use torch.where instead",
                   indices);
   return indices.constant ? takenAt(c.emit, x, dim, indices)
-                          : gatherRows(c.emit, x, indices, dim);
+                          : gatherRows(c.emit, x, indices, dim, negative);
 }
 
 /// The row padding_idx is not trained, so lookups of this row have no gradient.
@@ -40,7 +40,8 @@ Val embedding(Call &c, Val table) {
     c.fail("scale_grad_by_freq=True is not supported");
   if (table && table.rank() != 2)
     c.fail("the table must be a matrix, not {0}", table);
-  Val ids = c.tensor("indices"), rows = taken(c, table, 0, ids);
+  Val ids = c.tensor("indices");
+  Val rows = taken(c, table, 0, ids, Negative::refuse);
   int64_t padding = c.integer("padding_idx");
   if (rows && c.trains && padding >= 0) {
     Val isPadding = c.emit.eq(ids, padding);
@@ -53,7 +54,8 @@ Val embedding(Call &c, Val table) {
 }
 
 Val indexSelect(Call &c, Val x) {
-  return taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index"));
+  return taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index"),
+               Negative::refuse);
 }
 
 /// x[i, j, ..]: broadcasts the index tensors, merges the dimensions that they
@@ -73,7 +75,7 @@ Val pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   }
   Shape shape = {numElements(x.shape().take_front(count))};
   shape.append(x.shape().begin() + count, x.shape().end());
-  return taken(c, e.reshape(x, shape), 0, position);
+  return taken(c, e.reshape(x, shape), 0, position, Negative::wrap);
 }
 
 /// x[i], x[:, i], ..; a null index keeps the whole dimension.
@@ -95,7 +97,7 @@ Val index(Call &c, Val x) {
     return x;
   if (dim < 0 || dim >= x.rank())
     return pickPoints(c, x, indices);
-  return taken(c, x, dim, indices[dim]);
+  return taken(c, x, dim, indices[dim], Negative::wrap);
 }
 
 Val gather(Call &c, Val x) {
@@ -103,7 +105,9 @@ Val gather(Call &c, Val x) {
   if (!indices || x.rank() == 0)
     return {};
   int64_t dim = c.dimOf("dim", x.rank());
-  return c.emit.failed() ? Val() : gatherAlong(c.emit, x, indices, dim);
+  return c.emit.failed()
+             ? Val()
+             : gatherAlong(c.emit, x, indices, dim, Negative::refuse);
 }
 
 /// Slices `updates` to the shape of the indices, as ATen does.
@@ -130,7 +134,8 @@ Val scatter(Call &c, llvm::StringRef source, llvm::StringRef reduction) {
   updates = updates.rank() == 0 ? e.broadcastTo(updates, indices.shape())
                                 : cutTo(e, updates, indices);
   return e.failed() ? Val()
-                    : scatterAlong(e, x, indices, updates, dim, reduction);
+                    : scatterAlong(e, x, indices, updates, dim, reduction,
+                                   Negative::refuse);
 }
 
 Val scatterSource(Call &c) { return scatter(c, "src", "none"); }
@@ -142,7 +147,7 @@ Val oneHot(Call &c, Val indices) {
   int64_t classes = c.integer("num_classes");
   if (classes < 1)
     return c.fail("num_classes depends on data; pass it to one_hot");
-  return e.convert(oneHotMask(e, indices, classes), e.i64());
+  return e.convert(bounded(e, oneHotMask(e, indices, classes)), e.i64());
 }
 
 } // namespace

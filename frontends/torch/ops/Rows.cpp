@@ -407,7 +407,7 @@ Val negativeLogLikelihood(Call &c, Val scores, Val labels) {
   auto rows = rowsOf(c, scores, labels);
   if (!rows)
     return {};
-  Val loss = pickedLoss(e, rows->scores, rows->labels);
+  Val loss = pickedLoss(e, rows->scores, rows->labels, rows->ignore);
   return finish(c, *rows, e.select(rows->counts, loss, 0));
 }
 

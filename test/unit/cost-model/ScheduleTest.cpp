@@ -240,6 +240,17 @@ TEST(Schedule, InterleavedByHand) {
                                "F1.2 B1.2 B0.2");
 }
 
+TEST(Schedule, PassesForTotalsRunAllForwardEntriesFirst) {
+  std::vector<Table> tables = tablesOf({ScheduleKind::OneFOneB, 2, 1, 2});
+  EXPECT_EQ(textOf(afterPasses(tables[0], 0, 1)), textOf(tables[0]));
+  EXPECT_EQ(textOf(afterPasses(tables[1], 2, 1)),
+            "F0.0 F0.1 F1.0 F1.1 F2.0 B2.0 F2.1 B2.1");
+  // Two chunks per pass.
+  std::vector<Table> chunks = tablesOf({ScheduleKind::Interleaved, 2, 2, 1});
+  EXPECT_EQ(textOf(afterPasses(chunks[0], 1, 2)),
+            "F0.0 F1.0 F2.0 F3.0 B3.0 B2.0");
+}
+
 TEST(Schedule, ZeroBubbleByHand) {
   std::vector<Table> tables = tablesOf({ScheduleKind::ZbH1, 2, 1, 2});
   EXPECT_EQ(textOf(tables[0]), "F0.0 F0.1 B0.0 W0.0 B0.1 W0.1");

@@ -511,48 +511,8 @@ TEST(OnnxOps, TriluOfData) {
 }
 
 //===----------------------------------------------------------------------===//
-// Losses and attention
+// Attention
 //===----------------------------------------------------------------------===//
-
-/// The cross entropy of scores (a, b) with the label 0.
-double rowLoss(double a, double b) { return std::log1p(std::exp(b - a)); }
-
-std::vector<HostArray> loss(const std::string &reduction, bool ignore,
-                            bool weights) {
-  ModelBuilder m;
-  m.input("s", "f32[2,2,2]").input("l", "i64[2,2]").input("w", "f32[2]");
-  Attrs attrs = {{"reduction", reduction}};
-  if (ignore)
-    attrs.push_back({"ignore_index", int64_t(-1)});
-  m.node(std::string("SoftmaxCrossEntropyLoss s l ") + (weights ? "w" : "_") +
-             " -> y",
-         attrs);
-  // The rows of the scores [N, C, d] are (0, 2), (1, 3), (4, 6), (5, 9).
-  return evaluate(m.output("y"),
-                  {array({2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 9}),
-                   array({2, 2}, {0, 1, ignore ? -1. : 1., 0}), vec({1, 3})});
-}
-
-TEST(OnnxOps, CrossEntropy) {
-  double a = rowLoss(0, 2), b = rowLoss(3, 1), c = rowLoss(6, 4),
-         d = rowLoss(5, 9);
-  expectNear(loss("none", false, false)[0], array({2, 2}, {a, b, c, d}), 1e-5);
-  expectNear(loss("sum", true, false)[0], array({}, {a + b + d}), 1e-5);
-  expectNear(loss("mean", false, false)[0], array({}, {(a + b + c + d) / 4}),
-             1e-5);
-  expectNear(loss("mean", true, false)[0], array({}, {(a + b + d) / 3}), 1e-5);
-  expectNear(loss("mean", true, true)[0], array({}, {(a + 3 * b + d) / 5}),
-             1e-5);
-}
-
-TEST(OnnxOps, NegativeLogLikelihood) {
-  ModelBuilder m;
-  m.input("s", "f32[3,2]").input("l", "i64[3]");
-  m.node("NegativeLogLikelihoodLoss s l -> y", {{"ignore_index", int64_t(1)}});
-  expectNear(evaluate(m.output("y"), {array({3, 2}, {-1, -2, -3, -4, -5, -6}),
-                                      vec({0, 1, 0})})[0],
-             array({}, {3}));
-}
 
 TEST(OnnxOps, CausalAttentionWithMoreKeys) {
   // All scores are 0, so each query averages the keys that it sees. ONNX aligns

@@ -112,10 +112,34 @@ TEST(TorchInference, AttentionDropsNothing) {
   ASSERT_TRUE(text);
   EXPECT_EQ(text.getValue(), "dropout off");
   int attentions = 0, selects = 0;
-  module->walk([&](AttentionOp) { ++attentions; });
-  module->walk([&](SelectOp) { ++selects; });
+  (*module)->walk([&](AttentionOp) { ++attentions; });
+  (*module)->walk([&](SelectOp) { ++selects; });
   EXPECT_EQ(attentions, 1);
   EXPECT_EQ(selects, 0);
+}
+
+/// Counts the comparisons of indices that refuse all but valid ones, and of
+/// these the ones that ignore -100.
+static std::pair<int, int> boundedIn(const std::string &family) {
+  MLIRContext context;
+  auto module =
+      importTorch(DPC_FIXTURES "/torch/" + family + ".pt2", context, {});
+  EXPECT_TRUE(succeeded(module));
+  std::pair<int, int> counts;
+  if (succeeded(module))
+    (*module)->walk([&](CompareOp op) {
+      counts.first += op->hasAttr(attr::kBounded);
+      auto label = op->getAttrOfType<IntegerAttr>(attr::kIgnored);
+      counts.second += label && label.getInt() == -100;
+    });
+  return counts;
+}
+
+TEST(TorchIndices, OnlyNllLossIgnoresALabel) {
+  // nll_loss, gather, scatter twice, and scatter_add.
+  EXPECT_EQ(boundedIn("labels"), std::pair(5, 1));
+  // one_hot.
+  EXPECT_EQ(boundedIn("integers"), std::pair(1, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,

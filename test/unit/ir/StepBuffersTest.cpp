@@ -89,6 +89,34 @@ TEST_F(StepBuffersTest, UsesFollowFromReaders) {
   EXPECT_EQ(buffers.useOf(result(0), buffers.ops[2]), BufferUse::activation);
 }
 
+/// A sum over micro-batches that a later pass of the loop reduces stays as it
+/// is, because each micro-batch reduces it again. An update may overwrite it.
+TEST(SumsOverMicroBatches, AreNotReducedInPlaceInTheLoop) {
+  for (bool inLoop : {true, false}) {
+    MLIRContext context;
+    context.loadDialect<DpcDialect, func::FuncDialect>();
+    std::string when = inLoop ? "dpc.chunk = 1 : i64, dpc.phase = \"forward\""
+                              : "dpc.phase = \"update\"";
+    auto module = parseSourceString<ModuleOp>(
+        "func.func @step(%x: tensor<4xf32> {dpc.role = \"input\"}) -> "
+        "tensor<4xf32> {\n"
+        "  %s = dpc.accumulate sum %x {dpc.phase = \"forward\"} : "
+        "tensor<4xf32> -> tensor<4xf32>\n"
+        "  %r = dpc.all_reduce sum %s axes = [\"dp\"] {" +
+            when +
+            "} : (tensor<4xf32>) -> tensor<4xf32>\n"
+            "  return %r : tensor<4xf32>\n}\n",
+        &context);
+    ASSERT_TRUE(module);
+    auto step = module->lookupSymbol<func::FuncOp>("step");
+    SmallVector<Operation *> ops;
+    for (Operation &op : step.getBody().front().without_terminator())
+      ops.push_back(&op);
+    StepBuffers buffers(step, ops);
+    EXPECT_EQ(buffers.reusedOperand(ops[1]->getResult(0)) == nullptr, inLoop);
+  }
+}
+
 TEST(Lifetimes, AnAccessConflictsWithWritesOfWhatItReadsOrWrites) {
   using Ids = std::vector<int>;
   LastAccesses accesses;

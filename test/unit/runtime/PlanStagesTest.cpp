@@ -129,6 +129,33 @@ TEST(PlanStages, PartOfABufferOfAnotherMicroBatch) {
                     "micro-batch 1 wrote it since");
 }
 
+/// A phase of the loop may read a sum over micro-batches when it is complete.
+TEST(PlanStages, ASumThatTheLoopReadsIsComplete) {
+  Plan plan = twoStages(1, 2);
+  MatmulOp product = op<MatmulOp>(plan, "s1.backward", 0);
+  auto add = [&](const char *name) {
+    return test::addBuffer(plan, name, BufferKind::Workspace, {3, 2},
+                           DType::F32, 1);
+  };
+  int sum = product.c = add("sum"), total = add("total");
+  ASSERT_EQ(product.beta, 1);
+  plan.phases["s1.setup"].push_back(
+      {Queue::Compute, {}, -1, "", 0, FillOp{sum, 0}});
+  plan.phases["s1.backward"].push_back(
+      {Queue::Compute, {}, -1, "", 0, product});
+  plan.phases["s1.weight"] = {
+      {Queue::Compute, {}, -1, "", 0, CopyOp{sum, total, 0, 0, 24}}};
+  std::vector<ScheduleEntry> &schedule = plan.schedule[1];
+  ASSERT_EQ(schedule.size(), 6u); // setup, 2 forward, 2 backward, update
+  for (int64_t mb : {1, 0})
+    schedule.insert(schedule.begin() + 5, {"s1.weight", mb, {}});
+  EXPECT_EQ(validatePlan(plan, "p").message(), "");
+  // The backward phases add to it after the first read.
+  std::rotate(schedule.begin() + 3, schedule.begin() + 5, schedule.begin() + 7);
+  EXPECT_HAS(validatePlan(plan, "p").message(),
+             "after the loop over micro-batches has read the sum");
+}
+
 const Mutation kStageMutations[] = {
     {"arenas", [](Plan &p) { p.arenaBytes.pop_back(); },
      "arena_bytes has 1 numbers, the mesh has 2 stages"},

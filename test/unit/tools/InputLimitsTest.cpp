@@ -65,6 +65,58 @@ TEST_F(InputLimits, LabelsKeepTheIgnoredValueWhenExpanded) {
     }
 }
 
+/// A comparison of ids with the 8 positions of an iota, with these attributes.
+std::string hits(const std::string &attributes) {
+  return "%i = dpc.iota dim = 1 : tensor<6x8xi64>\n"
+         "%b = dpc.broadcast %ids dims = [0] : tensor<6xi64> -> "
+         "tensor<6x8xi64>\n"
+         "%h = dpc.compare eq %i, %b " +
+         attributes +
+         " : (tensor<6x8xi64>, tensor<6x8xi64>) -> tensor<6x8xi1>\n"
+         "%n = dpc.convert %h : tensor<6x8xi1> -> tensor<6x8xf32>\n"
+         "%r = dpc.reduce sum %n dims = [1] : tensor<6x8xf32> -> "
+         "tensor<6xf32>\n"
+         "return %r : tensor<6xf32>";
+}
+
+TEST_F(InputLimits, ComparisonsBoundOnlyIfTheModelRefusesOtherValues) {
+  rt::Port free = idsOf(hits(""), false);
+  EXPECT_EQ(free.limit, 0);
+  rt::Port bounded = idsOf(hits("{dpc.bounded}"), false);
+  EXPECT_EQ(bounded.limit, 8);
+  EXPECT_FALSE(bounded.ignored);
+  rt::Port labels = idsOf(hits("{dpc.bounded, dpc.ignored = -7 : i64}"), false);
+  EXPECT_EQ(labels.limit, 8);
+  EXPECT_EQ(labels.ignored, -7);
+}
+
+TEST_F(InputLimits, BoundsSurviveTheGraphPasses) {
+  std::string text =
+      "func.func @forward(%ids: tensor<6xi64> {dpc.name = \"ids\", dpc.role = "
+      "\"input\"}) -> tensor<6xf32> {\n" +
+      hits("{dpc.bounded, dpc.ignored = -7 : i64}") + "\n}";
+  auto module = parseSourceString<ModuleOp>(text, context.get());
+  ASSERT_TRUE(module) << text;
+  ASSERT_TRUE(succeeded(runPasses(*module, graphPasses(options, false))));
+  rt::Plan plan;
+  plan.inputs = {{"ids", 0, rt::DType::I64, {6}, {}}};
+  setInputLimits(module->lookupSymbol<func::FuncOp>("forward"), plan);
+  EXPECT_EQ(plan.inputs[0].limit, 8);
+  EXPECT_EQ(plan.inputs[0].ignored, -7);
+}
+
+TEST_F(InputLimits, ABoundedCrossEntropyIgnoresNoLabel) {
+  std::string body =
+      "%a, %l = dpc.cross_entropy %x, %ids ignore_index = -100 {dpc.bounded} : "
+      "(tensor<6x8xf32>, tensor<6xi64>) -> (tensor<6xf32>, tensor<6xf32>)\n"
+      "return %a : tensor<6xf32>";
+  for (bool expands : {false, true}) {
+    rt::Port port = idsOf(body, expands);
+    EXPECT_EQ(port.limit, 8);
+    EXPECT_FALSE(port.ignored);
+  }
+}
+
 TEST_F(InputLimits, EveryUseMustIgnoreTheValue) {
   for (bool expands : {false, true}) {
     std::string sum = "%s = dpc.binary add %a, %r : (tensor<6xf32>, "

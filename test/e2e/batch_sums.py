@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Losses that are ratios or products of sums over the batch do not depend on micro-batches, pipelines and ranks.
+
+../fixtures/balance has a loss per unmasked token plus balance losses of experts; PyTorch computed its oracle from the
+whole batch. The other losses are built here and compared with the same model without micro-batches.
+"""
+import array
+import os
+import random
+import unittest
+
+import e2e
+
+BALANCE = os.path.join(e2e.SOURCE, "test", "fixtures", "balance")
+ORACLE = e2e.read_json(os.path.join(BALANCE, "oracle.json"))
+LOSS_TOLERANCE, GRAD_NORM_TOLERANCE = 1e-6, 1e-5
+REMARK = "such sums are computed first"
+# The layers are large enough that a pipeline divides them.
+VOCABULARY, WIDTH, HIDDEN, LAYERS, BATCH, LENGTH, STEPS = 32, 16, 512, 4, 8, 8, 3
+
+
+class BatchSums(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def compile(self, model, strategy, ranks, *words):
+        """Returns the plan and the remarks of its report."""
+        plan = os.path.join(self.folder, f"{os.path.basename(os.path.dirname(model))}-{strategy}-{ranks}".replace("/", "-"))
+        e2e.must([e2e.tool("dpc-opt"), model, f"--cluster=local:{ranks}", f"--global-batch={BATCH}", f"--strategy={strategy}", "--train=sgd",
+                  "--lr=0.1", "--momentum=0.9", "--clip-grad-norm=1", "-o", plan, *(words or ["--verify=off"])])
+        return plan, " ".join(e2e.read_report(plan)["remarks"])
+
+    def train(self, plan, batches, steps):
+        metrics = plan + ".jsonl"
+        e2e.must([e2e.tool("dpc-run"), plan, f"--batches={batches}", f"--steps={steps}", "--poison", f"--metrics={metrics}"])
+        return e2e.read_metrics(metrics)
+
+    def follows(self, rows, losses, norms, what):
+        self.assertEqual(len(rows), len(losses))
+        for row, loss, norm in zip(rows, losses, norms):
+            self.assertLess(abs(row["loss"] / loss - 1), LOSS_TOLERANCE, f"{what}, step {row['step']}: {row['loss']} instead of {loss}")
+            self.assertLess(abs(row["grad_norm"] / norm - 1), GRAD_NORM_TOLERANCE, f"{what}, step {row['step']}: norm {row['grad_norm']} instead of {norm}")
+
+
+class BalanceLoss(BatchSums):
+    def check(self, strategy, ranks):
+        plan, remarks = self.compile(os.path.join(BALANCE, "model.onnx"), strategy, ranks)
+        rows = self.train(plan, os.path.join(BALANCE, "batches"), ORACLE["steps"])
+        self.follows(rows, ORACLE["losses"], ORACLE["grad_norms"], strategy)
+        return plan, remarks
+
+    def test_the_whole_batch_needs_no_second_pass(self):
+        for strategy, ranks in (("dp=1", 1), ("dp=2,tp=2", 4), ("pp=2,dp=2,micro_batch=8", 4)):
+            _, remarks = self.check(strategy, ranks)
+            self.assertNotIn(REMARK, remarks, strategy)
+
+    def test_accumulation(self):
+        for strategy, ranks in (("dp=1,micro_batch=2", 1), ("dp=1,micro_batch=3", 1), ("dp=2,micro_batch=1", 2), ("dp=3,micro_batch=1", 3),
+                                ("dp=2,tp=2,zero=3,micro_batch=2", 4), ("dp=2,micro_batch=2,recompute=full", 2)):
+            plan, remarks = self.check(strategy, ranks)
+            self.assertIn(REMARK, remarks, strategy)
+            # The first pass has one forward entry per micro-batch, before the loop.
+            phases = [entry["phase"] for entry in e2e.read_json(os.path.join(plan, "plan.json"))["schedule"][0]]
+            loop, passes = [p for p in phases if p not in ("setup", "update")], phases.count("forward.1")
+            self.assertEqual(loop[:passes], ["forward"] * passes, strategy)
+            self.assertEqual(loop[passes:], ["forward.1", "backward.1"] * passes, strategy)
+
+    def test_pipelines(self):
+        for strategy, ranks in (("pp=2,micro_batch=2", 2), ("dp=2,pp=2,micro_batch=1", 4), ("pp=2,tp=2,micro_batch=2", 4),
+                                ("pp=2,micro_batch=1,schedule=gpipe", 2), ("pp=2,micro_batch=2,schedule=zb-h1", 2),
+                                ("pp=2,vpp=2,micro_batch=2", 2), ("dp=2,pp=2,zero=1,micro_batch=2,recompute=full", 4)):
+            _, remarks = self.check(strategy, ranks)
+            self.assertIn(REMARK, remarks, strategy)
+
+    def test_plans_are_verified(self):
+        for strategy, ranks in (("dp=2,micro_batch=2", 2), ("dp=2,pp=2,micro_batch=2", 4)):
+            plan, _ = self.compile(os.path.join(BALANCE, "model.onnx"), strategy, ranks, "--verify=on")
+            self.assertEqual(e2e.read_report(plan)["verification"]["scope"], "full")
+
+    def test_a_search_prices_micro_batches(self):
+        """Micro-batches are candidates like others: none is rejected, and the second forward pass is in their times."""
+        plan, _ = self.compile(os.path.join(BALANCE, "model.onnx"), "pp=2", 2)
+        candidates = e2e.read_report(plan)["candidates"]
+        self.assertTrue(any(c["strategy"]["micro_batch"] < BATCH for c in candidates))
+        self.assertEqual([c["rejected"] for c in candidates if "rejected" in c and c["strategy"]["micro_batch"] < BATCH], [])
+
+
+class OtherLosses(BatchSums):
+    """Losses of a small model, built node by node."""
+
+    def setUp(self):
+        super().setUp()
+        rng = random.Random(3)
+        os.mkdir(os.path.join(self.folder, "batches"))
+        for name in ("ids", "labels"):
+            values = array.array("q", (rng.randrange(VOCABULARY) for _ in range(STEPS * BATCH * LENGTH)))
+            e2e.write_npy(os.path.join(self.folder, "batches", name + ".npy"), "i8", (STEPS, BATCH, LENGTH), values)
+
+    def model(self, name, loss, divides=False):
+        """`loss` gets a function that adds a node, the losses of all tokens, and the probabilities of a router per layer.
+        With `divides`, the embeddings are divided by a sum over the batch."""
+        import onnx
+        from onnx import TensorProto, helper
+        rng, nodes, weights = random.Random(5), [], []
+
+        def constant(values, dims, dtype=TensorProto.FLOAT):
+            weights.append(helper.make_tensor(f"c{len(weights)}", dtype, dims, values))
+            return weights[-1].name
+
+        def weight(*dims):
+            size = dims[0] * dims[1]
+            return constant([rng.uniform(-0.2, 0.2) for _ in range(size)], dims)
+
+        def add(op, *inputs, **attributes):
+            nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"], name=f"{op}_{len(nodes)}", **attributes))
+            return nodes[-1].output[0]
+
+        rows = constant([-1, WIDTH], [2], TensorProto.INT64)
+        x, routers = add("Reshape", add("Gather", weight(VOCABULARY, WIDTH), "ids"), rows), []
+        if divides:
+            x = add("Div", x, add("Sqrt", add("ReduceMean", add("Mul", x, x), keepdims=0)))
+        for _ in range(LAYERS):
+            routers.append(add("Softmax", add("MatMul", x, weight(WIDTH, 4)), axis=-1))
+            x = add("Add", x, add("MatMul", add("Tanh", add("MatMul", x, weight(WIDTH, HIDDEN))), weight(HIDDEN, WIDTH)))
+        labels = add("Reshape", "labels", constant([-1], [1], TensorProto.INT64))
+        tokens = add("SoftmaxCrossEntropyLoss", add("MatMul", x, weight(WIDTH, VOCABULARY)), labels, reduction="none")
+        nodes.append(helper.make_node("Identity", [loss(add, constant, tokens, routers)], ["loss"]))
+        inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", LENGTH]) for n in ("ids", "labels")]
+        graph = helper.make_graph(nodes, "model", inputs, [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], weights)
+        os.mkdir(os.path.join(self.folder, name))
+        path = os.path.join(self.folder, name, "model.onnx")
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        return path
+
+    def rows(self, model, strategy, ranks):
+        plan, remarks = self.compile(model, strategy, ranks)
+        return self.train(plan, os.path.join(self.folder, "batches"), STEPS), remarks
+
+    def check(self, model, strategies):
+        want, _ = self.rows(model, "dp=1", 1)
+        for strategy, ranks in strategies:
+            rows, remarks = self.rows(model, strategy, ranks)
+            self.follows(rows, [row["loss"] for row in want], [row["grad_norm"] for row in want], strategy)
+            self.assertIn(REMARK, remarks, strategy)
+
+    STRATEGIES = (("dp=1,micro_batch=3", 1), ("dp=2,micro_batch=2", 2), ("pp=2,micro_batch=2", 2), ("dp=2,pp=2,micro_batch=1", 4))
+
+    def test_perplexity(self):
+        def loss(add, constant, tokens, routers):
+            return add("Exp", add("Mul", constant([0.3], []), add("ReduceMean", tokens, keepdims=0)))
+        self.check(self.model("perplexity", loss), self.STRATEGIES)
+
+    def test_a_ratio_over_stages(self):
+        """Numerator and denominator are sums of different stages of a pipeline."""
+        def loss(add, constant, tokens, routers):
+            spread = [add("ReduceMean", add("Mul", r, r), keepdims=0) for r in routers]
+            above = add("Add", add("ReduceMean", tokens, keepdims=0), spread[-1])
+            return add("Div", above, add("Add", constant([1.0], []), spread[0]))
+        self.check(self.model("ratio", loss), self.STRATEGIES)
+
+    def test_a_sum_in_the_forward_pass(self):
+        """The gradient of a sum that the forward pass reads is again a sum over the batch."""
+        def loss(add, constant, tokens, routers):
+            share = add("Div", tokens, add("ReduceMean", tokens, keepdims=0))
+            return add("ReduceMean", add("Mul", share, tokens), keepdims=0)
+        self.check(self.model("last", loss), self.STRATEGIES)
+        self.check(self.model("first", lambda add, constant, tokens, routers: add("ReduceMean", tokens, keepdims=0), divides=True),
+                   self.STRATEGIES[:2])
+
+    def test_what_a_pipeline_cannot_run_ahead_is_named(self):
+        model = self.model("refused", lambda add, constant, tokens, routers: add("ReduceMean", tokens, keepdims=0), divides=True)
+        done = e2e.call([e2e.tool("dpc-opt"), model, "--cluster=local:2", f"--global-batch={BATCH}", "--strategy=pp=2,micro_batch=2", "--train=sgd",
+                         "--lr=0.1", "-o", os.path.join(self.folder, "plan")])
+        said = " ".join(done.stderr.split())
+        self.assertEqual(done.returncode, 1, said)
+        for part in ("refused/model.onnx: node '", "summed over all micro-batches", "pp=1", "micro_batch"):
+            self.assertIn(part, said)
+        # A search says why it leaves such pipelines out.
+        _, remarks = self.compile(model, "pp=2", 2)
+        self.assertIn("a pipeline cannot run it ahead", remarks)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
