@@ -108,7 +108,7 @@ TEST(TorchInference, AttentionDropsNothing) {
   auto module =
       importTorch(DPC_FIXTURES "/torch/attention.pt2", context, options);
   ASSERT_TRUE(succeeded(module));
-  auto text = (*module)->getAttrOfType<StringAttr>(attr::kEvaluation);
+  auto text = (**module)->getAttrOfType<StringAttr>(attr::kEvaluation);
   ASSERT_TRUE(text);
   EXPECT_EQ(text.getValue(), "dropout off");
   int attentions = 0, selects = 0;
