@@ -327,7 +327,9 @@ Val batchNorm(NodeContext &c, Val x) {
       c.opset() < 14 ? c.wants(1) : c.intAttr("training_mode", 0) != 0;
   double eps = c.floatAttr("epsilon", 1e-5);
   Emitter &e = c.emit;
-  if (trains && usesBatchStatistics(e, /*hasRunning=*/true))
+  // Statistics that each step gives are data and not the model's.
+  bool hasRunning = roleOf(c.in(3).value) != role::kInput;
+  if (trains && usesBatchStatistics(e, hasRunning))
     return normalizeByBatch(c, x, eps);
   if (trains) // the running statistics keep their values
     for (int64_t i : {1, 2})
