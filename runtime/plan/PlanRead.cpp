@@ -1,4 +1,5 @@
 #include "runtime/base/Json.h"
+#include "runtime/base/OneLine.h"
 #include "runtime/base/ReadFile.h"
 #include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
@@ -26,7 +27,7 @@ public:
 
   void fail(const std::string &message) {
     if (error.empty())
-      error = (place.empty() ? "" : place + ": ") + message;
+      error = oneLine((place.empty() ? "" : place + ": ") + message);
   }
 
   void read(const Json &j, std::string &v) {

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
 namespace dpc::rt {
 namespace {
 
@@ -174,6 +176,16 @@ TEST(PlanJson, RefusesAChangedNumber) {
   std::string error =
       readError(replaced(text, "\"offset\":64", "\"offset\":0"));
   EXPECT_HAS(error, "checksum");
+}
+
+TEST(PlanJson, ErrorsAreOneLineWhateverNamesHold) {
+  auto body = nlohmann::ordered_json::parse(planToJson(leastSquares(2, 1)));
+  body.erase("checksum");
+  body["phases"]["forward"][0]["op"] = "a\nb";
+  body["checksum"] = hashText(body.dump());
+  EXPECT_EQ(readError(body.dump()),
+            "plan.json: phases.forward[0]: instruction \"a b\" is not known to "
+            "this build");
 }
 
 TEST(PlanJson, RefusesBrokenText) {
