@@ -21,6 +21,8 @@ protected:
     report.outputs = {{"ce", 2.25},
                       {"head.acc", 0.5},
                       {"head_acc", 0.75},
+                      {"step-seconds", 8},
+                      {"steps-total", 9},
                       {metricName("loss"), 7},
                       {"broken", std::nan("")}};
     auto metrics = openMetrics(kind + ":" + at("metrics"), 0);
@@ -47,7 +49,8 @@ TEST_F(MetricsFiles, PrometheusHasValidAndUniqueNames) {
   std::string text = textOf("prometheus");
   for (const char *line :
        {"dpc_lr 0.125", "dpc_ce 2.25", "dpc_head_acc 0.5", "dpc_head_acc_ 0.75",
-        "dpc_output_loss 7", "dpc_broken NaN"})
+        "dpc_output_loss 7", "dpc_broken NaN", "dpc_step_seconds 0",
+        "dpc_step_seconds_ 8", "dpc_steps_total 3", "dpc_steps_total_ 9"})
     EXPECT_HAS(text, std::string("\n") + line + "\n");
 }
 
