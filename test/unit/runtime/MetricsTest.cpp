@@ -60,7 +60,8 @@ TEST(MetricName, KeepsNamesThatAreFree) {
     EXPECT_EQ(metricName(taken), std::string("output.") + taken);
 }
 
-TEST(FindLoss, IsNamedOrTheOnlyScalar) {
+// Another scalar, such as the accuracy, does not pass for the loss.
+TEST(FindLoss, IsTheOutputOfThisNameAndOneValue) {
   Plan plan;
   auto add = [&](const char *name, std::vector<int64_t> shape,
                  DType dtype = DType::F32) {
@@ -73,12 +74,12 @@ TEST(FindLoss, IsNamedOrTheOnlyScalar) {
   add("scores", {8, 2});
   add("count", {}, DType::I64);
   EXPECT_EQ(findLoss(plan), -1);
-  add("mean", {});
-  EXPECT_EQ(findLoss(plan), 2);
   add("accuracy", {});
   EXPECT_EQ(findLoss(plan), -1);
-  add("loss", {1});
-  EXPECT_EQ(findLoss(plan), 4);
+  add("loss", {8});
+  EXPECT_EQ(findLoss(plan), -1);
+  plan.outputs.back().globalShape = {1};
+  EXPECT_EQ(findLoss(plan), 3);
 }
 
 // A training plan calls its loss "loss", whatever the model calls it.
@@ -93,6 +94,8 @@ TEST(FindLoss, IsTheNamedOneOfAnInferencePlan) {
   EXPECT_EQ(findLoss(plan), 1);
   plan.trains = true;
   EXPECT_EQ(findLoss(plan), 0);
+  plan.outputs[0].name = "accuracy"; // an imported step keeps its names
+  EXPECT_EQ(findLoss(plan), 1);
 }
 
 } // namespace
