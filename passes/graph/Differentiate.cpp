@@ -111,7 +111,9 @@ bool TrainStepBuilder::isStep(unsigned argument) {
          name.getValue() == "step";
 }
 
-/// Returns whether `output` has the shape [batch] and is float.
+/// Returns whether `output` has the shape [batch] and is float. Results do not
+/// record their batch dimension, so that a value per class also passes if there
+/// are as many classes as samples.
 static bool isPerSample(func::FuncOp forward, Value output) {
   auto type = tensorType(output);
   if (type.getRank() != 1 || !isa<FloatType>(type.getElementType()))

@@ -461,9 +461,12 @@ static int64_t tokensPerStep(const Plan &plan) {
 }
 
 /// Adds the learning rate and the outputs that are no other number of the step.
-/// `skips` updates were skipped before this step. `known` samples count, or -1
-/// if all do. Call it in the process of rank 0, which has all outputs.
-static void reportOutputs(const Plan &plan, const Session &session,
+/// `loss` is the index of the loss, or -1. `skips` updates were skipped before
+/// this step. `known` samples count, or -1 if all do. An output [samples per
+/// step] passes for one value per sample, because a plan does not record where
+/// the batch is in outputs. Call it in the process of rank 0, which has all
+/// outputs.
+static void reportOutputs(const Plan &plan, const Session &session, int loss,
                           int64_t skips, int64_t known, StepReport &report) {
   if (std::any_of(plan.scalars.begin(), plan.scalars.end(),
                   [](const ScalarInput &s) { return s.name == "lr"; }))
@@ -472,8 +475,8 @@ static void reportOutputs(const Plan &plan, const Session &session,
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const HostTensor &value = session.outputs()[i];
     const std::string &name = plan.outputs[i].name;
-    bool isOwn = false; // already a field of `report`
-    for (const char *own : {"loss", "grad_norm", "loss_scale", "skipped"})
+    bool isOwn = static_cast<int>(i) == loss; // already a field of `report`
+    for (const char *own : {"grad_norm", "loss_scale", "skipped"})
       isOwn |= &value == session.output(own) && value.elements() == 1;
     bool isPerSample =
         perStep > 0 && value.shape.size() == 1 && value.elements() == perStep;
@@ -495,12 +498,13 @@ Expected<StepReport> Job::runStep(int64_t step) {
   DPC_TRY(session->step(step, arrays));
   StepReport report;
   report.step = step;
-  report.loss = scalarOf(session->output("loss"));
+  int loss = findLoss(plan);
+  report.loss = scalarOf(loss < 0 ? nullptr : &session->outputs()[loss]);
   report.gradNorm = scalarOf(session->output("grad_norm"));
   report.lossScale = scalarOf(session->output("loss_scale"));
   report.skipped = scalarOf(session->output("skipped"));
   if (session->holdsRankZero())
-    reportOutputs(plan, *session, skips, inputs->samplesIn(step), report);
+    reportOutputs(plan, *session, loss, skips, inputs->samplesIn(step), report);
   skips += report.skipped.value_or(0) != 0;
   report.seconds = nowSeconds() - begin;
   auto look = [&](SpikeAlarm &alarm, const char *name,

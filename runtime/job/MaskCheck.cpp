@@ -10,20 +10,21 @@ namespace dpc {
 
 using namespace rt;
 
-int findLoss(const Plan &plan) {
-  bool isKnown = !plan.trains && !plan.lossOutput.empty();
-  const std::string name = isKnown ? plan.lossOutput : "loss";
-  int only = -1, scalars = 0;
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const Port &output = plan.outputs[i];
-    if (output.name == name && numElements(output.globalShape) == 1)
+/// Returns the index of the output `name` of one value, or -1.
+static int findScalar(const Plan &plan, const std::string &name) {
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    if (const Port &output = plan.outputs[i];
+        output.name == name && numElements(output.globalShape) == 1)
       return static_cast<int>(i);
-    if (!output.globalShape.empty() || !isFloat(output.dtype))
-      continue;
-    only = static_cast<int>(i);
-    ++scalars;
-  }
-  return scalars == 1 ? only : -1;
+  return -1;
+}
+
+int findLoss(const Plan &plan) {
+  bool hasDefault = plan.trains || plan.lossOutput.empty();
+  int loss = hasDefault ? findScalar(plan, "loss") : -1;
+  return loss < 0 && !plan.lossOutput.empty()
+             ? findScalar(plan, plan.lossOutput)
+             : loss;
 }
 
 Expected<double> lossEverywhere(const Plan &plan, Session &session) {

@@ -15,7 +15,9 @@ using LossOf =
 
 /// Returns the index of the loss in `plan.outputs`, or -1. In an inference
 /// plan, it is `plan.lossOutput`. If that is unknown, and in a training plan,
-/// it is the output "loss" of one value, otherwise the only float scalar.
+/// it is the output "loss" of one value. A training plan without this output,
+/// which is an imported step, has `plan.lossOutput`. No other output passes for
+/// the loss.
 int findLoss(const rt::Plan &plan);
 
 /// Returns the loss of the last step of `plan` in all processes.

@@ -1,5 +1,6 @@
 #include "runtime/job/Validation.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
@@ -21,8 +22,15 @@ Status Validation::check(const Plan &training) const {
                            "of the same model (dpc-opt --infer)");
   if (findLoss(plan) < 0)
     return Status::invalid(
-        "its loss is unknown; accepted: an output 'loss' of one value, or one "
-        "scalar float output; dpc-opt appends a loss with --loss");
+        "its loss is unknown; dpc-opt chooses an output with "
+        "--loss-output=NAME, and appends a loss with --loss");
+  if (!training.lossOutput.empty() && !plan.lossOutput.empty() &&
+      training.lossOutput != plan.lossOutput)
+    return Status::invalid(
+        "its loss is '", oneLine(plan.lossOutput),
+        "', but the training plan trains '", oneLine(training.lossOutput),
+        "'; compile both with --loss-output=", oneLine(training.lossOutput),
+        ", or with the same --loss");
   if (samplesPerStep(plan) == 0)
     return Status::invalid("its inputs have different first extents, expected "
                            "the number of samples");

@@ -16,14 +16,19 @@ namespace dpc {
 
 using namespace rt;
 
+/// The names of numbers that are no outputs of the model.
+static const std::set<std::string> &ownNames() {
+  static const std::set<std::string> names = {
+      "step",         "loss",         "grad_norm",
+      "lr",           "loss_scale",   "skipped",
+      "alarms",       "step_seconds", "tokens_per_second",
+      "eval_samples", "eval_loss",    "samples_per_second",
+      "steps_total"};
+  return names;
+}
+
 std::string metricName(const std::string &output) {
-  for (const char *taken :
-       {"step", "loss", "grad_norm", "lr", "loss_scale", "skipped", "alarms",
-        "step_seconds", "tokens_per_second", "samples_per_second", "eval_loss",
-        "eval_samples", "steps_total"})
-    if (output == taken)
-      return "output." + output;
-  return output;
+  return ownNames().count(output) ? "output." + output : output;
 }
 
 static Status cannotWrite(const std::string &path) {
@@ -190,9 +195,10 @@ Status PrometheusText::writeNewest() const {
   auto numbers = newest.numbers();
   if (evalLoss)
     numbers.emplace_back("eval_loss", *evalLoss);
-  std::set<std::string> used;
+  std::set<std::string> used = ownNames();
   for (const auto &[original, value] : numbers) {
-    std::string name = prometheusName(original, used);
+    std::string name =
+        ownNames().count(original) ? original : prometheusName(original, used);
     text << "# HELP dpc_" << name << " Of the newest step.\n# TYPE dpc_" << name
          << " gauge\ndpc_" << name << " " << prometheusNumber(value) << "\n";
   }

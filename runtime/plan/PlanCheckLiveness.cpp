@@ -11,7 +11,7 @@ namespace dpc::rt {
 namespace {
 
 /// The byte ranges of a buffer that contain its value, with the micro-batch
-/// that wrote each range.
+/// that wrote each range, and whether the loop has read it since.
 class Coverage {
 public:
   void clear() { pieces.clear(); }
@@ -21,7 +21,20 @@ public:
     cutAt(begin);
     cutAt(end);
     pieces.erase(pieces.lower_bound(begin), pieces.lower_bound(end));
-    pieces[begin] = {end, writer};
+    pieces[begin] = {end, writer, false};
+  }
+  void markRead(int64_t begin, int64_t end) {
+    cutAt(begin);
+    cutAt(end);
+    for (auto it = pieces.lower_bound(begin);
+         it != pieces.end() && it->first < end; ++it)
+      it->second.isRead = true;
+  }
+  bool isRead(int64_t begin, int64_t end) const {
+    for (auto it = pieceAt(begin); it != pieces.end() && it->first < end; ++it)
+      if (it->second.isRead)
+        return true;
+    return false;
   }
   bool contains(int64_t begin, int64_t end) const {
     for (auto it = pieceAt(begin); begin < end; ++it) {
@@ -45,6 +58,7 @@ public:
 private:
   struct Piece {
     int64_t end, writer;
+    bool isRead;
   };
   using Pieces = std::map<int64_t, Piece>; // by begin
 
@@ -76,8 +90,7 @@ constexpr int64_t kSum = -2;
 class Walk {
 public:
   Walk(const Plan &plan, const PlacedBuffers &placed)
-      : plan(plan), placed(placed), order(placed), written(placed.size()),
-        isRead(placed.size(), false) {
+      : plan(plan), placed(placed), order(placed), written(placed.size()) {
     for (size_t place = 0; place < placed.size(); ++place) {
       const Buffer &buffer = plan.buffers[placed.bufferAt(place)];
       if (isPersistent(buffer.kind)) // never in a frame
@@ -126,7 +139,9 @@ private:
       if (isSum(id, entry, accesses))
         sums.push_back(id);
     for (int id : sums)
-      if (isRead[rootPlace(id, entry.slots)])
+      if (const Buffer &sum = plan.buffers[id];
+          written[rootPlace(id, entry.slots)].isRead(sum.offset,
+                                                     sum.offset + sum.bytes))
         return Status::invalid("adds to ", describeBuffer(id),
                                " after the loop over micro-batches has read "
                                "the sum");
@@ -146,14 +161,14 @@ private:
     if (!inFrame && (!isLoop || isPersistent(buffer.kind) ||
                      isWrittenToo(buffer, accesses)))
       return Status::success();
-    const Coverage &coverage = written[rootPlace(id, entry.slots)];
+    Coverage &coverage = written[rootPlace(id, entry.slots)];
     int64_t end = buffer.offset + buffer.bytes;
     auto other =
         inFrame ? coverage.otherWriter(buffer.offset, end, {entry.microBatch})
                 : coverage.otherWriter(buffer.offset, end,
                                        {entry.microBatch, kNoMicroBatch, kSum});
     if (!other) {
-      isRead[rootPlace(id, entry.slots)] = true;
+      coverage.markRead(buffer.offset, end);
       return Status::success();
     }
     std::string whose =
@@ -196,7 +211,6 @@ private:
       if (int other = placed.rootOfPlace(place); other != root)
         written[other].clear();
     const Buffer &buffer = plan.buffers[id];
-    isRead[root] = false;
     written[root].add(buffer.offset, buffer.offset + buffer.bytes,
                       isSum    ? kSum
                       : isLoop ? entry.microBatch
@@ -218,10 +232,7 @@ private:
   const PlacedBuffers &placed;
   QueueOrder order;
   bool isLoop = false;           ///< not in setup or update
-  /// By index in `placed` of the viewed buffer: its value, and whether an entry
-  /// of the loop has read it.
-  std::vector<Coverage> written;
-  std::vector<bool> isRead;
+  std::vector<Coverage> written; ///< by index in `placed` of the viewed buffer
 };
 
 Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {

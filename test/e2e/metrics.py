@@ -180,8 +180,9 @@ class Outputs(unittest.TestCase):
         self.model, self.plan, self.metrics = f"{self.folder}/model.pt2", f"{self.folder}/plan", f"{self.folder}/m.jsonl"
         write_model(self.model, {"twice": "twice", "loss": "cross_entropy_loss", "sums": "sums", "logits": "linear_2"})
 
-    def compile(self, *words):
-        e2e.must([e2e.tool("dpc-opt"), self.model, "--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "--verify=off", "-o", self.plan, *words])
+    def compile(self, *words, plan=None):
+        e2e.must([e2e.tool("dpc-opt"), self.model, "--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "--verify=off", "-o", plan or self.plan,
+                  *words])
 
     def run_plan(self, *words):
         e2e.must([e2e.tool("dpc-run"), self.plan, f"--metrics={self.metrics}", *words])
@@ -241,6 +242,26 @@ class Outputs(unittest.TestCase):
             self.assertEqual((words[0], words[3]), ("loss", "8"))
             losses[name] = float(words[1])
         self.assertAlmostEqual(losses["total"] / losses["ce"], 2, delta=1e-4)
+
+    def test_metrics_have_the_loss_of_an_inference_plan(self):
+        """Also if another output is called "loss"."""
+        write_model(self.model, {"loss": "cross_entropy_loss", "total": "twice"})
+        self.compile("--infer", "--loss-output=total")
+        row, = self.run_plan(f"--data={self.write_first_batch()}")
+        self.assertAlmostEqual(row["loss"] / row["output.loss"], 2, delta=1e-5)
+        self.assertNotIn("total", row)
+
+    def test_evaluation_computes_the_loss_that_is_trained(self):
+        write_model(self.model, {"loss": "cross_entropy_loss", "total": "twice"})
+        data, evaluation = self.write_first_batch(), f"{self.folder}/eval-plan"
+        self.compile("--train=sgd", "--lr=0.1", "--loss-output=total")
+        words = [f"--data={data}", "--steps=1", f"--eval-plan={evaluation}", f"--eval-data={data}"]
+        self.compile("--infer", plan=evaluation)
+        done = e2e.call([e2e.tool("dpc-run"), self.plan, *words])
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+        self.assertIn("its loss is 'loss', but the training plan trains 'total'; compile both with --loss-output=total", done.stderr)
+        self.compile("--infer", "--loss-output=total", plan=evaluation)
+        self.assertTrue(any("eval_loss" in row for row in self.run_plan(*words)))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ protected:
     report.outputs = {{"ce", 2.25},
                       {"head.acc", 0.5},
                       {"head_acc", 0.75},
+                      {"step-seconds", 8},
+                      {"steps-total", 9},
                       {metricName("loss"), 7},
                       {"broken", std::nan("")}};
     auto metrics = openMetrics(kind + ":" + at("metrics"), 0);
@@ -47,7 +49,8 @@ TEST_F(MetricsFiles, PrometheusHasValidAndUniqueNames) {
   std::string text = textOf("prometheus");
   for (const char *line :
        {"dpc_lr 0.125", "dpc_ce 2.25", "dpc_head_acc 0.5", "dpc_head_acc_ 0.75",
-        "dpc_output_loss 7", "dpc_broken NaN"})
+        "dpc_output_loss 7", "dpc_broken NaN", "dpc_step_seconds 0",
+        "dpc_step_seconds_ 8", "dpc_steps_total 3", "dpc_steps_total_ 9"})
     EXPECT_HAS(text, std::string("\n") + line + "\n");
 }
 
@@ -57,7 +60,8 @@ TEST(MetricName, KeepsNamesThatAreFree) {
     EXPECT_EQ(metricName(taken), std::string("output.") + taken);
 }
 
-TEST(FindLoss, IsNamedOrTheOnlyScalar) {
+// Another scalar, such as the accuracy, does not pass for the loss.
+TEST(FindLoss, IsTheOutputOfThisNameAndOneValue) {
   Plan plan;
   auto add = [&](const char *name, std::vector<int64_t> shape,
                  DType dtype = DType::F32) {
@@ -70,12 +74,12 @@ TEST(FindLoss, IsNamedOrTheOnlyScalar) {
   add("scores", {8, 2});
   add("count", {}, DType::I64);
   EXPECT_EQ(findLoss(plan), -1);
-  add("mean", {});
-  EXPECT_EQ(findLoss(plan), 2);
   add("accuracy", {});
   EXPECT_EQ(findLoss(plan), -1);
-  add("loss", {1});
-  EXPECT_EQ(findLoss(plan), 4);
+  add("loss", {8});
+  EXPECT_EQ(findLoss(plan), -1);
+  plan.outputs.back().globalShape = {1};
+  EXPECT_EQ(findLoss(plan), 3);
 }
 
 // A training plan calls its loss "loss", whatever the model calls it.
@@ -90,6 +94,8 @@ TEST(FindLoss, IsTheNamedOneOfAnInferencePlan) {
   EXPECT_EQ(findLoss(plan), 1);
   plan.trains = true;
   EXPECT_EQ(findLoss(plan), 0);
+  plan.outputs[0].name = "accuracy"; // an imported step keeps its names
+  EXPECT_EQ(findLoss(plan), 1);
 }
 
 } // namespace

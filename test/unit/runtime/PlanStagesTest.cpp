@@ -156,6 +156,47 @@ TEST(PlanStages, ASumThatTheLoopReadsIsComplete) {
              "after the loop over micro-batches has read the sum");
 }
 
+/// The reads of one view of a buffer say nothing about another view.
+TEST(PlanStages, ASumIsReadByItsOwnBytes) {
+  for (bool readsSum : {true, false}) {
+    Plan plan = twoStages(1, 2);
+    MatmulOp product = op<MatmulOp>(plan, "s1.backward", 0);
+    auto add = [&](const char *name, std::vector<int64_t> shape) {
+      return test::addBuffer(plan, name, BufferKind::Workspace, shape,
+                             DType::F32, 1);
+    };
+    int whole = add("whole", {32}), total = add("total", {3, 2});
+    int sum = product.c = add("sum", {3, 2}), other = add("other", {3, 2});
+    for (int view : {sum, other}) {
+      plan.buffers[view].viewOf = whole;
+      plan.buffers[view].offset =
+          plan.buffers[whole].offset + (view == other ? 64 : 0);
+    }
+    plan.phases["s1.setup"].push_back(
+        {Queue::Compute, {}, -1, "", 0, FillOp{whole, 0}});
+    plan.phases["s1.backward"].push_back(
+        {Queue::Compute, {}, -1, "", 0, product});
+    plan.phases["s1.weight"] = {
+        {Queue::Compute,
+         {},
+         -1,
+         "",
+         0,
+         CopyOp{readsSum ? sum : other, total, 0, 0, 24}}};
+    if (readsSum) // a write of `other` does not undo the read of `sum`
+      plan.phases["s1.weight"].push_back(
+          {Queue::Compute, {}, -1, "", 0, FillOp{other, 0}});
+    std::vector<ScheduleEntry> &schedule = plan.schedule[1];
+    for (int64_t mb : {1, 0}) // before the backward phases
+      schedule.insert(schedule.begin() + 3, {"s1.weight", mb, {}});
+    std::string error = validatePlan(plan, "p").message();
+    if (readsSum)
+      EXPECT_HAS(error, "after the loop over micro-batches has read the sum");
+    else
+      EXPECT_EQ(error, "");
+  }
+}
+
 const Mutation kStageMutations[] = {
     {"arenas", [](Plan &p) { p.arenaBytes.pop_back(); },
      "arena_bytes has 1 numbers, the mesh has 2 stages"},
