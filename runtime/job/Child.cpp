@@ -50,6 +50,7 @@ bool Child::start(const std::vector<std::string> &words) {
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
+    signal(SIGPIPE, SIG_DFL); // catchStopSignals() ignores it
     std::vector<char *> argv;
     argv.reserve(words.size() + 1);
     for (const std::string &word : words)
