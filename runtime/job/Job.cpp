@@ -169,12 +169,21 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   if (resumed >= 0)
     return Status::success();
   DPC_TRY(checkMask());
-  InitialValues values(plan, options.plan, init);
-  DPC_TRY(session->initialize(values));
+  DPC_TRY(initialize());
   if (options.initPartial && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
+}
+
+/// Fills the tensors. Fails in all processes if it fails in one of them, so
+/// that no process waits in a step for a process that has failed.
+Status Job::initialize() {
+  InitialValues values(plan, options.plan, init);
+  Status own = session->initialize(values);
+  DPC_ASSIGN(bool hasFailed, session->anywhere(!own.ok()));
+  // The process that has failed has the message.
+  return own.ok() && hasFailed ? Status::cancelled() : own;
 }
 
 /// Checks, with the data of the last step of an epoch, that the loss ignores
@@ -189,15 +198,16 @@ Status Job::checkMask() {
   Status status = checkIgnored(
       plan, *labelsToIgnore(options, plan), counted, arrays,
       [&](const std::vector<const void *> &tried) -> Expected<double> {
-        InitialValues values(plan, options.plan, init);
-        DPC_TRY(session->initialize(values));
+        DPC_TRY(initialize());
         DPC_TRY(session->step(1, tried));
         return lossEverywhere(plan, *session);
       });
   session->forgetTrace();
   for (const auto &executor : session->ranksHere())
     executor->takeOwnSeconds();
-  return status.ok() ? status : status.in("--last-batch=mask");
+  return status.code() == StatusCode::Cancelled
+             ? status
+             : status.in("--last-batch=mask");
 }
 
 static void printResultPlaces(const RunOptions &options, bool hasRun,
