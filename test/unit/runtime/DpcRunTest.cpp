@@ -1,4 +1,5 @@
 //===- DpcRunTest.cpp - dpc-run as a process ------------------------------===//
+#include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
@@ -67,14 +68,25 @@ public:
         return false;
     return true;
   }
+  /// Waits until the process handles `signal`.
+  void awaitHandlerOf(int signal) const {
+    std::string word;
+    for (unsigned long long caught = 0; !(caught >> (signal - 1) & 1);) {
+      std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+      while (in >> word && word != "SigCgt:")
+        continue;
+      ASSERT_TRUE(in >> std::hex >> caught) << "it has ended";
+      usleep(1000);
+    }
+  }
   void closeOutput() {
     if (out >= 0)
       close(out);
     out = -1;
   }
-  /// Sends `signal` and returns the exit code, or -1 if a signal killed it.
-  int stop(int signal) {
-    kill(pid, signal);
+  void send(int signal) const { kill(pid, signal); }
+  /// Waits for the end and returns the exit code, or -1 if a signal killed it.
+  int exitCode() {
     while (out >= 0 && readSome())
       continue;
     int status = 0;
@@ -506,8 +518,25 @@ TEST_F(DpcRun, SavesTheWeightsAfterTheReaderOfItsOutputHasEnded) {
                              "--save-params=p.safetensors"});
   ASSERT_TRUE(run.await("step 1/")) << run.output();
   run.closeOutput(); // as Ctrl-C ends tee
-  EXPECT_EQ(run.stop(SIGINT), 128 + SIGINT);
+  run.send(SIGINT);
+  EXPECT_EQ(run.exitCode(), 128 + SIGINT);
   EXPECT_TRUE(openSafetensors(at("p.safetensors")).ok());
+}
+
+TEST_F(DpcRun, ASignalBeforeTheFirstStepRunsNoStep) {
+  std::filesystem::create_directories(dir / "c");
+  auto lock = std::make_unique<FolderLock>(); // the run waits for it
+  ASSERT_TRUE(lock->take(at("c"), 0).ok());
+  Started run(dir.string(), {"plan", "--batches=batches", "--steps=10000000",
+                             "--checkpoint=c", "--save-params=p.safetensors"});
+  run.awaitHandlerOf(SIGINT);
+  run.send(SIGINT);
+  lock.reset();
+  EXPECT_EQ(run.exitCode(), 128 + SIGINT);
+  EXPECT_HAS(run.output(), "\nstopped by a signal before step 1 of 10000000; "
+                           "no step was run, so that no results are written\n");
+  EXPECT_EQ(run.output().find("step 1/"), std::string::npos) << run.output();
+  EXPECT_FALSE(std::filesystem::exists(at("p.safetensors")));
 }
 
 TEST_F(DpcRun, AStoppedInferenceLeavesNoUnfinishedFiles) {
@@ -521,7 +550,8 @@ TEST_F(DpcRun, AStoppedInferenceLeavesNoUnfinishedFiles) {
                "--outputs=results", "--save-params=p.safetensors"});
   ASSERT_TRUE(run.await("step 1/")) << run.output();
   EXPECT_TRUE(std::filesystem::exists(at("results/loss.npy.new")));
-  EXPECT_EQ(run.stop(SIGTERM), 128 + SIGTERM);
+  run.send(SIGTERM);
+  EXPECT_EQ(run.exitCode(), 128 + SIGTERM);
   EXPECT_HAS(run.output(),
              "of 3000000; the parameters are saved; results gets no outputs, "
              "because they need every sample\nwrote p.safetensors (weights)\n");
