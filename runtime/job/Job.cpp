@@ -151,6 +151,17 @@ SessionOptions Job::sessionOptions() {
   return made;
 }
 
+/// Fills the tensors. Fails in all processes if it fails in one of them, so
+/// that no process waits in a step for a process that has failed.
+static Status initialize(Session &session, const ValueSource &values) {
+  Status own = session.initialize(values);
+  Expected<bool> hasFailed = session.anywhere(!own.ok());
+  if (!own.ok() || !hasFailed)
+    return own.ok() ? hasFailed.status() : own;
+  // The process that has failed has the message.
+  return *hasFailed ? Status::cancelled() : own;
+}
+
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
@@ -170,23 +181,12 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   if (resumed >= 0)
     return Status::success();
   DPC_TRY(checkMask());
-  DPC_TRY(initialize());
+  InitialValues values(plan, options.plan, init);
+  DPC_TRY(initialize(*session, values));
   if (options.initPartial && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
-}
-
-/// Fills the tensors. Fails in all processes if it fails in one of them, so
-/// that no process waits in a step for a process that has failed.
-Status Job::initialize() {
-  InitialValues values(plan, options.plan, init);
-  Status own = session->initialize(values);
-  Expected<bool> hasFailed = session->anywhere(!own.ok());
-  if (!own.ok() || !hasFailed)
-    return own.ok() ? hasFailed.status() : own;
-  // The process that has failed has the message.
-  return *hasFailed ? Status::cancelled() : own;
 }
 
 /// Checks, with the data of the last step of an epoch, that the loss ignores
@@ -201,7 +201,8 @@ Status Job::checkMask() {
   Status status = checkIgnored(
       plan, *labelsToIgnore(options, plan), counted, arrays,
       [&](const std::vector<const void *> &tried) -> Expected<double> {
-        DPC_TRY(initialize());
+        InitialValues values(plan, options.plan, init);
+        DPC_TRY(initialize(*session, values));
         DPC_TRY(session->step(1, tried));
         return lossEverywhere(plan, *session);
       });

@@ -56,7 +56,6 @@ public:
   int exitCodeOfFailure() const { return failureCode; }
 
 private:
-  Status initialize();
   Status checkMask();
   Status runSteps();
   Expected<StepReport> runStep(int64_t step);
