@@ -188,12 +188,21 @@ Status NpyWriter::append(const HostTensor &tensor, int64_t count) {
   return out ? Status::success() : Status::io(path, ": cannot be written");
 }
 
+NpyWriter::~NpyWriter() {
+  if (!out.is_open()) // finished, not started, or moved from
+    return;
+  out.close();
+  std::remove((path + ".new").c_str());
+}
+
 Status NpyWriter::finish() {
   if (missing != 0)
     return Status::io(path, ": ", missing, " elements are missing");
   out.close();
-  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
+  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0) {
+    std::remove((path + ".new").c_str());
     return Status::io(path, ": cannot be written");
+  }
   return Status::success();
 }
 

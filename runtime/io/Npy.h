@@ -39,6 +39,11 @@ struct StoredArray {
 /// narrower floats become f32; integers of fewer than 8 bits become bytes.
 class NpyWriter {
 public:
+  NpyWriter() = default;
+  NpyWriter(NpyWriter &&) = default;
+  /// Removes the temporary file if finish() has not renamed it.
+  ~NpyWriter();
+
   /// Until finish(), the data is in a temporary file in the folder of `path`.
   Status start(const std::string &path, DType dtype,
                const std::vector<int64_t> &shape);

@@ -2,11 +2,13 @@
 
 #include "runtime/job/StopSignal.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -37,6 +39,19 @@ std::string Ending::text(double hangSeconds) const {
   return text.str();
 }
 
+AskedBy askedBy(const std::vector<std::string> &launcher) {
+  // A word such as "env" may come before the name.
+  constexpr std::string_view kForwarding[] = {"mpirun", "mpiexec", "orterun",
+                                              "prterun", "srun"};
+  for (std::string_view word : launcher) {
+    word.remove_prefix(word.rfind('/') + 1);
+    if (std::find(std::begin(kForwarding), std::end(kForwarding), word) !=
+        std::end(kForwarding))
+      return AskedBy::ForwardedUsr1;
+  }
+  return launcher.empty() ? AskedBy::OwnSignal : AskedBy::TermOfLauncher;
+}
+
 bool Child::start(const std::vector<std::string> &words) {
   int ends[2];
   if (pipe(ends) != 0)
@@ -50,6 +65,7 @@ bool Child::start(const std::vector<std::string> &words) {
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
+    signal(SIGPIPE, SIG_DFL); // catchStopSignals() ignores it
     std::vector<char *> argv;
     argv.reserve(words.size() + 1);
     for (const std::string &word : words)
@@ -111,21 +127,27 @@ void Child::end(Ending &ending) {
   }
 }
 
-/// Asks the command to save and exit, if necessary. Sends SIGUSR1 only after a
-/// first step, because earlier the command may not handle it.
+/// The ranks get one signal only, since a second SIGTERM would end them.
+void Child::ask(const Watch &how, Ending &ending) {
+  ending.isTerminated = how.askedBy == AskedBy::TermOfLauncher;
+  kill(pid, ending.isTerminated ? SIGTERM : SIGUSR1);
+}
+
+/// Asks the command to save and exit, if necessary. Before the first step, the
+/// ranks may not handle signals yet, and all processes get the signal.
 void Child::forwardSignal(const Watch &how, Ending &ending) {
   if (wasAsked)
     return;
-  bool knows = lastStep >= 0;
+  bool knows = lastStep >= 0, isRun = how.askedBy == AskedBy::OwnSignal;
   if (stopSignal()) {
     wasAsked = true;
-    if (how.isLauncher && knows)
-      kill(pid, SIGUSR1);
-    else
-      kill(-pid, stopSignal() == SIGINT ? SIGINT : SIGTERM);
+    if (knows && !isRun)
+      ask(how, ending);
+    else // The supervisor of a launcher has already announced the end.
+      kill(-pid, isRun && stopSignal() == SIGINT ? SIGINT : SIGTERM);
   } else if (knows && how.shouldLeave && how.shouldLeave()) {
     wasAsked = ending.isAsked = true;
-    kill(pid, SIGUSR1);
+    ask(how, ending);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/io/WeightMatch.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/ReplicaCheck.h"
+#include "runtime/job/RunSummary.h"
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/SlowRanks.h"
@@ -150,6 +151,17 @@ SessionOptions Job::sessionOptions() {
   return made;
 }
 
+/// Fills the tensors. Fails in all processes if it fails in one of them, so
+/// that no process waits in a step for a process that has failed.
+static Status initialize(Session &session, const ValueSource &values) {
+  Status own = session.initialize(values);
+  Expected<bool> hasFailed = session.anywhere(!own.ok());
+  if (!own.ok() || !hasFailed)
+    return own.ok() ? hasFailed.status() : own;
+  // The process that has failed has the message.
+  return *hasFailed ? Status::cancelled() : own;
+}
+
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
@@ -170,7 +182,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
     return Status::success();
   DPC_TRY(checkMask());
   InitialValues values(plan, options.plan, init);
-  DPC_TRY(session->initialize(values));
+  DPC_TRY(initialize(*session, values));
   if (options.initPartial && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
@@ -190,45 +202,32 @@ Status Job::checkMask() {
       plan, *labelsToIgnore(options, plan), counted, arrays,
       [&](const std::vector<const void *> &tried) -> Expected<double> {
         InitialValues values(plan, options.plan, init);
-        DPC_TRY(session->initialize(values));
+        DPC_TRY(initialize(*session, values));
         DPC_TRY(session->step(1, tried));
         return lossEverywhere(plan, *session);
       });
   session->forgetTrace();
   for (const auto &executor : session->ranksHere())
     executor->takeOwnSeconds();
-  return status.ok() ? status : status.in("--last-batch=mask");
-}
-
-static void printResultPlaces(const RunOptions &options, bool hasRun,
-                              bool writesOutputs) {
-  std::string text;
-  auto add = [&](const char *what, const std::string &place) {
-    if (!place.empty())
-      text += (text.empty() ? "wrote " : ", ") + place + " (" + what + ")";
-  };
-  if (hasRun)
-    add("checkpoints", options.checkpoint);
-  for (const std::string &place : options.metrics)
-    add("metrics", place);
-  add("weights", options.saveParams);
-  add("weights", options.exportDir);
-  if (writesOutputs)
-    add("outputs", options.outputs);
-  if (hasRun)
-    add("trace", options.trace);
-  if (!text.empty())
-    std::printf("%s\n", text.c_str());
+  return status.code() == StatusCode::Cancelled
+             ? status
+             : status.in("--last-batch=mask");
 }
 
 Status Job::run() {
   DPC_TRY(runSteps());
-  DPC_TRY(saveWeights(options, plan, *session));
-  DPC_TRY(saveOutputs());
-  DPC_TRY(saveTrace());
+  RunSummary summary;
+  summary.ran = ran;
+  summary.step = done + ran;
+  summary.wasStopped = endedBySignal != 0;
+  summary.writesOutputs = evaluation ? !summary.wasStopped : ran > 0;
+  if (summary.hasResults()) {
+    DPC_TRY(saveWeights(options, plan, *session));
+    DPC_TRY(saveOutputs());
+    DPC_TRY(saveTrace());
+  }
   if (session->holdsRankZero())
-    printResultPlaces(options, ran > 0,
-                      evaluation ? endedBySignal == 0 : ran > 0);
+    summary.print(options, plan);
   return Status::success();
 }
 
@@ -272,27 +271,6 @@ static void warnOfSharedProcessors(size_t ranks) {
               ranks, processors);
 }
 
-/// Says after a signal what the run saves and what it does not.
-static std::string stopText(const RunOptions &options, const Plan &plan,
-                            int64_t step) {
-  std::string text =
-      concat("stopped by a signal after step ", step, " of ", options.steps);
-  if (!plan.trains)
-    return options.data.empty() || options.outputs.empty()
-               ? text
-               : text + "; " + options.outputs +
-                     " gets no outputs, because they need every sample";
-  if (!options.checkpoint.empty())
-    return text + "; " + CheckpointFolder(options.checkpoint).checkpoint(step) +
-           " has the state, and --resume continues";
-  bool savesWeights = !options.saveParams.empty() || !options.exportDir.empty();
-  return text + (savesWeights
-                     ? "; the parameters are saved, but not the optimizer "
-                       "state, because there is no --checkpoint=DIR"
-                     : "; nothing is saved, because there is neither "
-                       "--checkpoint=DIR nor --save-params=FILE");
-}
-
 /// Returns the number of updates that the steps before this run skipped, which
 /// the tensor that the rate of rank 0 reads counts. Only the process of rank 0
 /// gets the number.
@@ -312,6 +290,12 @@ static Expected<int64_t> countSkips(const Plan &plan, Session &session) {
 }
 
 Status Job::runSteps() {
+  if (done < options.steps) {
+    // A signal may have come before the first step.
+    DPC_ASSIGN(endedBySignal, checkpoints->stoppedBy());
+    if (endedBySignal != 0)
+      return Status::success();
+  }
   std::optional<Progress> progress;
   if (session->holdsRankZero()) {
     progress.emplace(options.steps);
@@ -344,8 +328,6 @@ Status Job::runSteps() {
     if (*stopped == 0 || step == options.steps)
       continue;
     endedBySignal = *stopped;
-    if (progress)
-      std::printf("%s\n", stopText(options, plan, step).c_str());
     break;
   }
   return Status::success();

@@ -1,5 +1,6 @@
 #include "runtime/job/StopSignal.h"
 
+#include <cerrno>
 #include <csignal>
 #include <initializer_list>
 #include <unistd.h>
@@ -22,16 +23,20 @@ void catchStopSignals(bool announces) {
   speaks = announces ? 1 : 0;
   struct sigaction action = {};
   action.sa_handler = [](int signal) {
+    int kept = errno; // of the interrupted code
     if (signal != SIGUSR1 || came == 0)
       came = signal;
     if (signal == SIGINT && speaks != 0)
       promiseToStop();
+    errno = kept;
   };
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
   for (int signal : {SIGTERM, SIGINT})
     sigaction(signal, &action, nullptr);
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
 }
 
 int stopSignal() { return came; }

@@ -189,7 +189,7 @@ std::optional<Ending> Supervisor::startOnce() {
   }
   Child::Watch how;
   how.hangSeconds = options.hangSeconds;
-  how.isLauncher = !options.launcher.empty();
+  how.askedBy = askedBy(wordsFor(options.launcher, start->ranks));
   how.shouldLeave = [this] { return elastic.wantsOther(); };
   how.onLine = [](const std::string &line) {
     std::printf("%s\n", line.c_str());
@@ -214,7 +214,7 @@ bool Supervisor::isFinal(const Ending &ending) const {
 /// Returns false if no restart is left.
 bool Supervisor::prepareRestart(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
-  bool hasLeft = ending.isAsked && ending.isSuccess();
+  bool hasLeft = ending.isAsked && ending.hasLeft();
   std::string why = hasLeft ? "the number of available ranks has changed"
                             : ending.text(options.hangSeconds);
   if (!hasLeft && restarts == options.maxRestarts) {
@@ -249,7 +249,7 @@ int Supervisor::run() {
     if (!ending)
       return exitCode;
     if (isFinal(*ending))
-      return stopSignal() && ending->isSuccess() && !ending->isAtEnd
+      return stopSignal() && ending->hasLeft() && !ending->isAtEnd
                  ? 128 + stopSignal()
                  : ending->code();
     if (!prepareRestart(*ending))
@@ -259,7 +259,8 @@ int Supervisor::run() {
 
 int supervise(const RunOptions &options,
               const std::vector<std::string> &words) {
-  catchStopSignals(/*announces=*/false); // the run does
+  // A launcher does not pass SIGINT on; otherwise the run announces its end.
+  catchStopSignals(/*announces=*/!options.launcher.empty());
   Expected<Elastic> elastic = Elastic::open(options);
   if (!elastic) {
     std::fprintf(stderr, "dpc-run: error: %s\n",

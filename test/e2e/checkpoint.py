@@ -206,7 +206,7 @@ class Checkpoints(unittest.TestCase):
 
     def test_ctrl_c_says_that_nothing_is_saved(self):
         out = self.stopped(Run(self.folder, "gpt2-tiny"))
-        self.assertRegex(out, r"stopped by a signal after step \d+ of 100000; nothing is saved, because there is neither --checkpoint=DIR nor --save-params=FILE")
+        self.assertRegex(out, r"stopped by a signal after step \d+ of 100000; the parameters are not saved, because there is no --checkpoint=DIR, --save-params=FILE or --export=DIR")
 
     def test_two_runs_do_not_share_a_folder(self):
         """The second run is refused while the first one writes to the folder; it can still read."""

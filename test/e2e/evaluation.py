@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Exactly N samples: the loss of held-out samples during training (--eval-plan), and epochs whose last step is not full (--last-batch=mask)."""
 import os
+import shutil
+import subprocess
 import unittest
 
 import e2e
@@ -113,6 +115,28 @@ class Evaluation(unittest.TestCase):
             self.assertEqual(ran.returncode, 1, words)
             self.assertIn(part, ran.stderr)
             self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
+
+    def test_no_rank_waits_in_the_check_for_a_rank_with_other_weights(self):
+        """The file of the model is relative to the working folder, so that the ranks read different files."""
+        if not e2e.mpirun(2):
+            self.skipTest("no mpirun")
+        for name in ("same", "changed"):
+            os.mkdir(self.path(name))
+            shutil.copy(e2e.model(MODEL), self.path(name, "model.onnx"))
+        plan = self.path("plan")
+        subprocess.run([e2e.tool("dpc-opt"), "/proc/self/cwd/model.onnx", "--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "--train=adamw",
+                        "--verify=off", "-o", plan], cwd=self.path("same"), check=True, capture_output=True, timeout=e2e.TIMEOUT_SECONDS)
+        with open(self.path("changed", "model.onnx"), "r+b") as file:
+            file.seek(200000)  # a weight
+            byte = file.read(1)
+            file.seek(200000)
+            file.write(bytes([byte[0] ^ 1]))
+        words = [e2e.tool("dpc-run"), plan, "--data=" + self.path("held-out"), "--last-batch=mask", "--timeout-seconds=20"]
+        ran = e2e.call([*e2e.mpirun(1), "-wdir", self.path("same"), *words, ":", "-np", "1", "-wdir", self.path("changed"), *words])
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        errors = [line for line in ran.stderr.splitlines() if line.startswith("dpc-run:")]
+        self.assertEqual(len(errors), 1, ran.stderr)
+        self.assertIn("rank 1: --last-batch=mask: /proc/self/cwd/model.onnx: changed since the plan", errors[0])
 
     def test_a_step_that_is_not_full_is_the_mean_over_its_samples(self):
         """With 21 samples the third step has 5; the same applies to the next epoch."""

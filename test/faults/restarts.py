@@ -6,11 +6,26 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
 import faults
 from faults import BATCHES, LONG, Supervised, children_of, damage, e2e, kill, send, stop
+
+STOPPING = "dpc-run: stopping after the current step; a second Ctrl-C stops at once and saves nothing"
+
+# As torchrun does, sends SIGTERM to its processes, which are in other sessions, when it receives it.
+LAUNCHER = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+child = subprocess.Popen(sys.argv[1:], start_new_session=True)
+try:
+    sys.exit(child.wait())
+finally:
+    child.terminate()
+    child.wait()
+"""
 
 
 def rank_of(pid):
@@ -172,9 +187,19 @@ class Restarts(faults.FaultTest):
             run = Supervised(self.words("asked", ["--max-restarts=1", "--checkpoint=" + self.path(f"ck-{number}")], 100000))
             run.await_steps(1)
             status, err = run.end(number)
-            said = "dpc-run: stopping after the current step; a second Ctrl-C stops at once and saves nothing" if number == signal.SIGINT else ""
+            said = STOPPING if number == signal.SIGINT else ""
             self.assertEqual((status, err.strip()), (128 + number, said))
             self.assertEqual(len(faults.checkpoints(self.path(f"ck-{number}"))), 1)
+
+    def test_a_launcher_that_does_not_forward_sigusr1_gets_sigterm(self):
+        with open(self.path("launch.py"), "w") as file:
+            file.write(LAUNCHER)
+        words = ["--max-restarts=1", "--checkpoint=" + self.path("ck-launched"), f"--launcher={sys.executable} {self.path('launch.py')}"]
+        run = Supervised(self.words("launched", words, 100000))
+        run.await_steps(1)
+        status, err = run.end(signal.SIGINT)
+        self.assertEqual((status, err.strip()), (128 + signal.SIGINT, STOPPING))
+        self.assertEqual(len(faults.checkpoints(self.path("ck-launched"))), 1)
 
     def test_restarts_end(self):
         folder = os.path.join(self.folder, "ck")

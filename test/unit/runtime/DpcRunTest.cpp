@@ -1,4 +1,5 @@
 //===- DpcRunTest.cpp - dpc-run as a process ------------------------------===//
+#include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
@@ -10,9 +11,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <netinet/in.h>
 #include <nlohmann/json.hpp>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +30,83 @@ using test::ramp;
 struct Ran {
   int exitCode = 0;
   std::string out, err;
+};
+
+/// dpc-run as a child process that writes stdout and stderr to a pipe. It ends
+/// after a minute at the latest.
+class Started {
+public:
+  Started(const std::string &folder, const std::vector<std::string> &words) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+      std::vector<char *> argv{const_cast<char *>(DPC_RUN)};
+      for (const std::string &word : words)
+        argv.push_back(const_cast<char *>(word.c_str()));
+      argv.push_back(nullptr);
+      dup2(ends[1], STDOUT_FILENO);
+      dup2(ends[1], STDERR_FILENO);
+      close(ends[0]);
+      close(ends[1]);
+      alarm(60);
+      if (chdir(folder.c_str()) == 0)
+        execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    out = ends[0];
+  }
+  Started(const Started &) = delete;
+  Started &operator=(const Started &) = delete;
+  ~Started() { closeOutput(); }
+
+  /// Reads until `part` has come. Returns false if the output ends before.
+  bool await(const std::string &part) {
+    while (text.find(part) == std::string::npos)
+      if (!readSome())
+        return false;
+    return true;
+  }
+  /// Waits until the process handles `signal`.
+  void awaitHandlerOf(int signal) const {
+    std::string word;
+    for (unsigned long long caught = 0; !(caught >> (signal - 1) & 1);) {
+      std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+      while (in >> word && word != "SigCgt:")
+        continue;
+      ASSERT_TRUE(in >> std::hex >> caught) << "it has ended";
+      usleep(1000);
+    }
+  }
+  void closeOutput() {
+    if (out >= 0)
+      close(out);
+    out = -1;
+  }
+  void send(int signal) const { kill(pid, signal); }
+  /// Waits for the end and returns the exit code, or -1 if a signal killed it.
+  int exitCode() {
+    while (out >= 0 && readSome())
+      continue;
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  const std::string &output() const { return text; }
+
+private:
+  bool readSome() {
+    char bytes[4096];
+    ssize_t count = ::read(out, bytes, sizeof bytes);
+    if (count > 0)
+      text.append(bytes, count);
+    return count > 0;
+  }
+
+  pid_t pid = -1;
+  int out = -1;
+  std::string text;
 };
 
 class DpcRun : public test::ScratchFolder {
@@ -375,8 +456,39 @@ std::string twice(const std::string &variables, const std::string &then = "") {
          "sh";
 }
 
-/// Three ports from the returned one on are used.
-std::string freePort() { return std::to_string(20000 + getpid() % 4000 * 10); }
+/// Returns a listening socket at `port`, or at any free port for 0. Returns -1
+/// if the port is in use.
+int socketAt(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  int made = socket(AF_INET, SOCK_STREAM, 0);
+  if (bind(made, reinterpret_cast<sockaddr *>(&address), sizeof address) == 0)
+    return made;
+  close(made);
+  return -1;
+}
+
+/// Returns the first of three consecutive free ports.
+std::string freePort() {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    std::vector<int> sockets{socketAt(0)};
+    getsockname(sockets[0], reinterpret_cast<sockaddr *>(&address), &length);
+    int port = ntohs(address.sin_port);
+    for (int next : {port + 1, port + 2})
+      sockets.push_back(next < 65536 ? socketAt(next) : -1);
+    bool areFree = std::count(sockets.begin(), sockets.end(), -1) == 0;
+    for (int one : sockets)
+      if (one >= 0)
+        close(one);
+    if (areFree)
+      return std::to_string(port);
+  }
+  ADD_FAILURE() << "no three consecutive ports are free";
+  return "0";
+}
 
 TEST_F(DpcRun, TrainsUnderTorchrunOverTcp) {
   Ran ran = run(kTrain, twice(kTorchrun + (kAddress + freePort()) + kToken));
@@ -386,8 +498,10 @@ TEST_F(DpcRun, TrainsUnderTorchrunOverTcp) {
 
 TEST_F(DpcRun, CtrlCInOneProcessStopsAllAfterTheSameStep) {
   Ran ran = run(kTrain + std::string(" --steps=10000000"),
-                twice(kTorchrun + (kAddress + freePort()) + kToken,
-                      "sleep 2; kill -INT $first; "));
+                "timeout 60 " +
+                    twice(kTorchrun + (kAddress + freePort()) + kToken,
+                          "until grep -q \"^step 1/\" out.txt; do sleep 0.05; "
+                          "done; kill -INT $first; "));
   EXPECT_EQ(ran.exitCode, 130) << ran.err;
   size_t before = ran.out.rfind("\nstep ");
   ASSERT_NE(before, std::string::npos);
@@ -397,6 +511,51 @@ TEST_F(DpcRun, CtrlCInOneProcessStopsAllAfterTheSameStep) {
                           " of 10000000; the parameters are saved");
   EXPECT_HAS(ran.out, "p.safetensors (weights)");
   EXPECT_TRUE(openSafetensors(at("p.safetensors")).ok());
+}
+
+TEST_F(DpcRun, SavesTheWeightsAfterTheReaderOfItsOutputHasEnded) {
+  Started run(dir.string(), {"plan", "--batches=batches", "--steps=10000000",
+                             "--save-params=p.safetensors"});
+  ASSERT_TRUE(run.await("step 1/")) << run.output();
+  run.closeOutput(); // as Ctrl-C ends tee
+  run.send(SIGINT);
+  EXPECT_EQ(run.exitCode(), 128 + SIGINT);
+  EXPECT_TRUE(openSafetensors(at("p.safetensors")).ok());
+}
+
+TEST_F(DpcRun, ASignalBeforeTheFirstStepRunsNoStep) {
+  std::filesystem::create_directories(dir / "c");
+  auto lock = std::make_unique<FolderLock>(); // the run waits for it
+  ASSERT_TRUE(lock->take(at("c"), 0).ok());
+  Started run(dir.string(), {"plan", "--batches=batches", "--steps=10000000",
+                             "--checkpoint=c", "--save-params=p.safetensors"});
+  run.awaitHandlerOf(SIGINT);
+  run.send(SIGINT);
+  lock.reset();
+  EXPECT_EQ(run.exitCode(), 128 + SIGINT);
+  EXPECT_HAS(run.output(), "\nstopped by a signal before step 1 of 10000000; "
+                           "no step was run, so that no results are written\n");
+  EXPECT_EQ(run.output().find("step 1/"), std::string::npos) << run.output();
+  EXPECT_FALSE(std::filesystem::exists(at("p.safetensors")));
+}
+
+TEST_F(DpcRun, AStoppedInferenceLeavesNoUnfinishedFiles) {
+  Plan plan = planFor(2);
+  plan.trains = false;
+  plan.phases["update"].clear();
+  ASSERT_TRUE(writePlan(plan, at("plan")).ok());
+  ASSERT_TRUE(writeNpy(at("batches/x.npy"), ramp({24, 4}, 1.0 / 64)).ok());
+  Started run(dir.string(),
+              {"plan", "--data=batches", "--epochs=1000000",
+               "--outputs=results", "--save-params=p.safetensors"});
+  ASSERT_TRUE(run.await("step 1/")) << run.output();
+  EXPECT_TRUE(std::filesystem::exists(at("results/loss.npy.new")));
+  run.send(SIGTERM);
+  EXPECT_EQ(run.exitCode(), 128 + SIGTERM);
+  EXPECT_HAS(run.output(),
+             "of 3000000; the parameters are saved; results gets no outputs, "
+             "because they need every sample\nwrote p.safetensors (weights)\n");
+  EXPECT_TRUE(std::filesystem::is_empty(at("results")));
 }
 
 TEST_F(DpcRun, TrainsUnderSrunWithoutMpiOverTcp) {
