@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
+#include "runtime/kernels/DivisionByZero.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Ledger.h"
 
@@ -22,6 +23,7 @@ struct RankExecutor::OpRunner {
   const Group &group(int id) const { return self.plan.groups[id]; }
 
   Status operator()(const KernelOp &) const {
+    DivisionGuard guard(task.instruction->name);
     task.function(task.pointers.data(), task.scalars.data());
     return Status::success();
   }

@@ -203,6 +203,21 @@ class Data(unittest.TestCase):
                 if value != 5:
                     self.assertRegex(ran.stderr, f"element 3 of input 'b' is {value}, expected 0 to 5\n")
 
+    def test_an_integer_divided_by_zero_is_an_error(self):
+        """Processors raise SIGFPE, which would end the programs without a message."""
+        plan = self.path("plan")
+        model = os.path.join(e2e.SOURCE, "test", "fixtures", "torch", "integers.pt2")  # divides a by b
+        compiled = e2e.call([e2e.tool("dpc-opt"), model, "--infer", "--cluster=local:1", "-o", plan])
+        self.assertEqual(compiled.returncode, 1)
+        self.assertRegex(compiled.stderr, r"^dpc-opt: error: kernel '.+': an integer is divided by 0 for these inputs .*--verify=off skips it\)\n$")
+        e2e.must([e2e.tool("dpc-opt"), model, "--infer", "--cluster=local:1", "--verify=off", "-o", plan])
+        os.mkdir(self.path("in"))
+        e2e.write_npy(self.path("in", "a.npy"), "i8", (3, 4), [4] * 12)
+        e2e.write_npy(self.path("in", "b.npy"), "i8", (3, 4), [2] * 11 + [0])
+        ran = e2e.call([e2e.tool("dpc-run"), plan, "--inputs=" + self.path("in")])
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stderr, r"^dpc-run: error: kernel '.+': an integer is divided by 0 for these inputs")
+
 
 if __name__ == "__main__":
     unittest.main()
