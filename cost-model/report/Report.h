@@ -50,6 +50,7 @@ struct ReportContext {
   std::optional<BetterPlan> better = {}; ///< For --strategy=@FILE.
   std::string readAs = {};               ///< How FILE was interpreted.
   std::string loss = {}; ///< The output that is trained; "" for inference.
+  size_t notices = 0;    ///< The first remarks, which a terminal always shows.
 };
 
 inline constexpr int reportVersion = 1;

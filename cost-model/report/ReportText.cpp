@@ -347,8 +347,8 @@ static Block whatIfBlock(const ReportContext &context,
 
 static Block remarksBlock(const ReportContext &context, const TextForm &form) {
   Block block{{}, {}, " more remarks: report.html"};
-  for (const std::string &remark : context.remarks)
-    block.items.push_back(wrapLines("  remark: " + remark, form));
+  for (size_t i = context.notices; i < context.remarks.size(); ++i)
+    block.items.push_back(wrapLines("  remark: " + context.remarks[i], form));
   return block;
 }
 
@@ -406,6 +406,8 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
                    form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));
+  for (size_t i = 0; i < context.notices; ++i)
+    append(head, wrapLines("  remark: " + context.remarks[i], form));
   if (!context.readAs.empty())
     append(head, wrapLines(context.readAs, form));
   if (context.better)

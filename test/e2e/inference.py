@@ -222,7 +222,7 @@ class Weights(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             said = " ".join(done.stdout.split())
             self.assertIn(f"1 weight that {kept} lacks keeps the values of the plan: 'l1.bias'", said)
-            self.assertTrue(f"1 tensor of {kept} that the model lacks is ignored: 'l1.bais'" in said or "and 1 more remarks: report.html" in said, said)
+            self.assertIn(f"1 tensor of {kept} that the model lacks is ignored: 'l1.bais'", said)
         self.assertEqual(self.saved(self.path("whole"), f"--init={kept}", "--init-partial"), {**after, "l1.bias": start["l1.bias"]})
 
     def test_a_tied_weight_has_two_names(self):

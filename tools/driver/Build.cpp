@@ -129,7 +129,7 @@ static LogicalResult checkWeights(Session &session, const rt::Plan &plan,
     return session.fail(status.message());
   if (choice.isPartial)
     for (const std::string &line : match.remarks())
-      session.remark(line);
+      session.notice(line);
   return success();
 }
 

@@ -78,6 +78,16 @@ void Session::remark(const std::string &text) {
     remarkLines.push_back(text);
 }
 
+void Session::notice(const std::string &text) {
+  auto begin = remarkLines.begin();
+  auto found = std::find(begin, remarkLines.end(), text);
+  if (found != remarkLines.end() && found - begin < ptrdiff_t(noticeCount))
+    return;
+  if (found != remarkLines.end())
+    remarkLines.erase(found);
+  remarkLines.insert(remarkLines.begin() + ptrdiff_t(noticeCount++), text);
+}
+
 void Session::begin(const std::string &phase) {
   if (ProgressView *progress = sink.progress())
     progress->begin(phase);

@@ -71,7 +71,10 @@ public:
 
   /// Adds a line to the report's remarks, unless it is there already.
   void remark(const std::string &text);
+  /// Adds a remark that a report on a terminal shows however long it is.
+  void notice(const std::string &text);
   std::vector<std::string> &remarks() { return remarkLines; }
+  size_t notices() const { return noticeCount; }
 
   void begin(const std::string &phase);
   void clearProgress();
@@ -86,6 +89,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> mlir;
   std::string first, failureNote;
   std::vector<std::string> refusals, remarkLines;
+  size_t noticeCount = 0; ///< The first of remarkLines.
   int dumps = 0;
 };
 

@@ -101,6 +101,7 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
       context.whatIfs = searchChanges(session, verified);
   }
   context.remarks = session.remarks();
+  context.notices = session.notices();
   return context;
 }
 
