@@ -22,6 +22,35 @@ const WeightFiles::Weight *findWeight(const WeightFiles &files,
   return nullptr;
 }
 
+static bool fits(const SafetensorsEntry &entry, const Tensor &tensor) {
+  return entry.shape == tensor.globalShape &&
+         isFloat(entry.dtype) == isFloat(tensor.dtype);
+}
+
+static bool isEqual(const WeightFiles::Weight &a,
+                    const WeightFiles::Weight &b) {
+  return a.entry.dtype == b.entry.dtype && a.entry.shape == b.entry.shape &&
+         std::equal(a.data(), a.data() + a.entry.bytes, b.data());
+}
+
+/// Returns the name in `files` that has another value than the name which fills
+/// `tensor`: "'a' and 'b'". Returns "" if there is none.
+static std::string differingNames(const WeightFiles &files,
+                                  const Tensor &tensor) {
+  std::vector<std::string> names = tensor.aliases;
+  names.insert(names.begin(), tensor.name);
+  std::string first;
+  for (const std::string &name : names) {
+    if (!files.find(name))
+      continue;
+    if (first.empty())
+      first = name;
+    else if (!isEqual(*files.find(first), *files.find(name)))
+      return concat("'", first, "' and '", name, "'");
+  }
+  return "";
+}
+
 WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
   WeightMatch match;
   match.path = files.path();
@@ -40,8 +69,10 @@ WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
       if (!tensor.source && tensor.init == InitKind::Source)
         match.valueless.push_back(tensor.name);
     }
-    if (weight && weight->entry.shape != tensor.globalShape)
-      match.misshaped.push_back(concat(
+    if (std::string names = differingNames(files, tensor); !names.empty())
+      match.untied.push_back(names);
+    if (weight && !fits(weight->entry, tensor))
+      match.misfits.push_back(concat(
           "'", tensor.name, "' (",
           describe(weight->entry.dtype, weight->entry.shape), ", expected ",
           describe(tensor.dtype, tensor.globalShape), ")"));
@@ -103,13 +134,16 @@ Status WeightMatch::check(bool isPartial) const {
   if (!unknown.empty() && !isPartial)
     add(concat("has ", counted(unknown.size(), "tensor"),
                " that the model lacks: ", listed(quoted(unknown))));
-  if (!misshaped.empty())
-    add(concat("has ", counted(misshaped.size(), "tensor"),
-               " of another shape: ", listed(misshaped)));
+  if (!misfits.empty())
+    add(concat("has ", counted(misfits.size(), "tensor"),
+               " of another shape or type: ", listed(misfits)));
+  if (!untied.empty())
+    add(concat("has different values for the names of ",
+               counted(untied.size(), "tied weight"), ": ", listed(untied)));
   if (text.empty())
     return Status::success();
   // A partial start would be refused as well.
-  if (!isPartial && misshaped.empty() && valueless.empty())
+  if (!isPartial && misfits.empty() && untied.empty() && valueless.empty())
     text += "; --init-partial accepts missing and unknown names";
   return Status::invalid("--init: ", path, text);
 }

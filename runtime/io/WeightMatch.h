@@ -21,7 +21,11 @@ struct WeightMatch {
   /// The missing weights for which the plan has no value either.
   std::vector<std::string> valueless;
   std::vector<std::string> unknown;
-  std::vector<std::string> misshaped; ///< "'w' (f32[2], expected f32[3])"
+  /// Tensors of another shape, or integers for floats or the reverse:
+  /// "'w' (f32[2], expected f32[3])".
+  std::vector<std::string> misfits;
+  /// Tied weights whose names have different values: "'a' and 'b'".
+  std::vector<std::string> untied;
   bool isForeign = false; ///< whether the files fill no tensor of the plan
   std::string example;    ///< the name of a parameter of the plan, or ""
 

@@ -5,6 +5,8 @@
 
 #include "test/unit/runtime/ScratchFolder.h"
 
+#include <set>
+
 namespace dpc::rt {
 namespace {
 
@@ -43,17 +45,27 @@ class WeightMatchTest : public test::ScratchFolder {
 protected:
   using Shapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 
-  /// Writes tensors of these shapes. All elements of tensor i are i + 1.
+  /// The value of an element of the second tensor, minus that of the first.
+  double increment = 1;
+  std::set<std::string> integers; ///< names of tensors that are written as i32
+
+  DType typeOf(const std::string &name) const {
+    return integers.count(name) ? DType::I32 : DType::F32;
+  }
+
+  /// Writes tensors of these shapes. All elements of tensor i are
+  /// 1 + i * increment.
   WeightFiles filesWith(const Shapes &shapes) const {
     std::vector<SafetensorsWriter::Entry> entries;
     for (const auto &[name, shape] : shapes)
-      entries.push_back({name, DType::F32, shape});
+      entries.push_back({name, typeOf(name), shape});
     SafetensorsWriter writer;
     EXPECT_TRUE(writer.start(at("w.safetensors"), entries).ok());
     for (size_t i = 0; i < shapes.size(); ++i) {
-      HostTensor value = HostTensor::zeros(DType::F32, shapes[i].second);
+      HostTensor value =
+          HostTensor::zeros(typeOf(shapes[i].first), shapes[i].second);
       for (int64_t j = 0; j < value.elements(); ++j)
-        value.set(j, static_cast<double>(i) + 1);
+        value.set(j, 1 + static_cast<double>(i) * increment);
       EXPECT_TRUE(writer.append(value).ok());
     }
     EXPECT_TRUE(writer.finish().ok());
@@ -74,6 +86,7 @@ TEST_F(WeightMatchTest, AllNamesOfAModelFit) {
     EXPECT_EQ(found.check(false).message(), "") << tied;
     EXPECT_TRUE(found.remarks().empty()) << tied;
   }
+  increment = 0;
   EXPECT_TRUE(match({{"l1.weight", {2, 3}},
                      {"l1.base", {3}},
                      {"wte.weight", {4}},
@@ -81,6 +94,31 @@ TEST_F(WeightMatchTest, AllNamesOfAModelFit) {
                      {"l1.weight.exp_avg", {2, 3}}})
                   .check(false)
                   .ok());
+}
+
+/// A file of an untied fine-tune: either value would drop the other.
+TEST_F(WeightMatchTest, ATiedWeightWithTwoValuesIsNeverAccepted) {
+  WeightMatch found = match({{"l1.weight", {2, 3}},
+                             {"l1.base", {3}},
+                             {"wte.weight", {4}},
+                             {"head.weight", {4}}});
+  for (bool isPartial : {false, true})
+    EXPECT_EQ(found.check(isPartial).message(),
+              "--init: " + at("w.safetensors") +
+                  " has different values for the names of 1 tied weight: "
+                  "'wte.weight' and 'head.weight'");
+}
+
+/// Quantized weights need their scales.
+TEST_F(WeightMatchTest, IntegersFillNoFloats) {
+  integers = {"l1.weight"};
+  WeightMatch found =
+      match({{"l1.weight", {2, 3}}, {"l1.base", {3}}, {"wte.weight", {4}}});
+  for (bool isPartial : {false, true})
+    EXPECT_EQ(found.check(isPartial).message(),
+              "--init: " + at("w.safetensors") +
+                  " has 1 tensor of another shape or type: 'l1.weight' "
+                  "(i32[2, 3], expected f32[2, 3])");
 }
 
 TEST_F(WeightMatchTest, AMisspelledNameIsMissingAndUnknown) {
@@ -107,9 +145,11 @@ TEST_F(WeightMatchTest, AnotherShapeIsNeverAccepted) {
   EXPECT_TRUE(found.missing.empty() && found.unknown.empty());
   for (bool isPartial : {false, true}) {
     std::string error = found.check(isPartial).message();
-    EXPECT_HAS(error, "has 2 tensors of another shape: 'l1.weight' (f32[3, 2], "
-                      "expected f32[2, 3]), 'wte.weight' (f32[5], expected "
-                      "f32[4])");
+    EXPECT_HAS(
+        error,
+        "has 2 tensors of another shape or type: 'l1.weight' (f32[3, 2], "
+        "expected f32[2, 3]), 'wte.weight' (f32[5], expected "
+        "f32[4])");
     EXPECT_EQ(error.find("--init-partial"), std::string::npos) << error;
   }
 }
