@@ -211,13 +211,15 @@ private:
   }
 
   /// A pass takes the stages of a pipeline from the first to the last. So it
-  /// cannot contain ops of the backward pass, which takes them in reverse.
+  /// cannot contain ops of the backward pass, which takes them in reverse. A
+  /// sum is read only by later passes, at whose begin it is sent to any stage.
   LogicalResult checkStages() {
     llvm::DenseMap<Value, int64_t> last; // the last stage behind a value
     for (Operation &op : step.getBody().front().without_terminator()) {
       int64_t behind = 0;
       for (Value operand : op.getOperands())
-        behind = std::max(behind, last.lookup(operand));
+        if (!operand.getDefiningOp<AccumulateOp>())
+          behind = std::max(behind, last.lookup(operand));
       int64_t stage = stageOf(&op).value_or(behind);
       for (Value result : op.getResults())
         last[result] = stage;
