@@ -2,6 +2,8 @@
 #include "passes/graph/GraphBuilder.h"
 #include "passes/graph/Passes.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 
 namespace dpc {
@@ -103,6 +105,22 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     append(func, *index);
   }
 
+  /// Appends as many "_" to the name of an output called "loss" as make it new.
+  static void renameLossOutputs(func::FuncOp func) {
+    llvm::StringSet<> taken;
+    for (unsigned i = 0; i < func.getNumResults(); ++i)
+      taken.insert(resultName(func, i));
+    for (unsigned i = 0; i < func.getNumResults(); ++i) {
+      std::string name = resultName(func, i).str();
+      if (name != "loss")
+        continue;
+      while (!taken.insert(name).second)
+        name += "_";
+      func.setResultAttr(i, attr::kName,
+                         StringAttr::get(func.getContext(), name));
+    }
+  }
+
   void append(func::FuncOp func, unsigned index) {
     Operation *ret = func.front().getTerminator();
     Value value = ret->getOperand(index);
@@ -118,6 +136,7 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
                                   : meanSquaredError(g, value, labels);
     for (unsigned i = 0; i < func.getNumResults(); ++i)
       func.removeResultAttr(i, builder.getStringAttr(attr::kLoss));
+    renameLossOutputs(func);
     unsigned position = func.getNumResults();
     auto attrs = builder.getDictionaryAttr(
         {builder.getNamedAttr(attr::kName, builder.getStringAttr("loss")),

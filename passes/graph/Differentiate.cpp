@@ -135,8 +135,11 @@ void TrainStepBuilder::addSampleMeans() {
         !isPerSample(forward, value))
       continue;
     auto count = static_cast<double>(shapeOf(value).front());
-    Value sum = g.reduceAll(ReduceKind::sum, mapping.lookup(value));
-    sampleMeans[index] = g.scale(sum, 1 / count);
+    // The sum of f16 values may exceed f16, but their mean does not.
+    Type element = elementTypeOf(value);
+    Value wide = g.convert(mapping.lookup(value), sumType(element));
+    Value sum = g.reduceAll(ReduceKind::sum, wide);
+    sampleMeans[index] = g.convert(g.scale(sum, 1 / count), element);
   }
 }
 

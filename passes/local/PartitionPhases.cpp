@@ -8,6 +8,14 @@
 //   backward   per micro-batch             of the backward pass, accumulations
 //   update     once, last                  that read accumulated values
 //
+// With passes of totals (see below), these phases run in this order:
+//
+//   setup      once, first
+//   forward    per pass and micro-batch    of passes 0 .. last - 1
+//   forward    per micro-batch             of the last pass
+//   backward   per micro-batch             of the last pass
+//   update     once, last
+//
 // An op varies with the micro-batch if one of its operands does. Arguments that
 // `mb` splits and slices along `mb` vary. Accumulated values do not vary.
 //
@@ -79,7 +87,7 @@ public:
     }
   }
 
-  void run() {
+  LogicalResult run() {
     Block &body = step.getBody().front();
     std::map<int64_t, SmallVector<Operation *>> byOrder;
     for (Operation &op : body.without_terminator()) {
@@ -92,6 +100,7 @@ public:
         op->moveBefore(body.getTerminator());
     if (passes.last > 0)
       markPasses();
+    return failure(hasFailed);
   }
 
 private:
@@ -157,8 +166,13 @@ private:
     // Accumulations run in every micro-batch, whether or not operands vary. A
     // copy runs in the loop, whose later passes read its sums.
     facts.varies |= splits.differs(op) || isa<AccumulateOp>(op) || isCopy;
-    assert(!(facts.varies && facts.accumulated) &&
-           "ops of the loop read totals of earlier passes");
+    if (facts.varies && facts.accumulated) {
+      op->emitError()
+          << "'" << op->getName()
+          << "' runs in every micro-batch, but reads a sum over all "
+             "micro-batches that is not complete (not supported)";
+      hasFailed = true;
+    }
     facts.phase =
         passOf(op) < passes.last ? Phase::forward : phaseFor(op, facts);
     mark(op, facts.phase);
@@ -188,6 +202,7 @@ private:
   MicroBatchSplits splits;
   LoopPasses passes;
   bool hasMicroBatches;
+  bool hasFailed = false; ///< An op reads an incomplete sum.
   llvm::DenseMap<Value, Facts> known;
   StringAttr phaseName, chunkName, atUseName;
   std::array<StringAttr, kPhases> phases;
@@ -208,8 +223,7 @@ LogicalResult assignPhases(func::FuncOp step) {
     if (passes.last > 0)
       eraseDeadOps(step.getBody().front());
   }
-  PhaseAssigner(step, std::move(passes)).run();
-  return success();
+  return PhaseAssigner(step, std::move(passes)).run();
 }
 
 } // namespace dpc

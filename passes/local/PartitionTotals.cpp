@@ -191,12 +191,13 @@ private:
     }
   }
 
-  /// Returns "FILE: node 'NAME' " for a node of an imported model, or "".
+  /// Returns "FILE: node 'NAME' " for a node of an imported model, or the name
+  /// of the op, as the subject of a message.
   std::string nodeOf(Operation *op) {
     auto name = op->getLoc()->findInstanceOf<NameLoc>();
     auto file = step.getLoc()->findInstanceOf<FileLineColLoc>();
     if (!name || !file)
-      return "";
+      return "'" + op->getName().getStringRef().str() + "' ";
     return file.getFilename().str() + ": node '" + name.getName().str() + "' ";
   }
 
@@ -211,13 +212,15 @@ private:
   }
 
   /// A pass takes the stages of a pipeline from the first to the last. So it
-  /// cannot contain ops of the backward pass, which takes them in reverse.
+  /// cannot contain ops of the backward pass, which takes them in reverse. A
+  /// sum is read only by later passes, at whose begin it is sent to any stage.
   LogicalResult checkStages() {
     llvm::DenseMap<Value, int64_t> last; // the last stage behind a value
     for (Operation &op : step.getBody().front().without_terminator()) {
       int64_t behind = 0;
       for (Value operand : op.getOperands())
-        behind = std::max(behind, last.lookup(operand));
+        if (!operand.getDefiningOp<AccumulateOp>())
+          behind = std::max(behind, last.lookup(operand));
       int64_t stage = stageOf(&op).value_or(behind);
       for (Value result : op.getResults())
         last[result] = stage;
@@ -227,10 +230,10 @@ private:
         return op.emitError()
                << nodeOf(&op)
                << "is part of a gradient that must be summed over all "
-                  "micro-batches before any of them can use it, because the "
-                  "forward pass of an earlier stage reads a sum over the whole "
-                  "batch; a pipeline cannot run it ahead: expected pp=1, or "
-                  "one micro-batch (micro_batch of all samples of a rank)";
+                  "micro-batches before any micro-batch can use it, because "
+                  "the forward pass of an earlier stage reads a sum over the "
+                  "whole batch; a pipeline cannot run it ahead: expected pp=1 "
+                  "or one micro-batch";
     }
     return success();
   }

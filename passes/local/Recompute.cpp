@@ -151,7 +151,7 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
     if (forward.runs.empty())
       return success();
     DenseSet<Value> kept = kind != "full" ? keepForSelective(forward, gather)
-                           : layers ? keepForLayers(forward, whole)
+                           : layers ? keepForLayers(forward, func, whole)
                                     : keepForFull(forward, func, depth, alive);
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());
     eraseDeadOps(func.getBody().front());

@@ -64,7 +64,7 @@ llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
                                         mlir::func::FuncOp func, double depth,
                                         int64_t alive);
 llvm::DenseSet<mlir::Value> keepForLayers(const ForwardPhase &forward,
-                                          bool whole);
+                                          mlir::func::FuncOp func, bool whole);
 llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward,
                                              double gather);
 

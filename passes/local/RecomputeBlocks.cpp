@@ -229,8 +229,22 @@ DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
   return kept;
 }
 
-DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward, bool whole) {
+/// Returns true if `run` belongs to a pass that computes totals, which has no
+/// backward phase (PartitionTotals.cpp).
+static bool isOfTotals(const Run &run, func::FuncOp func,
+                       ArrayRef<cost::ScheduleStep> table) {
+  int64_t chunk = chunkOf(run.ops.front());
+  return totalsPassesOf(func) > 0 &&
+         llvm::none_of(table, [&](const cost::ScheduleStep &step) {
+           return step.phase != cost::SchedulePhase::Forward &&
+                  step.chunk == chunk;
+         });
+}
+
+DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward,
+                                   func::FuncOp func, bool whole) {
   DenseSet<Value> kept;
+  std::vector<cost::ScheduleStep> table = tableOf(func);
   for (const Run &run : forward.runs) {
     SmallVector<size_t> cuts = BlockCuts(run, 1).findLayers();
     std::optional<size_t> last;
@@ -238,7 +252,7 @@ DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward, bool whole) {
     // head follows the last cut.
     if (!cuts.empty() && !isa<SendOp>(run.ops.back()))
       last = cuts.back();
-    if (whole)
+    if (whole && !isOfTotals(run, func, table))
       markRepeated(run, last.value_or(run.ops.size()));
     keepAtCuts(run, cuts, last, kept);
   }

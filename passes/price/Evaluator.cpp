@@ -181,16 +181,18 @@ ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
     return std::tuple(!evaluation.rejected.empty(),
                       !feasibility.fits(evaluation), evaluation.stepSeconds);
   };
-  std::optional<cost::Evaluation> best;
+  std::optional<cost::Evaluation> best, unbuilt; // `unbuilt`: last rejection
   for (double speed : linkSpeedsToTry(program, cluster, requested)) {
     LoweringSpec spec = requested;
     spec.linkSpeed = speed;
     cost::Evaluation found = evaluateOne(spec);
-    bool isUnbuilt = spec.stages() > 1 && !found.rejected.empty();
-    if (!best || isUnbuilt || rank(found) < rank(*best))
+    unbuilt.reset();
+    if (spec.stages() > 1 && !found.rejected.empty())
+      unbuilt = found;
+    if (!best || rank(found) < rank(*best))
       best = std::move(found);
   }
-  return std::move(*best);
+  return unbuilt ? std::move(*unbuilt) : std::move(*best);
 }
 
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {

@@ -89,16 +89,18 @@ struct Folder::State {
   std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &spec);
 };
 
-/// Whether micro-batches need such passes depends only on the loss.
+/// Whether micro-batches need such passes depends only on the loss. If the small
+/// program cannot be built or lowered, the answer is unknown: returns true, so
+/// that programs are evaluated whole.
 bool Folder::State::findTotals() {
   FirstError error(*family.context());
   FailureOr<ModuleOp> few = family.program(kFewOfStage);
   if (failed(few))
-    return false;
+    return true;
   LoweringSpec spec;
   spec.numMicroBatches = 2;
   auto lowered = lowerToShared(*few, cluster, spec);
-  return succeeded(lowered) && totalsPassesOf(findStep(**lowered)) > 0;
+  return failed(lowered) || totalsPassesOf(findStep(**lowered)) > 0;
 }
 
 /// Measures both programs in parallel, once per `key`. `more` may be null.

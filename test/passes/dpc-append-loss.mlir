@@ -26,3 +26,18 @@ func.func @forward(%x: tensor<2x3x8xf32> {dpc.name = "x", dpc.role = "input"})
   %0 = dpc.unary tanh %x : tensor<2x3x8xf32> -> tensor<2x3x8xf32>
   return %0 : tensor<2x3x8xf32>
 }
+
+// -----
+
+// An output of the model that is called "loss" gets a new name.
+
+// CHECK-LABEL: func @forward
+// CHECK-SAME: -> (tensor<2x3xf32> {dpc.name = "y"}, tensor<f32> {dpc.name = "loss_"}, tensor<f32> {dpc.loss, dpc.name = "loss"})
+// MSE-LABEL: func @forward
+// MSE-SAME: -> (tensor<2x3xf32> {dpc.name = "y"}, tensor<f32> {dpc.name = "loss_"}, tensor<f32> {dpc.loss, dpc.name = "loss"})
+func.func @forward(%x: tensor<2x3xf32> {dpc.name = "x", dpc.role = "input"})
+    -> (tensor<2x3xf32> {dpc.name = "y"}, tensor<f32> {dpc.loss, dpc.name = "loss"}) {
+  %0 = dpc.unary tanh %x : tensor<2x3xf32> -> tensor<2x3xf32>
+  %1 = dpc.reduce sum %0 dims = [0, 1] : tensor<2x3xf32> -> tensor<f32>
+  return %0, %1 : tensor<2x3xf32>, tensor<f32>
+}

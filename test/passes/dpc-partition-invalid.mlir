@@ -64,7 +64,7 @@ func.func @train_step(%x: tensor<8xf32, #b> {dpc.role = "input"}) -> tensor<8xf3
   // expected-remark @below {{such sums are computed first, by 2 more passes over the micro-batches}}
   %3 = dpc.binary mul %x, %2 {dpc.phase = "forward", dpc.stage = 0 : i64} : (tensor<8xf32, #b>, tensor<8xf32, #b>) -> tensor<8xf32, #b>
   %4 = dpc.unary exp %3 {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<8xf32, #b> -> tensor<8xf32, #b>
-  // expected-error @below {{is part of a gradient that must be summed over all micro-batches before any of them can use it}}
+  // expected-error @below {{'dpc.reduce' is part of a gradient that must be summed over all micro-batches before any micro-batch can use it}}
   %5 = dpc.reduce sum %4 dims = [0] {dpc.phase = "backward", dpc.stage = 0 : i64} : tensor<8xf32, #b> -> tensor<f32, #p>
   %6 = dpc.reshard %5 {dpc.phase = "backward", dpc.stage = 0 : i64} : tensor<f32, #p> -> tensor<f32, #r>
   %7 = dpc.broadcast %6 dims = [] {dpc.phase = "backward", dpc.stage = 0 : i64} : tensor<f32, #r> -> tensor<8xf32, #b>
