@@ -116,9 +116,9 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
 static int runProcesses(const RunOptions &options) {
   Launch launch = detectLaunch();
   auto world = makeOwnComm(options, {}, 0);
-  // A wrong variable is an error of all processes.
+  // A variable may be wrong on one machine only, so one process of each prints.
   if (!world)
-    return world.status().code() != StatusCode::Invalid || launch.rank == 0
+    return world.status().code() != StatusCode::Invalid || launch.localRank == 0
                ? printError(world.status().message())
                : 1;
   Communicator &comm = **world;
@@ -134,8 +134,11 @@ static int runProcesses(const RunOptions &options) {
   if (!agree(comm, status))
     return 1;
   if (options.comm == "tcp" && comm.size() > 1 && comm.rank() == 0)
-    std::printf("--comm=tcp: all data passes through rank 0; --comm=mpi is "
-                "faster\n");
+    std::printf(
+        "--comm=tcp: all data passes through rank 0%s\n",
+        hasMpi() ? ("; " + startWords("mpirun", ranks) + " dpc-run is faster")
+                       .c_str()
+                 : "");
   std::vector<std::unique_ptr<Communicator>> comms[2];
   int offset = 1;
   for (const Plan *plan : {&job.thePlan(), job.evalPlan()}) {
