@@ -56,10 +56,12 @@ static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
   for (const Port &port : plan.inputs) {
     if (port.name == ignored.input && isLabel(port)) {
       // A loss may mask a valid class; MaskCheck tests this with numbers.
-      if (port.ignored && !acceptsIndex(port, ignored.value))
-        return Status::invalid("input '", port.name, "': the ignored label is ",
-                               ignored.value, ", but the loss of the plan ",
-                               "ignores ", *port.ignored);
+      if (!acceptsIndex(port, ignored.value))
+        return Status::invalid(
+            "input '", port.name, "': the ignored label is ", ignored.value,
+            ", but the loss of the plan ignores ",
+            port.ignored ? std::to_string(*port.ignored) : "no label",
+            "; expected ", expectedIndexes(port));
       return Status::success();
     }
     if (isLabel(port))

@@ -139,7 +139,7 @@ TEST_F(Datasets, LabelsOfFillingSamplesAreIgnored) {
     label.set(i, 10 + i);
   ASSERT_TRUE(writeNpy(at("label.npy"), label).ok());
   Plan plan = numberedPlan(4);
-  plan.inputs.push_back({"label", 1, DType::I32, {4}, {}, 100});
+  plan.inputs.push_back({"label", 1, DType::I32, {4}, {}, 100, -100});
   std::optional<IgnoredLabels> usual = usualLabels(plan);
   ASSERT_TRUE(usual);
   EXPECT_EQ(usual->input, "label");
@@ -169,12 +169,37 @@ TEST_F(Datasets, LabelsOfFillingSamplesAreIgnored) {
           .status()
           .message(),
       "input 'label': the ignored label is -100, but the loss of the plan "
-      "ignores -1");
+      "ignores -1; expected 0 to 99, or -1 (ignored)");
   plan.inputs[1].name = "target";
   ASSERT_TRUE(usualLabels(plan));
   EXPECT_EQ(usualLabels(plan)->input, "target");
   plan.inputs[1].ignored.reset();
   EXPECT_FALSE(usualLabels(plan));
+}
+
+/// A run that resumes does not compute losses to test the label.
+TEST_F(Datasets, ALossThatIgnoresNoLabelIsNotMasked) {
+  writeNumbered(4);
+  ASSERT_TRUE(
+      writeNpy(at("label.npy"), HostTensor::zeros(DType::I32, {4})).ok());
+  Plan plan = numberedPlan(4);
+  plan.inputs.push_back({"label", 1, DType::I32, {4}, {}, 10});
+  auto errorFor = [&](int64_t value) {
+    return DatasetInputs::open(
+               plan, std::move(*openDataset(plan, dir)),
+               {.last = LastBatch::Mask, .ignored = {"label", value}})
+        .status()
+        .message();
+  };
+  for (int64_t value : {-100, -1, 10})
+    EXPECT_EQ(errorFor(value), "input 'label': the ignored label is " +
+                                   std::to_string(value) +
+                                   ", but the loss of the plan ignores no "
+                                   "label; expected 0 to 9");
+  for (int64_t value : {0, 9})
+    EXPECT_EQ(errorFor(value), "") << "a valid class";
+  plan.inputs[1].limit = 0;
+  EXPECT_EQ(errorFor(-100), "") << "no index";
 }
 
 TEST_F(Datasets, ShuffledEpochsHaveEverySampleOnce) {
