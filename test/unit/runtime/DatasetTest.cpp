@@ -177,6 +177,28 @@ TEST_F(Datasets, LabelsOfFillingSamplesAreIgnored) {
   EXPECT_FALSE(usualLabels(plan));
 }
 
+TEST(UsualLabels, AnInputWhoseLabelTheLossIgnoresComesBeforeNames) {
+  Plan plan;
+  plan.inputs = {{"label", 0, DType::I64, {4}, {}, 10},
+                 {"labels", 1, DType::I32, {4}, {}, 10},
+                 {"target", 2, DType::I64, {4}, {}, 10},
+                 {"mask", 3, DType::I8, {4}, {}, 10, -2}};
+  auto usual = [&] {
+    IgnoredLabels labels = usualLabels(plan).value_or(IgnoredLabels{"", 0});
+    return labels.input + "=" + std::to_string(labels.value);
+  };
+  EXPECT_EQ(usual(), "label=-100") << "the first name";
+  plan.inputs[2].ignored = -7;
+  EXPECT_EQ(usual(), "target=-7") << "the only ignored label";
+  plan.inputs[1].ignored = -1;
+  EXPECT_EQ(usual(), "labels=-1") << "a name among several";
+  plan.inputs[0].name = "first";
+  plan.inputs[1].name = "second";
+  EXPECT_EQ(usual(), "=0") << "several without a usual name";
+  plan.inputs[0].name = "label";
+  EXPECT_EQ(usual(), "label=-100") << "a name, if several are ignored";
+}
+
 /// A run that resumes does not compute losses to test the label.
 TEST_F(Datasets, ALossThatIgnoresNoLabelIsNotMasked) {
   writeNumbered(4);
