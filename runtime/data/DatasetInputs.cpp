@@ -37,18 +37,26 @@ static bool isLabel(const Port &port) {
 }
 
 std::optional<IgnoredLabels> usualLabels(const Plan &plan) {
-  std::vector<IgnoredLabels> known;
+  std::vector<const Port *> ignoring, named;
   for (const Port &port : plan.inputs) {
     if (!isLabel(port))
       continue;
-    IgnoredLabels labels{port.name};
-    labels.value = port.ignored.value_or(labels.value);
-    if (port.name == "labels" || port.name == "label")
-      return labels;
     if (port.ignored)
-      known.push_back(labels);
+      ignoring.push_back(&port);
+    if (port.name == "labels" || port.name == "label")
+      named.push_back(&port);
   }
-  return known.size() == 1 ? std::optional(known.front()) : std::nullopt;
+  if (ignoring.size() == 1)
+    named = ignoring;
+  if (named.empty())
+    return std::nullopt;
+  auto best = std::find_if(named.begin(), named.end(), [](const Port *port) {
+    return port->ignored.has_value();
+  });
+  const Port &port = **(best == named.end() ? named.begin() : best);
+  IgnoredLabels labels{port.name};
+  labels.value = port.ignored.value_or(labels.value);
+  return labels;
 }
 
 static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
@@ -56,10 +64,12 @@ static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
   for (const Port &port : plan.inputs) {
     if (port.name == ignored.input && isLabel(port)) {
       // A loss may mask a valid class; MaskCheck tests this with numbers.
-      if (port.ignored && !acceptsIndex(port, ignored.value))
-        return Status::invalid("input '", port.name, "': the ignored label is ",
-                               ignored.value, ", but the loss of the plan ",
-                               "ignores ", *port.ignored);
+      if (!acceptsIndex(port, ignored.value))
+        return Status::invalid(
+            "input '", port.name, "': the ignored label is ", ignored.value,
+            ", but the loss of the plan ignores ",
+            port.ignored ? std::to_string(*port.ignored) : "no label",
+            "; expected ", expectedIndexes(port));
       return Status::success();
     }
     if (isLabel(port))

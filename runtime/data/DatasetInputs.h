@@ -26,8 +26,9 @@ struct IgnoredLabels {
   int64_t value = -100;
 };
 
-/// Returns the integer input "labels" or "label" of the plan, or else the only
-/// input with Port::ignored. The value is Port::ignored, or else the default.
+/// Returns the only input of labels (i32 or i64) with Port::ignored, or else
+/// the one named "labels" or "label", preferably with Port::ignored. The value
+/// is Port::ignored, or else the default.
 std::optional<IgnoredLabels> usualLabels(const Plan &plan);
 
 /// The order of samples in each epoch: the order of the file, or a shuffle. The

@@ -19,9 +19,10 @@ std::optional<IgnoredLabels> labelsToIgnore(const RunOptions &options,
 }
 
 static Status noLabels() {
-  return Status::invalid("the plan has no integer input 'labels' or 'label'; "
-                         "--ignored-label=NAME=VALUE says which labels its "
-                         "loss ignores");
+  return Status::invalid("the plan has neither a single i32 or i64 input whose "
+                         "labels the loss ignores, nor one named 'labels' or "
+                         "'label'; --ignored-label=NAME=VALUE says which "
+                         "labels its loss ignores");
 }
 
 static Expected<DataOptions> orderOf(const RunOptions &options,

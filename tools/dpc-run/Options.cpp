@@ -56,7 +56,8 @@ static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data) {
   app.add_option("--ignored-label", o.ignoredLabel,
                  "NAME=VALUE for --last-batch=mask and --eval-data: the input "
                  "of labels and the label that the loss ignores (default: "
-                 "labels or label, and the label of the plan)")
+                 "the only input with a label that the loss of the plan "
+                 "ignores, or else labels or label, with that label or -100)")
       ->check(label())
       ->type_name("NAME=VALUE");
 }

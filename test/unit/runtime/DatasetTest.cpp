@@ -139,7 +139,7 @@ TEST_F(Datasets, LabelsOfFillingSamplesAreIgnored) {
     label.set(i, 10 + i);
   ASSERT_TRUE(writeNpy(at("label.npy"), label).ok());
   Plan plan = numberedPlan(4);
-  plan.inputs.push_back({"label", 1, DType::I32, {4}, {}, 100});
+  plan.inputs.push_back({"label", 1, DType::I32, {4}, {}, 100, -100});
   std::optional<IgnoredLabels> usual = usualLabels(plan);
   ASSERT_TRUE(usual);
   EXPECT_EQ(usual->input, "label");
@@ -169,12 +169,59 @@ TEST_F(Datasets, LabelsOfFillingSamplesAreIgnored) {
           .status()
           .message(),
       "input 'label': the ignored label is -100, but the loss of the plan "
-      "ignores -1");
+      "ignores -1; expected 0 to 99, or -1 (ignored)");
   plan.inputs[1].name = "target";
   ASSERT_TRUE(usualLabels(plan));
   EXPECT_EQ(usualLabels(plan)->input, "target");
   plan.inputs[1].ignored.reset();
   EXPECT_FALSE(usualLabels(plan));
+}
+
+TEST(UsualLabels, AnInputWhoseLabelTheLossIgnoresComesBeforeNames) {
+  Plan plan;
+  plan.inputs = {{"label", 0, DType::I64, {4}, {}, 10},
+                 {"labels", 1, DType::I32, {4}, {}, 10},
+                 {"target", 2, DType::I64, {4}, {}, 10},
+                 {"mask", 3, DType::I8, {4}, {}, 10, -2}};
+  auto usual = [&] {
+    IgnoredLabels labels = usualLabels(plan).value_or(IgnoredLabels{"", 0});
+    return labels.input + "=" + std::to_string(labels.value);
+  };
+  EXPECT_EQ(usual(), "label=-100") << "the first name";
+  plan.inputs[2].ignored = -7;
+  EXPECT_EQ(usual(), "target=-7") << "the only ignored label";
+  plan.inputs[1].ignored = -1;
+  EXPECT_EQ(usual(), "labels=-1") << "a name among several";
+  plan.inputs[0].name = "first";
+  plan.inputs[1].name = "second";
+  EXPECT_EQ(usual(), "=0") << "several without a usual name";
+  plan.inputs[0].name = "label";
+  EXPECT_EQ(usual(), "label=-100") << "a name, if several are ignored";
+}
+
+/// A run that resumes does not compute losses to test the label.
+TEST_F(Datasets, ALossThatIgnoresNoLabelIsNotMasked) {
+  writeNumbered(4);
+  ASSERT_TRUE(
+      writeNpy(at("label.npy"), HostTensor::zeros(DType::I32, {4})).ok());
+  Plan plan = numberedPlan(4);
+  plan.inputs.push_back({"label", 1, DType::I32, {4}, {}, 10});
+  auto errorFor = [&](int64_t value) {
+    return DatasetInputs::open(
+               plan, std::move(*openDataset(plan, dir)),
+               {.last = LastBatch::Mask, .ignored = {"label", value}})
+        .status()
+        .message();
+  };
+  for (int64_t value : {-100, -1, 10})
+    EXPECT_EQ(errorFor(value), "input 'label': the ignored label is " +
+                                   std::to_string(value) +
+                                   ", but the loss of the plan ignores no "
+                                   "label; expected 0 to 9");
+  for (int64_t value : {0, 9})
+    EXPECT_EQ(errorFor(value), "") << "a valid class";
+  plan.inputs[1].limit = 0;
+  EXPECT_EQ(errorFor(-100), "") << "no index";
 }
 
 TEST_F(Datasets, ShuffledEpochsHaveEverySampleOnce) {
