@@ -89,9 +89,9 @@ struct Folder::State {
   std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &spec);
 };
 
-/// Whether micro-batches need such passes depends only on the loss. If the small
-/// program cannot be built or lowered, the answer is unknown: returns true, so
-/// that programs are evaluated whole.
+/// Whether micro-batches need such passes depends only on the loss. If the
+/// small program cannot be built or lowered, the answer is unknown: returns
+/// true, so that programs are evaluated whole.
 bool Folder::State::findTotals() {
   FirstError error(*family.context());
   FailureOr<ModuleOp> few = family.program(kFewOfStage);
