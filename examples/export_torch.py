@@ -18,7 +18,7 @@ Hugging Face model (dropout must be 0, or the module in .eval()):
 
     def make():
         ids = torch.randint(0, 50257, (2, 128))
-        return Loss(GPT2LMHeadModel(GPT2Config(...))), {"input_ids": ids, "labels": ids}
+        return Loss(GPT2LMHeadModel(GPT2Config(...))), {"input_ids": ids, "labels": ids.clone()}
 
 --without-weights writes a model of any size for planning, without allocating its parameters. To train it, set values
 with `dpc-opt --init=random:SEED` or `--init=FILE.safetensors`.
@@ -74,6 +74,8 @@ def load(word):
 
 def export_pt2(module, inputs, path):
     batch = torch.export.Dim("batch", min=2, max=1 << 20)
+    # torch.export merges inputs that are one tensor, and the program then reads only one of them.
+    inputs = {name: tensor.clone() for name, tensor in inputs.items()}
     program = torch.export.export(module, (), kwargs=inputs, dynamic_shapes={name: {0: batch} for name in inputs},
                                   strict=False)
     torch.export.save(program, path)
