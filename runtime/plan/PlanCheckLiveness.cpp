@@ -71,7 +71,10 @@ private:
   }
   void cutAt(int64_t offset) {
     auto it = pieces.lower_bound(offset);
-    if (it == pieces.begin() || (--it)->second.end <= offset)
+    if (it == pieces.begin())
+      return;
+    --it;
+    if (it->second.end <= offset)
       return;
     pieces[offset] = it->second;
     it->second.end = offset;

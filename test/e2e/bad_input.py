@@ -41,16 +41,8 @@ def snapshot(folder):
     return found
 
 
-class Refusal(unittest.TestCase):
+class Refusal(e2e.ScratchTest):
     """Each case is a command and the parts that its one line must contain."""
-
-    def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
 
     def write(self, name, data):
         with open(self.path(name), "wb" if isinstance(data, bytes) else "w") as file:

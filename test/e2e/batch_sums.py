@@ -19,12 +19,7 @@ REMARK = "such sums are computed first"
 VOCABULARY, WIDTH, HIDDEN, LAYERS, BATCH, LENGTH, STEPS = 32, 16, 512, 4, 8, 8, 3
 
 
-class BatchSums(unittest.TestCase):
-    def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
-
+class BatchSums(e2e.ScratchTest):
     def compile(self, model, strategy, ranks, *words):
         """Returns the plan and the remarks of its report."""
         plan = os.path.join(self.folder, f"{os.path.basename(os.path.dirname(model))}-{strategy}-{ranks}".replace("/", "-"))

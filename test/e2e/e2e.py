@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import unittest
 from importlib.machinery import SourceFileLoader
 
 SOURCE = os.environ.get("DPC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -87,6 +88,18 @@ def scratch():
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+class ScratchTest(unittest.TestCase):
+    """Each test has a temporary folder, `self.folder`."""
+
+    def setUp(self):
+        opened = scratch()
+        self.folder = opened.__enter__()
+        self.addCleanup(opened.__exit__, None, None, None)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
 
 
 def load_program(name, *path):

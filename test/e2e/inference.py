@@ -11,15 +11,7 @@ TOLERANCE = 1e-5
 ABSTRACT = os.path.join(e2e.ONNX, "abstract.onnx")
 
 
-class Inference(unittest.TestCase):
-    def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
+class Inference(e2e.ScratchTest):
     def inputs(self, model):
         """Returns the first batch of a model's training data as the inputs of one step."""
         os.mkdir(self.path("in"))
@@ -108,15 +100,7 @@ def rename(file, names):
         opened.write(len(text).to_bytes(8, "little") + text + data)
 
 
-class Weights(unittest.TestCase):
-    def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
+class Weights(e2e.ScratchTest):
     def compile(self, model, name, ranks, *words):
         e2e.must([e2e.tool("dpc-opt"), model, f"--cluster=local:{ranks}", "--global-batch=8", "--verify=off", "-o", self.path(name), *words])
         return self.path(name)

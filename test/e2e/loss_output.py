@@ -43,15 +43,7 @@ def write_model(path, outputs):
             new.writestr(entry.filename, data)
 
 
-class LossOutput(unittest.TestCase):
-    def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
+class LossOutput(e2e.ScratchTest):
     def compile(self, outputs, *words):
         write_model(self.path("model.pt2"), outputs)
         return e2e.call([e2e.tool("dpc-opt"), self.path("model.pt2"), "--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "-o", self.path("plan"), *words])

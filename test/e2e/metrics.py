@@ -108,11 +108,9 @@ def prometheus(path):
     return values
 
 
-class Metrics(unittest.TestCase):
+class Metrics(e2e.ScratchTest):
     def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
+        super().setUp()
         self.plan = f"{self.folder}/plan"
         e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "--clip-grad-norm=1",
                   "--verify=off", "-o", self.plan])
@@ -170,13 +168,11 @@ class Metrics(unittest.TestCase):
         self.check({tag: values for tag, values in json.loads(done.stdout).items()}, rows)
 
 
-class Outputs(unittest.TestCase):
+class Outputs(e2e.ScratchTest):
     """The model's outputs and the learning rate of every step."""
 
     def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
+        super().setUp()
         self.model, self.plan, self.metrics = f"{self.folder}/model.pt2", f"{self.folder}/plan", f"{self.folder}/m.jsonl"
         write_model(self.model, {"twice": "twice", "loss": "cross_entropy_loss", "sums": "sums", "logits": "linear_2"})
 

@@ -35,15 +35,7 @@ def count_ops(text, name):
     return len(re.findall(rf"= dpc\.{name}\s|= dpc\.unary\s+{name}\s", text))
 
 
-class Models(unittest.TestCase):
-    def setUp(self):
-        scratch = e2e.scratch()
-        self.folder = scratch.__enter__()
-        self.addCleanup(scratch.__exit__, None, None, None)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
+class Models(e2e.ScratchTest):
     def model(self, words):
         file = self.path("model.onnx")
         return file, e2e.must([e2e.tool("dpc-model"), *words, "-o", file])

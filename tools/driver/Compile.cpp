@@ -234,7 +234,8 @@ static bool writesPlan(const CompileOptions &options) {
          !options.printPipeline && !printsProgram(options);
 }
 
-/// Whatever ends this compilation, no earlier plan passes for its result.
+/// If this compilation fails, no earlier plan passes for its result. A folder
+/// with other files is refused later and stays as it is.
 static LogicalResult setPlanAside(Session &session) {
   std::string error;
   std::string previous =
