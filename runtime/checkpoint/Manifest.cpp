@@ -30,6 +30,7 @@ Manifest manifestOf(const Plan &plan) {
   Manifest manifest;
   manifest.model = plan.model;
   manifest.globalBatch = globalBatchOf(plan);
+  manifest.settings = plan.settings;
   manifest.mesh = plan.mesh;
   for (const Tensor &tensor : plan.tensors)
     manifest.tensors.push_back(
@@ -52,6 +53,9 @@ static Json toJson(const Layout &layout) {
 
 std::string manifestText(const Manifest &manifest) {
   Json axes = Json::array(), tensors = Json::array(), files = Json::array();
+  Json settings = Json::array();
+  for (const Setting &setting : manifest.settings)
+    settings.push_back({setting.name, setting.value});
   for (const MeshAxis &axis : manifest.mesh.axes)
     axes.push_back({axis.name, axis.size});
   for (const SavedTensor &tensor : manifest.tensors)
@@ -73,7 +77,9 @@ std::string manifestText(const Manifest &manifest) {
                 {{"epoch", manifest.data.epoch},
                  {"position", manifest.data.position},
                  {"samples", manifest.data.samples},
-                 {"order", manifest.data.order}}},
+                 {"order", manifest.data.order},
+                 {"hash", manifest.data.hash}}},
+               {"settings", settings},
                {"mesh", axes},
                {"tensors", tensors},
                {"files", files}};
@@ -109,6 +115,7 @@ private:
   Factor readFactor(const Json &json);
   SavedFile readFile(const Json &json);
   void readData(const Json &json);
+  void readSettings(const Json &json);
 
   Manifest manifest;
 };
@@ -241,6 +248,17 @@ void ManifestReader::readData(const Json &json) {
   data.position =
       number(json, "position", 0, std::max<int64_t>(data.samples - 1, 0));
   data.order = text(json, "order");
+  if (json.contains("hash")) // older manifests have no hash
+    data.hash = text(json, "hash");
+}
+
+void ManifestReader::readSettings(const Json &json) {
+  for (const Json &setting : json) {
+    bool isRight = setting.is_array() && setting.size() == 2 &&
+                   setting[0].is_string() && setting[1].is_string();
+    if (expect(isRight, "setting " + setting.dump() + " is not valid"))
+      manifest.settings.push_back({setting[0], setting[1]});
+  }
 }
 
 Manifest ManifestReader::read(const Json &body) {
@@ -254,6 +272,8 @@ Manifest ManifestReader::read(const Json &body) {
   manifest.globalBatch = number(body, "global_batch", 0, INT64_MAX);
   if (body.contains("data")) // older manifests have no position
     readData(body["data"]);
+  if (body.contains("settings")) // older manifests have no settings
+    readSettings(list(body, "settings"));
   readMesh(list(body, "mesh"));
   for (const Json &tensor : list(body, "tensors"))
     if (error.empty())

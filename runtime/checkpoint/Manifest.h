@@ -48,7 +48,8 @@ struct Manifest {
   int64_t step = 0; ///< completed steps
   /// see globalBatchOf()
   int64_t globalBatch = 0;
-  DataPosition data; ///< the next sample to read
+  DataPosition data;             ///< the next sample to read
+  std::vector<Setting> settings; ///< of the plan; older manifests have none
   Mesh mesh;
   std::vector<SavedTensor> tensors;
   std::vector<SavedFile> files; ///< by rank

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Random.h"
 #include "runtime/io/IndexCheck.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <numeric>
@@ -170,7 +171,34 @@ std::string DatasetInputs::orderName() const {
 
 DataPosition DatasetInputs::positionAfter(int64_t step) const {
   Place place = placeOf(step + 1);
-  return {place.epoch, place.position, samples, orderName()};
+  return {place.epoch, place.position, samples, orderName(), contentHash()};
+}
+
+/// Hashes evenly spaced samples, the first and the last among them.
+std::string DatasetInputs::contentHash() const {
+  constexpr int64_t kMostSamples = 1024, kMostBytes = int64_t(16) << 20;
+  if (!hash.empty())
+    return hash;
+  int64_t bytes = std::reduce(sampleBytes.begin(), sampleBytes.end());
+  int64_t most = std::clamp(kMostBytes / std::max<int64_t>(bytes, 1),
+                            int64_t(2), kMostSamples);
+  int64_t count = std::min(samples, most);
+  std::string all = std::to_string(samples), sample(bytes, '\0');
+  std::vector<std::byte *> to;
+  auto *place = reinterpret_cast<std::byte *>(sample.data());
+  for (int64_t size : sampleBytes) {
+    to.push_back(place);
+    place += size;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t index = count == 1
+                        ? 0
+                        : (samples - 1) / (count - 1) * i +
+                              (samples - 1) % (count - 1) * i / (count - 1);
+    Status status = dataset->read(index, to);
+    all += status.ok() ? hashText(sample) : status.message();
+  }
+  return hash = hashText(all);
 }
 
 Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
@@ -182,6 +210,10 @@ Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
                            position.samples, " samples, ", position.order,
                            "; now there are ", samples, ", ", orderName(),
                            "; --new-data starts with the first sample");
+  if (!position.hash.empty() && position.hash != contentHash())
+    return Status::invalid("the previous run read as many samples, but with "
+                           "other contents; --new-data starts with the first "
+                           "sample");
   firstPlace = {position.epoch, position.position};
   return Status::success();
 }

@@ -77,6 +77,7 @@ public:
     return options.last == LastBatch::Mask ? options.ignored.input : "";
   }
   int64_t lastStepOf(int64_t epochs) const override;
+  std::string contentHash() const override;
   DataPosition positionAfter(int64_t step) const override;
   /// Continues with the next sample. The number of samples per step may have
   /// changed since the checkpoint; the dataset and the order must be unchanged.
@@ -111,8 +112,9 @@ private:
   size_t labels = 0;                ///< index of the input with the labels
   DType labelType = DType::I64;
   SampleOrder order;
-  int64_t firstStep = 1; ///< of this run
-  Place firstPlace;      ///< the first sample of this run
+  mutable std::string hash; ///< "" before the first contentHash()
+  int64_t firstStep = 1;    ///< of this run
+  Place firstPlace;         ///< the first sample of this run
 
   // The caller uses `current`. While `wanted` is above 0, only the thread uses
   // `next` and `order`; otherwise only the caller does.

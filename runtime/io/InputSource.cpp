@@ -3,6 +3,8 @@
 #include "runtime/base/Random.h"
 #include "runtime/io/IndexCheck.h"
 #include "runtime/io/Npy.h"
+#include "runtime/io/SourceFiles.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 
@@ -28,6 +30,7 @@ public:
   }
 
   int64_t steps() const override { return stepCount; }
+  std::string contentHash() const override { return hashText(hashes); }
 
   Expected<std::vector<const void *>> load(int64_t step) override {
     std::vector<const void *> pointers;
@@ -70,6 +73,8 @@ private:
     stepCount = count;
     DPC_TRY(checkIndexes(port, array.dtype, array.data,
                          numElements(array.shape), path));
+    hashes +=
+        sampleHash(array.data, numElements(array.shape) * sizeOf(array.dtype));
     DPC_ASSIGN(InputFile file, InputFile::open(path));
     files.push_back({{file, array.data - array.file.data(), array.dtype},
                      HostTensor::zeros(port.dtype, port.globalShape),
@@ -78,6 +83,7 @@ private:
   }
 
   std::vector<File> files;
+  std::string hashes; ///< sampleHash() of each array
   int64_t stepCount = 0;
 };
 

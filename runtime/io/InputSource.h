@@ -16,6 +16,7 @@ struct DataPosition {
   /// samples per epoch; 0: the data has steps
   int64_t samples = 0;
   std::string order; ///< "as they lie", "shuffled by seed 7"
+  std::string hash;  ///< InputSource::contentHash(), or "" if unknown
 };
 
 /// Provides the inputs of a plan, step by step.
@@ -36,6 +37,9 @@ public:
   /// The input whose labels are ignored in samples that do not count, or "".
   virtual std::string ignoredInput() const { return ""; }
   virtual int64_t lastStepOf(int64_t epochs) const { return epochs * steps(); }
+  /// Returns a hash of values spread over the data, which tells most other data
+  /// apart, or "" if there is no data. Takes at most about a second.
+  virtual std::string contentHash() const { return ""; }
   virtual DataPosition positionAfter(int64_t /*step*/) const { return {}; }
   /// Called before the first load() if the run resumes with `step`.
   virtual Status resumeAt(int64_t step, const DataPosition &position);

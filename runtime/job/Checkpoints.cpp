@@ -2,9 +2,11 @@
 
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/job/StopSignal.h"
+#include "runtime/plan/RunSettings.h"
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <unistd.h>
 
@@ -122,7 +124,16 @@ Expected<int64_t> Checkpoints::begin() {
     status = resumeData((*reader)->manifest());
   if (!status.ok())
     return status.in("--resume");
-  return (*reader)->manifest().step;
+  const Manifest &manifest = (*reader)->manifest();
+  std::string changes =
+      differencesFrom(manifest.settings, plan.settings,
+                      manifest.globalBatch == globalBatchOf(plan));
+  if (!changes.empty() && session.holdsRankZero())
+    std::fprintf(stderr,
+                 "dpc-run: warning: --resume: the plan differs from the one "
+                 "that wrote %s: %s\n",
+                 path.c_str(), changes.c_str());
+  return manifest.step;
 }
 
 /// Moves the data to the position of the checkpoint. Data that consists of

@@ -8,6 +8,7 @@
 #include "runtime/io/Npy.h"
 #include "runtime/io/WeightMatch.h"
 #include "runtime/job/MaskCheck.h"
+#include "runtime/job/RankAgreement.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/RunSummary.h"
 #include "runtime/job/Samples.h"
@@ -17,6 +18,7 @@
 #include "runtime/observe/Profile.h"
 #include "runtime/observe/Trace.h"
 #include "runtime/plan/PlanJson.h"
+#include "runtime/plan/RunSettings.h"
 
 #include <algorithm>
 #include <csignal>
@@ -118,6 +120,15 @@ Status Job::prepare() {
     DPC_TRY(validation->prepare(plan));
   }
   return checkOutputs(options, plan, isDistributed);
+}
+
+Status Job::compareRanks(Communicator &world) const {
+  Expected<std::vector<Setting>> facts = commonFacts(
+      options, *inputs, validation ? &validation->theInputs() : nullptr);
+  // A process without facts compares nothing, but takes part.
+  Status same =
+      compareWithRankZero(world, facts ? *facts : std::vector<Setting>());
+  return facts ? same : facts.status();
 }
 
 /// Runs work() in the process of rank 0. All processes get its status.
@@ -246,6 +257,24 @@ static std::optional<double> scalarOf(const HostTensor *value) {
   return value->at(0);
 }
 
+/// Says what is trained: "training the output 'loss': 5 tensors, and 1 stays as
+/// it is; optimizer adamw, lr 0.001, ..".
+static std::string trainingText(const Plan &plan) {
+  int64_t trained = 0, kept = 0;
+  for (const Tensor &tensor : plan.tensors) {
+    trained += tensor.role == TensorRole::Parameter;
+    kept += tensor.role == TensorRole::Buffer;
+  }
+  std::string text = "training";
+  if (!plan.lossOutput.empty())
+    text += " the output '" + oneLine(plan.lossOutput) + "'";
+  text += concat(": ", trained, trained == 1 ? " weight" : " weights");
+  if (kept > 0)
+    text += concat(", and ", kept, " that no gradient changes");
+  std::string settings = describeSettings(plan.settings);
+  return settings.empty() ? text : text + "; " + settings;
+}
+
 static std::string resumeText(const RunOptions &options, const Plan &plan,
                               const std::string &from, int64_t done) {
   if (from.empty())
@@ -305,9 +334,11 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers, because there is neither "
                   "--data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
-    if (plan.trains && !plan.lossOutput.empty() && done < options.steps)
-      std::printf("training the output '%s'\n",
-                  oneLine(plan.lossOutput).c_str());
+    if (plan.trains && done < options.steps)
+      std::printf("%s\n", trainingText(plan).c_str());
+    if (std::string text = validation ? validation->warning(plan) : "";
+        !text.empty())
+      std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
     if (options.resume)
       std::printf("%s\n",
                   resumeText(options, plan, checkpoints->from(), done).c_str());

@@ -31,6 +31,9 @@ public:
   /// Reads and checks the plan, kernels, data and initial values, and checks
   /// that all result files can be written.
   Status prepare();
+  /// Fails in a process whose files or options are not those of rank 0. Call it
+  /// after prepare() has succeeded in all processes.
+  Status compareRanks(rt::Communicator &world) const;
   /// Creates the session with `comms` and fills its tensors. `evalComms` are
   /// for evalPlan(); empty if there is none.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,

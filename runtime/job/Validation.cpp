@@ -1,10 +1,12 @@
 #include "runtime/job/Validation.h"
 
 #include "runtime/base/OneLine.h"
+#include "runtime/checkpoint/Manifest.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
 #include "runtime/plan/PlanJson.h"
+#include "runtime/plan/RunSettings.h"
 
 #include <cmath>
 #include <cstring>
@@ -35,6 +37,16 @@ Status Validation::check(const Plan &training) const {
     return Status::invalid("its inputs have different first extents, expected "
                            "the number of samples");
   return checkCopy(training, plan);
+}
+
+std::string Validation::warning(const Plan &training) const {
+  if (hasSameLoss(training, plan,
+                  globalBatchOf(training) == globalBatchOf(plan)))
+    return "";
+  return concat(
+      "--eval-plan=", options.evalPlan,
+      ": its model computes the loss by another graph than the model "
+      "that is trained, so that the two losses may differ in meaning");
 }
 
 Status Validation::prepare(const Plan &training) {

@@ -24,7 +24,12 @@ public:
   /// loss over all samples.
   Expected<double> meanLoss(const rt::Running &training);
 
+  /// Returns a warning if the loss may be another function than the one that
+  /// `training` trains, otherwise "".
+  std::string warning(const rt::Plan &training) const;
+
   const rt::Plan &thePlan() const { return plan; }
+  const rt::InputSource &theInputs() const { return *inputs; }
   int64_t samples() const { return count; }
   bool isDue(int64_t step, bool isLast) const {
     return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);

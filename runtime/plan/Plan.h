@@ -47,7 +47,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 11;
+inline constexpr int kPlanVersion = 12;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -116,6 +116,13 @@ struct SourceFile {
   std::string file; ///< as in TensorSource
   int64_t bytes = 0;
   std::string hash; ///< sampleHash()
+};
+
+/// What a run computes, besides weights, data and strategy.
+struct Setting {
+  std::string name;  ///< "optimizer"
+  std::string value; ///< "adamw"
+  bool operator==(const Setting &) const = default;
 };
 
 enum class TensorRole { Parameter, Buffer, State };
@@ -420,6 +427,8 @@ struct Plan {
   /// The model's name of the output that is the loss, or "" if it is unknown.
   /// In a training plan, `outputs` calls it "loss".
   std::string lossOutput;
+  /// Each name is unique. See RunSettings.h for names with a meaning here.
+  std::vector<Setting> settings;
   std::string targetCpu; ///< LLVM's CPU name
   /// Features that the kernels require, with LLVM's names ("avx512f").
   std::vector<std::string> cpuFeatures;

@@ -49,6 +49,9 @@ template <typename V> void fields(V &visit, Is<TensorSource> auto &v) {
 template <typename V> void fields(V &visit, Is<SourceFile> auto &v) {
   each(visit, "file", v.file, "bytes", v.bytes, "hash", v.hash);
 }
+template <typename V> void fields(V &visit, Is<Setting> auto &v) {
+  each(visit, "name", v.name, "value", v.value);
+}
 template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
   each(visit, "name", v.name, "role", v.role, "of", v.of, "slot", v.slot,
        "buffer", v.buffer, "copies", v.copies, "dtype", v.dtype, "global_shape",
@@ -171,9 +174,9 @@ template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   each(visit, "model", v.model, "mesh", v.mesh.axes, "processes", v.processes,
        "micro_batches", v.mesh.microBatches, "batch_shares", v.mesh.batchShares,
-       "trains", v.trains, "loss_output", v.lossOutput, "target_cpu",
-       v.targetCpu, "cpu_features", v.cpuFeatures, "target_gpu", v.targetGpu,
-       "kernel_file", v.kernelFile, "kernel_hash", v.kernelHash,
+       "trains", v.trains, "loss_output", v.lossOutput, "settings", v.settings,
+       "target_cpu", v.targetCpu, "cpu_features", v.cpuFeatures, "target_gpu",
+       v.targetGpu, "kernel_file", v.kernelFile, "kernel_hash", v.kernelHash,
        "kernel_launches", v.kernelLaunches, "arena_bytes", v.arenaBytes,
        "host_bytes", v.hostBytes, "disk_bytes", v.diskBytes, "groups", v.groups,
        "frames", v.frames, "buffers", v.buffers, "tensors", v.tensors,

@@ -298,6 +298,28 @@ class BadRun(bad_input.Refusal):
             self.skipTest("no mpirun on this machine")
         self.refused(launcher + [e2e.tool("dpc-run"), self.path("plan"), "--comm=mpi"], "2 ranks", "3 processes", processes_may_add=True)
 
+    def test_processes_that_run_different_things(self):
+        if not e2e.mpirun(2):
+            self.skipTest("no mpirun on this machine")
+        other = self.path("other")
+        e2e.must([e2e.tool("dpc-opt"), bad_input.MLP, "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "--lr=0.5", "--verify=off", "-o", other])
+        shutil.copytree(self.path("batches"), self.path("others"))
+        labels = self.path("others", os.listdir(self.path("others"))[0])
+        with open(labels, "rb") as file:
+            content = file.read()
+        with open(labels, "wb") as file:  # the same arrays in another order
+            file.write(content[:-64] + content[-32:] + content[-64:-32])
+        def words(plan="plan", batches="batches", steps=2, *more):
+            return [e2e.tool("dpc-run"), self.path(plan), "--batches=" + self.path(batches), f"--steps={steps}", "--comm=mpi", "--timeout-seconds=20", *more]
+
+        for different, mention in ((words("other"), "rank 1: the hash of plan.json is "),
+                                   (words(steps=3), "rank 1: --steps is 3, but on rank 0 it is 2; all processes need the same plan, data and options"),
+                                   (words("plan", "batches", 2, "--on-nan=go-on"), "rank 1: --on-nan is go-on, but on rank 0 it is stop"),
+                                   (words("plan", "batches", 2, "--init=zeros"), "rank 1: --init (or the hash of its file) is zeros, but on rank 0 it is not"),
+                                   (words(batches="others"), "rank 1: the hash of the inputs is ")):
+            with self.subTest(words=different):
+                self.refused([*e2e.mpirun(1), *words(), ":", "-np", "1", *different], mention, processes_may_add=True)
+
     def test_no_processes(self):
         self.refused([e2e.tool("dpc-run"), self.path("plan"), "--comm=mpi"], "mpi")
 

@@ -122,6 +122,28 @@ class Data(unittest.TestCase):
             self.assertIn(part, ran.stderr)
         self.assertEqual(len(self.losses(half, *self.samples("--steps=14"), resume, "--new-data")), 1)
 
+    def test_a_resumed_run_says_what_has_changed(self):
+        saved, words = self.path("saved"), self.samples("--shuffle=3", "--steps=4")
+        self.losses(self.plan(2, "dp=2"), *self.samples("--shuffle=3", "--steps=2"), "--checkpoint=" + saved)
+        resume = "--resume=" + os.path.join(saved, "step-2")
+        for batch, lr, options, said in ((8, "1e-3", [], ""), (4, "1e-3", [], ""),
+                                         (8, "0.1", ["--precision=bf16"], "precision bf16 instead of fp32, lr 0.1 instead of 0.001\n"),
+                                         (8, "1e-3", ["--eps=1e-6", "--clip-grad-norm=2"], "eps 1e-06 instead of 1e-08, clip_grad_norm 2 instead of none\n")):
+            plan = self.path("changed")
+            e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--cluster=local:1", f"--global-batch={batch}", "--train=adamw", "--lr=" + lr, *options,
+                      "--verify=off", "-o", plan])
+            ran = e2e.call([e2e.tool("dpc-run"), plan, *words, resume])
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertEqual(ran.stderr, said and f"dpc-run: warning: --resume: the plan differs from the one that wrote {saved}/step-2: {said}")
+            shutil.rmtree(plan)
+        # as many samples, but in another order
+        file = sorted(os.listdir(self.path("samples")))[0]
+        dtype, shape, values = e2e.read_npy(self.path("samples", file))
+        e2e.write_npy(self.path("samples", file), dtype, shape, values[::-1])
+        ran = e2e.call([e2e.tool("dpc-run"), self.plan(2, "dp=2"), *words, resume])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("the previous run read as many samples, but with other contents; --new-data starts with the first sample", ran.stderr)
+
     def test_inference_gives_every_sample_once(self):
         model, count = self.path("abstract.onnx"), 19
         shutil.copy(ABSTRACT, model)

@@ -101,6 +101,27 @@ class Evaluation(unittest.TestCase):
             self.assertIn(part, ran.stderr)
             self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
 
+    def test_an_evaluation_of_another_loss_is_said(self):
+        text = """func.func @forward(%x: tensor<8x4xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0}},
+                                   %w: tensor<4x4xf32> {{dpc.name = "w", dpc.role = "parameter"}}) -> (tensor<f32> {{dpc.name = "loss", dpc.loss}}) {{
+            %0 = dpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+            %1 = dpc.binary {kind} %0, %0 : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+            %2 = dpc.reduce sum %1 dims = [0, 1] : tensor<8x4xf32> -> tensor<f32>
+            return %2 : tensor<f32>
+        }}"""
+        os.mkdir(self.path("x"))
+        e2e.write_npy(self.path("x", "x.npy"), "f4", (8, 4), [0.5] * 32)
+        for kind in ("mul", "add"):
+            with open(self.path(kind + ".mlir"), "w") as file:
+                file.write(text.format(kind=kind))
+        for name, kind, options in (("plan", "mul", ["--train=sgd"]), ("same", "mul", ["--infer"]), ("other", "add", ["--infer"])):
+            e2e.must([e2e.tool("dpc-opt"), self.path(kind + ".mlir"), "--cluster=local:1", *options, "-o", self.path(name)])
+        for name, said in (("same", ""), ("other", f"dpc-run: warning: --eval-plan={self.path('other')}: its model computes the loss by another graph than "
+                                          "the model that is trained, so that the two losses may differ in meaning\n")):
+            ran = e2e.call([e2e.tool("dpc-run"), self.path("plan"), "--data=" + self.path("x"), "--steps=1", "--init=random",
+                            "--eval-plan=" + self.path(name), "--eval-data=" + self.path("x")])
+            self.assertEqual((ran.returncode, ran.stderr), (0, said))
+
     def test_a_mean_of_inference_weighs_samples_alike(self):
         data, plan = "--data=" + self.path("held-out"), self.plan(2, "dp=2", "--infer")
         said = e2e.must([e2e.tool("dpc-run"), plan, data, "--last-batch=mask"]).splitlines()[-1].split()

@@ -56,7 +56,7 @@ class LossOutput(e2e.ScratchTest):
         self.assertIn(f"trains the output '{name}'", " ".join(done.stdout.split()))
         self.assertEqual(e2e.read_report(self.path("plan"))["loss_output"], name)
         said = e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--batches={MLP}/batches", "--steps=1", f"--metrics={self.path('run.jsonl')}"])
-        self.assertIn(f"training the output '{name}'\n", said)
+        self.assertIn(f"training the output '{name}': ", said)
         loss = e2e.read_metrics(self.path("run.jsonl"))[-1]["loss"]
         os.remove(self.path("run.jsonl"))
         return name, loss

@@ -133,6 +133,8 @@ static int runProcesses(const RunOptions &options) {
     return 1; // rank 0 has the same error
   if (!agree(comm, status))
     return 1;
+  if (comm.size() > 1 && !agree(comm, job.compareRanks(comm)))
+    return 1;
   if (options.comm == "tcp" && comm.size() > 1 && comm.rank() == 0)
     std::printf(
         "--comm=tcp: all data passes through rank 0%s\n",

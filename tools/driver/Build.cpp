@@ -155,6 +155,7 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
   if (failed(checkWeights(session, *plan, searched.initialValues)))
     return failure();
   plan->lossOutput = searched.loss;
+  plan->settings = searched.settings;
   return std::move(*plan);
 }
 

@@ -46,6 +46,7 @@ struct Prepared {
   ModelProgram program;
   /// The plan's lossOutput.
   std::string loss;
+  std::vector<rt::Setting> settings; ///< of the plan
   std::vector<std::string> trained, frozen;
 };
 

@@ -33,6 +33,18 @@ static StepOptions stepOptions(const CompileOptions &options, bool trains) {
   return step;
 }
 
+PassList lossPasses(const CompileOptions &options) {
+  return [text = options.loss](OpPassManager &pm) {
+    if (text.empty())
+      return;
+    auto [kind, output] = StringRef(text).split(':');
+    DpcAppendLossOptions loss;
+    loss.loss = kind.str();
+    loss.output = output.str();
+    pm.addPass(createDpcAppendLoss(loss));
+  };
+}
+
 PassList graphPasses(const CompileOptions &options, bool trains) {
   return [step = stepOptions(options, trains)](OpPassManager &pm) {
     addStepPhase(pm, step);

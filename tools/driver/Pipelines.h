@@ -8,6 +8,10 @@ namespace dpc {
 
 /// Returns the passes from a fused @forward to the program that can be sharded.
 /// If `trains` is true, the passes add gradients and an optimizer.
+/// Adds the loss of --loss to an imported @forward; without the option, no
+/// pass.
+PassList lossPasses(const CompileOptions &options);
+
 PassList graphPasses(const CompileOptions &options, bool trains);
 
 /// Returns the passes for --precision, followed by graphPasses.

@@ -10,6 +10,7 @@
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Remarks.h"
+#include "tools/driver/RunSettings.h"
 
 using namespace mlir;
 
@@ -95,17 +96,6 @@ static LogicalResult run(Session &session, ModuleOp model,
              : session.fail("pass pipeline failed: " + textOf(passes));
 }
 
-static LogicalResult appendLoss(Session &session, ModuleOp model) {
-  if (session.options().loss.empty())
-    return success();
-  auto [kind, output] = StringRef(session.options().loss).split(':');
-  DpcAppendLossOptions loss;
-  loss.loss = kind.str();
-  loss.output = output.str();
-  return run(session, model,
-             [&](OpPassManager &pm) { pm.addPass(createDpcAppendLoss(loss)); });
-}
-
 static std::string resultName(func::FuncOp program, unsigned result) {
   auto name = program.getResultAttrOfType<StringAttr>(result, attr::kName);
   return name ? name.getValue().str() : "output" + std::to_string(result);
@@ -146,10 +136,12 @@ static std::string whyNoLoss(func::FuncOp forward) {
 }
 
 /// Adds the loss to `model`, an imported @forward, and fuses it. Sets `loss` to
-/// the name of the output that is the loss, or to "".
-static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss) {
+/// the name of the output that is the loss, or to "", and `settings` if a plan
+/// is written.
+static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss,
+                          std::vector<rt::Setting> &settings) {
   const CompileOptions &options = session.options();
-  if (failed(appendLoss(session, model)))
+  if (failed(run(session, model, lossPasses(options))))
     return failure();
   auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   if (std::string why = whyNoLoss(forward); !why.empty() && !options.infer)
@@ -171,6 +163,12 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss) {
   }
   if (std::string why; !trains && failed(prepareInference(model, why)))
     return session.fail(options.model + " " + why);
+  if (options.emit.count("plan")) {
+    auto made = settingsOf(session, model, trains);
+    if (failed(made))
+      return failure();
+    settings = std::move(*made);
+  }
   if (failed(run(session, model, addFusionPhase)))
     return failure();
   session.dump("fused", model);
@@ -203,7 +201,8 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
 static FailureOr<ModelProgram> programOf(Session &session,
                                          OwningOpRef<ModuleOp> model,
                                          const cost::Cluster &cluster,
-                                         std::string &loss) {
+                                         std::string &loss,
+                                         std::vector<rt::Setting> &settings) {
   if ((*model)->hasAttr(attr::kWholeStep) &&
       failed(run(session, *model, [](OpPassManager &pm) {
         pm.addNestedPass<func::FuncOp>(createDpcSimplify());
@@ -217,7 +216,7 @@ static FailureOr<ModelProgram> programOf(Session &session,
   if (!model->lookupSymbol<func::FuncOp>(kForwardFunction))
     return session.fail(session.options().model +
                         ": has no function @forward or @train_step");
-  if (failed(fuse(session, *model, loss)))
+  if (failed(fuse(session, *model, loss, settings)))
     return failure();
   return makeProgram(session, std::move(model), cluster,
                      trainsOn(session.options(), loss));
@@ -225,8 +224,9 @@ static FailureOr<ModelProgram> programOf(Session &session,
 
 FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
   std::string loss;
-  FailureOr<ModelProgram> program =
-      programOf(session, std::move(loaded.model), loaded.machine.cluster, loss);
+  std::vector<rt::Setting> settings;
+  FailureOr<ModelProgram> program = programOf(
+      session, std::move(loaded.model), loaded.machine.cluster, loss, settings);
   if (failed(program))
     return failure();
   Prepared prepared{.machine = std::move(loaded.machine),
@@ -234,6 +234,7 @@ FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
                     .sourceFiles = std::move(loaded.sourceFiles),
                     .program = std::move(*program),
                     .loss = std::move(loss),
+                    .settings = std::move(settings),
                     .trained = {},
                     .frozen = {}};
   if (failed(listParameters(session, prepared)))

@@ -32,7 +32,8 @@ Manifest sample() {
   manifest.model = "toy";
   manifest.step = 7;
   manifest.globalBatch = 8;
-  manifest.data = {2, 5, 9, "shuffled by seed 3"};
+  manifest.data = {2, 5, 9, "shuffled by seed 3", "0123456789abcdef"};
+  manifest.settings = {{"optimizer", "adamw"}, {"lr", "0.1"}};
   manifest.mesh = {{{"dp", 2}, {"tp", 3}}, 1};
   manifest.tensors = {
       {"w",
@@ -58,6 +59,8 @@ TEST_F(Checkpoint, ManifestsRoundTrip) {
   EXPECT_EQ(read->globalBatch, 8);
   EXPECT_EQ(read->data.epoch, 2);
   EXPECT_EQ(read->data.position, 5);
+  EXPECT_EQ(read->data.hash, "0123456789abcdef");
+  EXPECT_EQ(read->settings, manifest.settings);
   EXPECT_EQ(read->data.samples, 9);
   EXPECT_EQ(read->data.order, "shuffled by seed 3");
   EXPECT_EQ(read->mesh, manifest.mesh);
@@ -118,6 +121,7 @@ TEST_F(Checkpoint, NothingInAManifestIsTrusted) {
            {"\"position\":5", "\"position\":9", "'position' is missing or"},
            {"\"samples\":9", "\"samples\":9223372036854775807",
             "'samples' is missing or not a size"},
+           {"[\"lr\",\"0.1\"]", "[\"lr\",0.1]", "setting [\"lr\",0.1]"},
            {"[1234,", "[-1,", "file [-1"},
            {",[0,\"\"]]", "]", "there are 5 files of 6 ranks"}}) {
     auto read = parseManifest(forged(c.from, c.to), "m");

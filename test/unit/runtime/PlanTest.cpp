@@ -165,9 +165,9 @@ std::string replaced(std::string text, const std::string &from,
 
 TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
-  plan.version = 12;
+  plan.version = 13;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 12 is not supported, this build reads 11; "
+            "plan.json: plan version 13 is not supported, this build reads 12; "
             "compile again with this build's dpc-opt");
 }
 

@@ -1,0 +1,117 @@
+//===- RunSettings.cpp - What a plan records of its training --------------===//
+#include "tools/driver/RunSettings.h"
+
+#include "ir/Attributes.h"
+#include "ir/Dialect.h"
+#include "passes/graph/GraphHash.h"
+#include "passes/graph/Passes.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/plan/RunSettings.h"
+#include "tools/driver/Load.h"
+#include "tools/driver/Pipelines.h"
+
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+/// Hashes the loss of @forward, or all results if none is the loss.
+static GraphHash hashForward(func::FuncOp forward) {
+  Operation *end = forward.front().getTerminator();
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (forward.getResultAttr(i, attr::kLoss))
+      return hashGraph(end->getOperand(i));
+  return hashGraph(end->getOperands());
+}
+
+static void addGraph(std::vector<rt::Setting> &settings, const char *graph,
+                     const char *constants, func::FuncOp forward) {
+  GraphHash hash = hashForward(forward);
+  settings.push_back({graph, rt::hashDigits(hash.structure)});
+  settings.push_back({constants, rt::hashDigits(hash.values)});
+}
+
+/// Returns whether importing for inference would change the model.
+static bool differsInEvaluation(func::FuncOp forward) {
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    auto role = forward.getArgAttrOfType<StringAttr>(i, attr::kRole);
+    if (role && role.getValue() == role::kScalar) // the step, for dropout
+      return true;
+  }
+  return forward.walk([](BatchNormOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+static LogicalResult addEvalGraph(Session &session, ModuleOp model,
+                                  std::vector<rt::Setting> &settings) {
+  auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  OwningOpRef<ModuleOp> evaluated;
+  if (differsInEvaluation(forward)) {
+    CompileOptions options = session.options();
+    options.infer = true;
+    evaluated = loadModel(options, session.context());
+    if (!evaluated || failed(runPasses(*evaluated, lossPasses(options))))
+      return failure();
+    forward = evaluated->lookupSymbol<func::FuncOp>(kForwardFunction);
+  }
+  addGraph(settings, rt::kEvalGraph, rt::kEvalConstants, forward);
+  return success();
+}
+
+static std::string shown(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", value);
+  return text;
+}
+
+static std::string scheduleText(const CompileOptions &options) {
+  std::string text = options.lrSchedule;
+  if (options.warmup > 0)
+    text += " after " + std::to_string(options.warmup) + " warmup steps";
+  if (options.totalSteps > 0)
+    text += " to " + shown(options.minLr) + " at step " +
+            std::to_string(options.totalSteps);
+  return text;
+}
+
+static void addOptimizer(std::vector<rt::Setting> &settings,
+                         const CompileOptions &options) {
+  bool isSgd = options.train == "sgd";
+  auto add = [&](const char *name, const std::string &value) {
+    settings.push_back({name, value});
+  };
+  add("optimizer", isSgd ? "sgd" : "adamw");
+  add("lr", shown(options.lr));
+  add("lr_schedule", scheduleText(options));
+  if (isSgd) {
+    add("momentum", shown(options.momentum));
+  } else {
+    add("betas", shown(options.beta1) + " " + shown(options.beta2));
+    add("eps", shown(options.eps));
+  }
+  add("weight_decay", shown(options.weightDecay.value_or(isSgd ? 0 : 0.01)));
+  if (options.clipGradNorm > 0)
+    add("clip_grad_norm", shown(options.clipGradNorm));
+  if (!options.compressGradients.empty())
+    add("compress_gradients", options.compressGradients);
+  if (!options.compressWeights.empty())
+    add("compress_weights", options.compressWeights);
+}
+
+FailureOr<std::vector<rt::Setting>> settingsOf(Session &session, ModuleOp model,
+                                               bool trains) {
+  const CompileOptions &options = session.options();
+  std::vector<rt::Setting> settings;
+  auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  addGraph(settings, rt::kGraph, rt::kGraphConstants, forward);
+  settings.push_back({"precision", options.precision});
+  if (!trains)
+    return settings;
+  addOptimizer(settings, options);
+  if (failed(addEvalGraph(session, model, settings)))
+    return failure();
+  return settings;
+}
+
+} // namespace dpc
