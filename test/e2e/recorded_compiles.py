@@ -9,8 +9,8 @@ A refactoring changes nothing here. A change that intentionally changes decision
 recording in the same commit, and its message says which fields changed and why.
 
 For each compile this compares the chosen strategy, the predicted seconds and bytes to the last digit, a hash of
-plan.json without its format version and the name of the loss (loss_output.py), a hash of the compiled kernels
-if the same LLVM compiles them, and a hash of each exported file. Clusters name their devices and kernels are for a named processor, so the machine does not matter.
+plan.json without its format version, the name of the loss (loss_output.py) and the settings (data.py), a hash of the compiled
+kernels if the same LLVM compiles them, and a hash of each exported file. Clusters name their devices and kernels are for a named processor, so the machine does not matter.
 """
 import hashlib
 import json
@@ -95,7 +95,7 @@ def numbers(value, path=""):
 def plan_facts(path):
     """Returns hashes of the plan and of its kernels, which another version of LLVM compiles differently."""
     plan = e2e.read_json(path)
-    del plan["version"], plan["checksum"], plan["loss_output"]
+    del plan["version"], plan["checksum"], plan["loss_output"], plan["settings"]
     for file in plan["source_files"]:
         if not os.path.isabs(file["file"]):  # folded tables, computed with this machine's mathematical functions
             del file["hash"]
