@@ -161,17 +161,6 @@ SessionOptions Job::sessionOptions() {
   return made;
 }
 
-/// Runs work() in all processes. Fails in all of them if it fails in one, so
-/// that no process waits in a step for a process that has failed.
-static Status onAll(Session &session, const std::function<Status()> &work) {
-  Status own = work();
-  Expected<bool> hasFailed = session.anywhere(!own.ok());
-  if (!own.ok() || !hasFailed)
-    return own.ok() ? hasFailed.status() : own;
-  // The process that has failed has the message.
-  return *hasFailed ? Status::cancelled() : own;
-}
-
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
@@ -196,73 +185,6 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
-}
-
-/// Gives the tensors the values with which the run begins: those of the
-/// checkpoint, or the initial ones.
-Status Job::fill() {
-  return onAll(*session, [&]() -> Status {
-    if (!checkpoints->from().empty())
-      return checkpoints->restore();
-    return session->initialize(InitialValues(plan, options.plan, init));
-  });
-}
-
-/// Returns the first step after `done` that its samples do not fill, or 0. Only
-/// the epoch in which a run resumes may differ from later epochs.
-static int64_t unfilledStep(const Plan &plan, const InputSource &inputs,
-                            int64_t done) {
-  int64_t found = 0;
-  for (int64_t epochs = 1, seen = 0; seen < 2 && found == 0; ++epochs) {
-    int64_t step = inputs.lastStepOf(epochs);
-    if (step <= done)
-      continue;
-    ++seen;
-    if (inputs.samplesIn(step) < samplesPerStep(plan))
-      found = step;
-  }
-  return found;
-}
-
-Expected<StepNumbers>
-Job::numbersOfMask(const std::vector<const void *> &arrays) {
-  DPC_TRY(fill());
-  DPC_TRY(session->step(done + 1, arrays));
-  DPC_ASSIGN(StepNumbers numbers, numbersEverywhere(plan, *session));
-  if (!plan.trains || session->output("grad_norm"))
-    return numbers;
-  DPC_TRY(session->step(done + 2, arrays));
-  DPC_ASSIGN(StepNumbers next, numbersEverywhere(plan, *session));
-  numbers.gradient = next.loss;
-  return numbers;
-}
-
-/// Checks that the loss ignores samples that only fill a step, with the data of
-/// the first such step. Returns true if this has changed the tensors.
-Expected<bool> Job::checkMask() {
-  if (options.lastBatch != "mask" || options.data.empty() || findLoss(plan) < 0)
-    return false;
-  int64_t step = unfilledStep(plan, *inputs, done);
-  if (step == 0)
-    return false;
-  DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
-  Status status = dpc::checkMask(
-      plan, {*labelsToIgnore(options, plan), inputs->samplesIn(step), arrays},
-      [&](const std::vector<const void *> &tried) {
-        return numbersOfMask(tried);
-      },
-      concat(plan.trains ? "use --last-batch=drop or --last-batch=wrap"
-                         : "use --last-batch=drop",
-             ", or plan with a --global-batch that divides ",
-             inputs->positionAfter(0).samples));
-  session->forgetTrace();
-  for (const auto &executor : session->ranksHere())
-    executor->takeOwnSeconds();
-  if (!status.ok())
-    return status.code() == StatusCode::Cancelled
-               ? status
-               : status.in("--last-batch=mask");
-  return true;
 }
 
 Status Job::run() {
