@@ -437,24 +437,20 @@ static int64_t tokensPerStep(const Plan &plan) {
 
 /// Adds the learning rate and the outputs that are no other number of the step.
 /// `loss` is the index of the loss, or -1. `skips` updates were skipped before
-/// this step. `known` samples count, or -1 if all do. An output [samples per
-/// step] passes for one value per sample, because a plan does not record where
-/// the batch is in outputs. Call it in the process of rank 0, which has all
-/// outputs.
+/// this step. `known` samples count, or -1 if all do. Call it in the process of
+/// rank 0, which has all outputs.
 static void reportOutputs(const Plan &plan, const Session &session, int loss,
                           int64_t skips, int64_t known, StepReport &report) {
   if (std::any_of(plan.scalars.begin(), plan.scalars.end(),
                   [](const ScalarInput &s) { return s.name == "lr"; }))
     report.learningRate = learningRate(plan.lrSchedule, report.step - skips);
-  int64_t perStep = samplesPerStep(plan);
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const HostTensor &value = session.outputs()[i];
     const std::string &name = plan.outputs[i].name;
     bool isOwn = static_cast<int>(i) == loss; // already a field of `report`
     for (const char *own : {"grad_norm", "loss_scale", "skipped"})
       isOwn |= &value == session.output(own) && value.elements() == 1;
-    bool isPerSample =
-        perStep > 0 && value.shape.size() == 1 && value.elements() == perStep;
+    bool isPerSample = plan.outputs[i].batchDim == 0 && value.shape.size() == 1;
     if (isOwn || (value.elements() != 1 && !isPerSample))
       continue;
     int64_t count = isPerSample && known > 0 ? known : value.elements();
