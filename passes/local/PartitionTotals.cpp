@@ -24,6 +24,7 @@
 // No total is approximated: gradients are those of the whole batch.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/NodeName.h"
 #include "passes/local/Partition.h"
 #include "passes/shard/Passes.h"
 
@@ -191,19 +192,15 @@ private:
     }
   }
 
-  /// Returns "FILE: node 'NAME' " for a node of an imported model, or the name
-  /// of the op, as the subject of a message.
-  std::string nodeOf(Operation *op) {
-    auto name = op->getLoc()->findInstanceOf<NameLoc>();
+  /// Returns "FILE: node 'NAME' ", or without FILE if it is unknown.
+  std::string subject(Operation *op) {
     auto file = step.getLoc()->findInstanceOf<FileLineColLoc>();
-    if (!name || !file)
-      return "'" + op->getName().getStringRef().str() + "' ";
-    return file.getFilename().str() + ": node '" + name.getName().str() + "' ";
+    return (file ? file.getFilename().str() + ": " : "") + nodeOf(op) + " ";
   }
 
   void remark() {
     readers.front()->emitRemark()
-        << nodeOf(readers.front())
+        << subject(readers.front())
         << "reads a sum over the whole batch, as the gradient of a ratio or "
            "product of sums does; such sums are computed first, by "
         << passes.last << " more pass" << (passes.last > 1 ? "es" : "")
@@ -228,7 +225,7 @@ private:
       if (it != wanted.end() && *it->second.begin() < passes.last &&
           stage < behind)
         return op.emitError()
-               << nodeOf(&op)
+               << subject(&op)
                << "is part of a gradient that must be summed over all "
                   "micro-batches before any micro-batch can use it, because "
                   "the forward pass of an earlier stage reads a sum over the "

@@ -10,6 +10,7 @@ import random
 import unittest
 
 import e2e
+import heterogeneous_devices
 
 BALANCE = os.path.join(e2e.SOURCE, "test", "fixtures", "balance")
 ORACLE = e2e.read_json(os.path.join(BALANCE, "oracle.json"))
@@ -73,6 +74,22 @@ class BalanceLoss(BatchSums):
         for strategy, ranks in (("dp=2,micro_batch=2", 2), ("dp=2,pp=2,micro_batch=2", 4)):
             plan, _ = self.compile(os.path.join(BALANCE, "model.onnx"), strategy, ranks, "--verify=on")
             self.assertEqual(e2e.read_report(plan)["verification"]["scope"], "full")
+
+    def test_shares_stay_even(self):
+        """The ranks add their sums in every micro-batch, so that they need equally many."""
+        strategy, node = "dp=4,micro_batch=1", r"node '[^']+' is a sum over the whole batch that micro-batches read"
+        words = ["--train=sgd", "--lr=0.1", "--verify=off"]
+        compile = [e2e.tool("dpc-opt"), os.path.join(BALANCE, "model.onnx"), f"--cluster={heterogeneous_devices.write_cluster(self.folder)}",
+                   "--global-batch=16", *words, "-o", os.path.join(self.folder, "plan")]
+        done = e2e.call([*compile, f"--strategy={strategy},batch_shares=3:1"])
+        said = " ".join(done.stderr.split())
+        self.assertEqual(done.returncode, 1, said)
+        self.assertRegex(said, r"balance/model\.onnx: batch_shares=3:1: " + node)
+        self.assertIn("expected batch_shares=even", said)
+        # Without shares in the strategy, the report says why they are even.
+        e2e.must([*compile, f"--strategy={strategy}"])
+        self.assertRegex(" ".join(e2e.read_report(os.path.join(self.folder, "plan"))["remarks"]),
+                         "the batch is shared evenly among faster and slower devices: " + node)
 
     def test_a_search_prices_micro_batches(self):
         """Micro-batches are candidates like others: none is rejected."""
