@@ -23,6 +23,11 @@
 //
 // No total is approximated: gradients are those of the whole batch.
 //
+// A chain of sums that depend on each other (each layer divides by a sum over
+// the batch) takes a pass per sum, and each pass repeats the ones before. There
+// are at most kMostPasses, so that programs and step times stay below
+// kMostPasses + 1 times those of one pass.
+//
 //===----------------------------------------------------------------------===//
 #include "ir/NodeName.h"
 #include "passes/local/Partition.h"
@@ -67,6 +72,9 @@ bool MicroBatchSplits::differs(Operation *op) {
 
 namespace {
 
+/// The most passes that compute only sums.
+constexpr int64_t kMostPasses = 8;
+
 /// How the value of an op depends on micro-batches.
 enum class Kind {
   fixed,  ///< Known before the loop.
@@ -92,6 +100,8 @@ public:
       findRole(&op);
     if (passes.last == 0)
       return std::move(passes);
+    if (failed(checkCount()))
+      return failure();
     remark();
     for (Operation *op : readers)
       for (Value operand : op->getOperands())
@@ -206,6 +216,21 @@ private:
         << passes.last << " more pass" << (passes.last > 1 ? "es" : "")
         << " over the micro-batches, each of which takes up to the time of a "
            "forward pass";
+  }
+
+  LogicalResult checkCount() {
+    if (passes.last <= kMostPasses)
+      return success();
+    Operation *first = *llvm::find_if(readers, [&](Operation *op) {
+      return roles.lookup(op).pass > kMostPasses;
+    });
+    return first->emitError()
+           << subject(first)
+           << "reads a sum over the whole batch that depends on a chain of "
+              "other such sums; the chain takes "
+           << passes.last
+           << " more passes over the micro-batches, expected at most "
+           << kMostPasses << ", or one micro-batch";
   }
 
   /// A pass takes the stages of a pipeline from the first to the last. So it

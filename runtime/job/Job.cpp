@@ -7,12 +7,14 @@
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/WeightMatch.h"
+#include "runtime/job/MaskCheck.h"
 #include "runtime/job/RankAgreement.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/RunSummary.h"
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/SlowRanks.h"
+#include "runtime/job/StartValues.h"
 #include "runtime/job/StopSignal.h"
 #include "runtime/observe/Profile.h"
 #include "runtime/observe/Trace.h"
@@ -178,9 +180,10 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   done = std::max<int64_t>(resumed, 0);
   options.steps = lastStep(options, plan, *inputs);
   bool isResumed = resumed >= 0;
-  DPC_ASSIGN(bool hasChecked, checkMask());
+  StartValues values{options, plan, init, *session, *checkpoints};
+  DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
   if (!isResumed || hasChecked)
-    DPC_TRY(fill());
+    DPC_TRY(values.fill());
   if (!isResumed && options.initPartial && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());

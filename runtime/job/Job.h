@@ -8,7 +8,6 @@
 #include "runtime/io/InputSource.h"
 #include "runtime/job/Checkpoints.h"
 #include "runtime/job/Evaluation.h"
-#include "runtime/job/MaskCheck.h"
 #include "runtime/job/RunOptions.h"
 #include "runtime/job/SessionMaker.h"
 #include "runtime/job/Validation.h"
@@ -60,9 +59,6 @@ public:
   int exitCodeOfFailure() const { return failureCode; }
 
 private:
-  Status fill();
-  Expected<StepNumbers> numbersOfMask(const std::vector<const void *> &arrays);
-  Expected<bool> checkMask();
   Status runSteps();
   Expected<StepReport> runStep(int64_t step);
   Status detectStragglers(StepReport &report);

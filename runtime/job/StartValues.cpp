@@ -1,6 +1,7 @@
-//===- JobMask.cpp - the values and the check before the first step -------===//
+#include "runtime/job/StartValues.h"
+
 #include "runtime/data/Dataset.h"
-#include "runtime/job/Job.h"
+#include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
 
 namespace dpc {
@@ -18,13 +19,11 @@ static Status onAll(Session &session, const std::function<Status()> &work) {
   return *hasFailed ? Status::cancelled() : own;
 }
 
-/// Gives the tensors the values with which the run begins: those of the
-/// checkpoint, or the initial ones.
-Status Job::fill() {
-  return onAll(*session, [&]() -> Status {
-    if (!checkpoints->from().empty())
-      return checkpoints->restore();
-    return session->initialize(InitialValues(plan, options.plan, init));
+Status StartValues::fill() const {
+  return onAll(session, [&]() -> Status {
+    if (!checkpoints.from().empty())
+      return checkpoints.restore();
+    return session.initialize(InitialValues(plan, options.plan, init));
   });
 }
 
@@ -44,40 +43,43 @@ static int64_t unfilledStep(const Plan &plan, const InputSource &inputs,
   return found;
 }
 
-Expected<StepNumbers>
-Job::numbersOfMask(const std::vector<const void *> &arrays) {
-  DPC_TRY(fill());
-  DPC_TRY(session->step(done + 1, arrays));
-  DPC_ASSIGN(StepNumbers numbers, numbersEverywhere(plan, *session));
-  if (!plan.trains || session->output("grad_norm"))
+static Expected<StepNumbers>
+numbersOf(const StartValues &start, int64_t done,
+          const std::vector<const void *> &arrays) {
+  Session &session = start.session;
+  DPC_TRY(start.fill());
+  DPC_TRY(session.step(done + 1, arrays));
+  DPC_ASSIGN(StepNumbers numbers, numbersEverywhere(start.plan, session));
+  if (!start.plan.trains || session.output("grad_norm"))
     return numbers;
-  DPC_TRY(session->step(done + 2, arrays));
-  DPC_ASSIGN(StepNumbers next, numbersEverywhere(plan, *session));
+  DPC_TRY(session.step(done + 2, arrays));
+  DPC_ASSIGN(StepNumbers next, numbersEverywhere(start.plan, session));
   numbers.gradient = next.loss;
   return numbers;
 }
 
-/// Checks that the loss ignores samples that only fill a step, with the data of
-/// the first such step. Returns true if this has changed the tensors.
-Expected<bool> Job::checkMask() {
+Expected<bool> checkLastBatch(const StartValues &start, InputSource &inputs,
+                              int64_t done) {
+  const RunOptions &options = start.options;
+  const Plan &plan = start.plan;
   if (options.lastBatch != "mask" || options.data.empty() ||
       findLoss(plan) < 0 || done >= options.steps)
     return false;
-  int64_t step = unfilledStep(plan, *inputs, done);
+  int64_t step = unfilledStep(plan, inputs, done);
   if (step == 0)
     return false;
-  DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
-  Status status = dpc::checkMask(
-      plan, {*labelsToIgnore(options, plan), inputs->samplesIn(step), arrays},
+  DPC_ASSIGN(std::vector<const void *> arrays, inputs.load(step));
+  Status status = checkMask(
+      plan, {*labelsToIgnore(options, plan), inputs.samplesIn(step), arrays},
       [&](const std::vector<const void *> &tried) {
-        return numbersOfMask(tried);
+        return numbersOf(start, done, tried);
       },
       concat(plan.trains ? "use --last-batch=drop or --last-batch=wrap"
                          : "use --last-batch=drop",
              ", or plan with a --global-batch that divides ",
-             inputs->positionAfter(0).samples));
-  session->forgetTrace();
-  for (const auto &executor : session->ranksHere())
+             inputs.positionAfter(0).samples));
+  start.session.forgetTrace();
+  for (const auto &executor : start.session.ranksHere())
     executor->takeOwnSeconds();
   if (!status.ok())
     return status.code() == StatusCode::Cancelled
