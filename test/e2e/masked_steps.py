@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""--last-batch=mask and --eval-data refuse a loss that counts the samples that only fill a step, at the start and when a run resumes.
+"""--last-batch=mask and --eval-data refuse a loss that counts the samples that only fill a step, at the start and when a run resumes;
+only outputs with a value per sample omit these samples.
 
 The models are built here: a cross entropy that ignores labels, to which a term without labels adds a little.
 """
@@ -83,6 +84,34 @@ class MaskedSteps(e2e.ScratchTest):
         self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
 
     STRATEGIES = (("dp=1", 1), ("dp=2", 2), ("dp=2,micro_batch=1", 2), ("tp=2", 2))
+
+    def test_a_value_per_class_is_no_value_per_sample(self):
+        """There are as many classes as samples in a step; the plan says which output has a value per sample."""
+        import onnx
+        from onnx import TensorProto, helper
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("ReduceSum", ["y", "last"], ["each"], keepdims=0),
+                 helper.make_node("ReduceMean", ["y"], ["classes"], axes=[0], keepdims=0), helper.make_node("ReduceMean", ["y"], ["loss"], keepdims=0)]
+        weights = [helper.make_tensor("w", TensorProto.FLOAT, [3, BATCH], [0.1 * i for i in range(3 * BATCH)]),
+                   helper.make_tensor("last", TensorProto.INT64, [1], [1])]
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                   for name, shape in (("loss", []), ("each", ["batch"]), ("classes", [BATCH]))]
+        graph = helper.make_graph(nodes, "model", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])], outputs, weights)
+        model, data, out = (os.path.join(self.folder, name) for name in ("classes.onnx", "rows", "out"))
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+        os.mkdir(data)
+        e2e.write_npy(os.path.join(data, "x.npy"), "f4", (SAMPLES, 3), [float(i % 7) for i in range(3 * SAMPLES)])
+        for strategy, ranks in self.STRATEGIES:
+            infer, train = (os.path.join(self.folder, f"{kind}-{strategy}") for kind in ("infer", "train"))
+            words = [e2e.tool("dpc-opt"), model, f"--cluster=local:{ranks}", f"--global-batch={BATCH}", f"--strategy={strategy}", "--verify=off"]
+            e2e.must([*words, "--infer", "-o", infer])
+            self.refused([infer, "--data=" + data], "output 'loss' has one value for a step of 4 samples")
+            e2e.must([e2e.tool("dpc-run"), infer, "--data=" + data, "--last-batch=drop", "--outputs=" + out])
+            shapes = {name: e2e.read_npy(os.path.join(out, name + ".npy"))[1] for name in ("each", "classes", "loss")}
+            self.assertEqual(shapes, {"each": (8,), "classes": (2, BATCH), "loss": (2,)}, strategy)
+            # A step of training returns the mean of a value per sample, and no other value but scalars.
+            e2e.must([*words, "--train=sgd", "--lr=0.1", "-o", train])
+            self.assertEqual([port["name"] for port in e2e.read_plan(train)["outputs"]], ["loss", "each", "grad_norm"])
+            self.assertIn('output "classes" is not returned by a training step', " ".join(e2e.read_report(train)["remarks"]))
 
     def test_training(self):
         for strategy, ranks in self.STRATEGIES:
