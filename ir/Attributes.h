@@ -67,7 +67,7 @@ inline constexpr llvm::StringLiteral kInit = "dpc.init";
 /// step n, the argument has its scheduled value for step n minus this count.
 inline constexpr llvm::StringLiteral kSkips = "dpc.skips";
 inline constexpr llvm::StringLiteral kTies = "dpc.ties";
-/// On an input: the dimension that counts samples.
+/// On an input or result: the dimension that counts samples.
 inline constexpr llvm::StringLiteral kBatchDim = "dpc.batch_dim";
 /// On a result (unit): the result is the loss.
 inline constexpr llvm::StringLiteral kLoss = "dpc.loss";

@@ -145,6 +145,12 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   return addTensor(s, std::move(tensor));
 }
 
+/// Returns the dimension that counts samples, or -1.
+static int64_t batchDimOf(DictionaryAttr attrs) {
+  auto dim = attrs.getAs<IntegerAttr>(attr::kBatchDim);
+  return dim ? dim.getInt() : -1;
+}
+
 /// Adds the input unless an earlier stage added it. Returns its index.
 static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
   auto &inputs = s.plan.inputs;
@@ -169,6 +175,7 @@ static LogicalResult bindInput(StageDraft &s, unsigned index,
   port.buffer = s.slots.addBuffer(argument, rt::BufferKind::Input, port.name);
   port.dtype = s.plan.buffers[port.buffer].dtype;
   port.globalShape = global.getShape().vec();
+  port.batchDim = batchDimOf(attrs);
   port.layout = layoutOf(global);
   int phase = 1; // the first phase of the loop
   bool isRead = false;
@@ -314,6 +321,7 @@ static void bindOutput(StageDraft &s, unsigned index, Value value) {
   if (port.name.empty())
     port.name = "output" + std::to_string(index);
   port.globalShape = global.getShape().vec();
+  port.batchDim = batchDimOf(attrs);
   port.layout = layoutOf(global);
   port.buffer = slot.buffer;
   if (!whole || taken) {

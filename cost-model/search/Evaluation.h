@@ -90,6 +90,10 @@ struct Evaluation {
   /// By group of nodes; empty unless the cluster is heterogeneous and its ranks
   /// may take uneven shares of the batch.
   std::vector<LoopSeconds> groupSeconds;
+  /// Why the ranks of a heterogeneous cluster cannot take uneven shares,
+  /// although they have several micro-batches: the loss reads sums over the
+  /// batch. Else "".
+  std::string whyEven;
   /// `decisions.batchShares` as runs of equal shares.
   std::vector<ShareOfRanks> shares;
   double evenSeconds = 0; ///< The time of the step with even shares.

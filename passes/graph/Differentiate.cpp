@@ -111,19 +111,11 @@ bool TrainStepBuilder::isStep(unsigned argument) {
          name.getValue() == "step";
 }
 
-/// Returns whether `output` has the shape [batch] and is float. Results do not
-/// record their batch dimension, so that a value per class also passes if there
-/// are as many classes as samples.
-static bool isPerSample(func::FuncOp forward, Value output) {
-  auto type = tensorType(output);
-  if (type.getRank() != 1 || !isa<FloatType>(type.getElementType()))
-    return false;
-  for (BlockArgument input : forward.getArguments())
-    if (auto dim = forward.getArgAttrOfType<IntegerAttr>(input.getArgNumber(),
-                                                         attr::kBatchDim))
-      if (shapeOf(input)[dim.getInt()] == type.getDimSize(0))
-        return true;
-  return false;
+/// Returns whether a result has one float value per sample.
+static bool isPerSample(func::FuncOp forward, unsigned result) {
+  auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[result]);
+  return type && type.getRank() == 1 && isa<FloatType>(type.getElementType()) &&
+         forward.getResultAttr(result, attr::kBatchDim);
 }
 
 /// Adds the means of outputs that have one value per sample.
@@ -132,7 +124,7 @@ void TrainStepBuilder::addSampleMeans() {
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
     if (forward.getResultAttr(index, attr::kTies) ||
-        !isPerSample(forward, value))
+        !isPerSample(forward, index))
       continue;
     auto count = static_cast<double>(shapeOf(value).front());
     // The sum of f16 values may exceed f16, but their mean does not.
@@ -140,6 +132,7 @@ void TrainStepBuilder::addSampleMeans() {
     Value wide = g.convert(mapping.lookup(value), sumType(element));
     Value sum = g.reduceAll(ReduceKind::sum, wide);
     sampleMeans[index] = g.convert(g.scale(sum, 1 / count), element);
+    forward.removeResultAttr(index, builder.getStringAttr(attr::kBatchDim));
   }
 }
 

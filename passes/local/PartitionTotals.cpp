@@ -23,7 +23,13 @@
 //
 // No total is approximated: gradients are those of the whole batch.
 //
+// A chain of sums that depend on each other (each layer divides by a sum over
+// the batch) takes a pass per sum, and each pass repeats the ones before. There
+// are at most kMostPasses, so that programs and step times stay below
+// kMostPasses + 1 times those of one pass.
+//
 //===----------------------------------------------------------------------===//
+#include "ir/NodeName.h"
 #include "passes/local/Partition.h"
 #include "passes/shard/Passes.h"
 
@@ -66,6 +72,9 @@ bool MicroBatchSplits::differs(Operation *op) {
 
 namespace {
 
+/// The most passes that compute only sums.
+constexpr int64_t kMostPasses = 8;
+
 /// How the value of an op depends on micro-batches.
 enum class Kind {
   fixed,  ///< Known before the loop.
@@ -91,6 +100,8 @@ public:
       findRole(&op);
     if (passes.last == 0)
       return std::move(passes);
+    if (failed(checkCount()))
+      return failure();
     remark();
     for (Operation *op : readers)
       for (Value operand : op->getOperands())
@@ -191,24 +202,35 @@ private:
     }
   }
 
-  /// Returns "FILE: node 'NAME' " for a node of an imported model, or the name
-  /// of the op, as the subject of a message.
-  std::string nodeOf(Operation *op) {
-    auto name = op->getLoc()->findInstanceOf<NameLoc>();
+  /// Returns "FILE: node 'NAME' ", or without FILE if it is unknown.
+  std::string subject(Operation *op) {
     auto file = step.getLoc()->findInstanceOf<FileLineColLoc>();
-    if (!name || !file)
-      return "'" + op->getName().getStringRef().str() + "' ";
-    return file.getFilename().str() + ": node '" + name.getName().str() + "' ";
+    return (file ? file.getFilename().str() + ": " : "") + nodeOf(op) + " ";
   }
 
   void remark() {
     readers.front()->emitRemark()
-        << nodeOf(readers.front())
+        << subject(readers.front())
         << "reads a sum over the whole batch, as the gradient of a ratio or "
            "product of sums does; such sums are computed first, by "
         << passes.last << " more pass" << (passes.last > 1 ? "es" : "")
         << " over the micro-batches, each of which takes up to the time of a "
            "forward pass";
+  }
+
+  LogicalResult checkCount() {
+    if (passes.last <= kMostPasses)
+      return success();
+    Operation *first = *llvm::find_if(readers, [&](Operation *op) {
+      return roles.lookup(op).pass > kMostPasses;
+    });
+    return first->emitError()
+           << subject(first)
+           << "reads a sum over the whole batch that depends on a chain of "
+              "other such sums; the chain takes "
+           << passes.last
+           << " more passes over the micro-batches, expected at most "
+           << kMostPasses << ", or one micro-batch";
   }
 
   /// A pass takes the stages of a pipeline from the first to the last. So it
@@ -228,7 +250,7 @@ private:
       if (it != wanted.end() && *it->second.begin() < passes.last &&
           stage < behind)
         return op.emitError()
-               << nodeOf(&op)
+               << subject(&op)
                << "is part of a gradient that must be summed over all "
                   "micro-batches before any micro-batch can use it, because "
                   "the forward pass of an earlier stage reads a sum over the "

@@ -3,6 +3,7 @@
 
 #include "cost-model/strategy/BatchShares.h"
 #include "ir/MeshAxes.h"
+#include "ir/NodeName.h"
 #include "passes/cost/CollectivePricing.h"
 
 using namespace mlir;
@@ -67,6 +68,13 @@ static bool reducesOverData(Operation *op) {
   });
 }
 
+/// True if `op` reads the sum of a pass for totals.
+static bool readsTotal(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    return operand.getDefiningOp<AccumulateOp>() != nullptr;
+  });
+}
+
 std::string dpc::whyEvenShares(func::FuncOp step) {
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   std::string cells =
@@ -76,12 +84,16 @@ std::string dpc::whyEvenShares(func::FuncOp step) {
                                                      attr::kGlobal)))
       return "argument " + std::to_string(argument.getArgNumber()) + cells;
   for (Operation &op : step.getBody().front().without_terminator()) {
-    std::string name = op.getName().getStringRef().str();
     if (isInLoop(phaseOf(&op)) && reducesOverData(&op))
-      return "data-parallel ranks synchronize in every micro-batch (" + name +
-             "), but would have different numbers of micro-batches";
+      return nodeOf(&op) +
+             (readsTotal(&op) ? " is a sum over the whole batch that "
+                                "micro-batches read, so that"
+                              : " makes") +
+             " data-parallel ranks synchronize in every micro-batch (" +
+             op.getName().getStringRef().str() +
+             "), but they would have different numbers of micro-batches";
     if (!splitsCells(&op, mesh))
-      return name + cells;
+      return nodeOf(&op) + cells;
   }
   return "";
 }

@@ -79,6 +79,7 @@ struct StepTime {
   std::vector<StageTime> stages; ///< Empty without a pipeline.
   /// See cost::Evaluation. Empty for a pipeline.
   std::vector<cost::LoopSeconds> groupSeconds;
+  std::string whyEven; ///< See cost::Evaluation.
 };
 
 void setTime(cost::Evaluation &evaluation, const StepTime &time);

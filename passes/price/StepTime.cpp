@@ -334,6 +334,9 @@ Expected<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
   Expected<StepTime> time = hasSchedule
                                 ? estimatePipeline(steps, cluster, record)
                                 : estimateOne(steps.front(), cluster, record);
+  if (time && totalsPassesOf(steps.front()) > 0 &&
+      cost::isHeterogeneous(cluster))
+    time->whyEven = whyEvenShares(steps.front());
   if (time && steps.size() == 1) { // no stages to describe
     time->stages.clear();
     time->bubbleFraction = 0;
@@ -353,6 +356,7 @@ void dpc::setTime(cost::Evaluation &evaluation, const StepTime &time) {
   evaluation.bubbleFraction = time.bubbleFraction;
   evaluation.bytesPerLevel = time.bytesPerLevel;
   evaluation.groupSeconds = time.groupSeconds;
+  evaluation.whyEven = time.whyEven;
   evaluation.traffic.clear();
   for (const auto &[what, times] : time.traffic) {
     const auto &[kind, axes, bytes] = what;

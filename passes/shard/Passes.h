@@ -16,6 +16,10 @@ inline void registerShardPasses() { registerDpcShardPasses(); }
 /// Returns `@train_step`, else `@forward`, else null.
 mlir::func::FuncOp findProgram(mlir::ModuleOp module);
 
+/// Marks the results of a program that have a dimension that counts samples
+/// (attr::kBatchDim), as far as ops carry it there from the inputs.
+void markBatchDims(mlir::func::FuncOp func);
+
 /// Returns the `dpc.role` of an argument, or "".
 inline llvm::StringRef roleOfArgument(mlir::func::FuncOp func, unsigned index) {
   auto role = func.getArgAttrOfType<mlir::StringAttr>(index, attr::kRole);

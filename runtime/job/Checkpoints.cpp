@@ -136,6 +136,12 @@ Expected<int64_t> Checkpoints::begin() {
   return manifest.step;
 }
 
+Status Checkpoints::restore() {
+  auto reader = CheckpointReader::open(path);
+  Status status = reader ? session.initialize(**reader) : reader.status();
+  return status.ok() ? status : status.in("--resume");
+}
+
 /// Moves the data to the position of the checkpoint. Data that consists of
 /// samples continues with the next sample. Data that consists of steps
 /// continues with the next step, and a step must have the same number of

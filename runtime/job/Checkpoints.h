@@ -20,6 +20,8 @@ public:
   /// its tensors into the session, moves the data to its position, and returns
   /// the number of completed steps. Otherwise returns -1 and fills no tensors.
   Expected<int64_t> begin();
+  /// Reads the tensors of the checkpoint from() again.
+  Status restore();
   /// The checkpoint that begin() has read, or "".
   const std::string &from() const { return path; }
   /// Called after each step. Saves a checkpoint every --checkpoint-every steps

@@ -8,16 +8,15 @@ namespace dpc {
 
 using namespace rt;
 
-static bool hasSamples(const Port &output, int64_t perStep) {
-  return !output.globalShape.empty() && output.globalShape.front() == perStep;
-}
+/// Returns whether the rows of `output` are those of samples.
+static bool hasSamples(const Port &output) { return output.batchDim == 0; }
 
 Status checkEvaluation(const Plan &plan, int64_t samples) {
   int64_t perStep = samplesPerStep(plan);
   if (perStep == 0 || samples % perStep == 0)
     return Status::success();
   for (const Port &output : plan.outputs)
-    if (!hasSamples(output, perStep))
+    if (!hasSamples(output))
       return Status::invalid(
           "output '", output.name, "' has one value for a step of ", perStep,
           " samples, and ", samples,
@@ -25,10 +24,6 @@ Status checkEvaluation(const Plan &plan, int64_t samples) {
           "divides ",
           samples, ", or leave out the rest with --last-batch=drop");
   return Status::success();
-}
-
-bool Evaluation::hasSamples(const Port &output) const {
-  return dpc::hasSamples(output, samplesPerStep(plan));
 }
 
 Status Evaluation::start(const std::string &dir, int64_t samples,

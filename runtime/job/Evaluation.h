@@ -32,8 +32,6 @@ public:
   std::optional<double> meanLoss() const;
 
 private:
-  bool hasSamples(const rt::Port &output) const;
-
   const rt::Plan &plan;
   std::vector<rt::NpyWriter> writers;
   int64_t counted = 0;

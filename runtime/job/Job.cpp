@@ -14,6 +14,7 @@
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/SlowRanks.h"
+#include "runtime/job/StartValues.h"
 #include "runtime/job/StopSignal.h"
 #include "runtime/observe/Profile.h"
 #include "runtime/observe/Trace.h"
@@ -162,17 +163,6 @@ SessionOptions Job::sessionOptions() {
   return made;
 }
 
-/// Fills the tensors. Fails in all processes if it fails in one of them, so
-/// that no process waits in a step for a process that has failed.
-static Status initialize(Session &session, const ValueSource &values) {
-  Status own = session.initialize(values);
-  Expected<bool> hasFailed = session.anywhere(!own.ok());
-  if (!own.ok() || !hasFailed)
-    return own.ok() ? hasFailed.status() : own;
-  // The process that has failed has the message.
-  return *hasFailed ? Status::cancelled() : own;
-}
-
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
@@ -189,40 +179,15 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   DPC_ASSIGN(int64_t resumed, checkpoints->begin());
   done = std::max<int64_t>(resumed, 0);
   options.steps = lastStep(options, plan, *inputs);
-  if (resumed >= 0)
-    return Status::success();
-  DPC_TRY(checkMask());
-  InitialValues values(plan, options.plan, init);
-  DPC_TRY(initialize(*session, values));
-  if (options.initPartial && session->holdsRankZero())
+  bool isResumed = resumed >= 0;
+  StartValues values{options, plan, init, *session, *checkpoints};
+  DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
+  if (!isResumed || hasChecked)
+    DPC_TRY(values.fill());
+  if (!isResumed && options.initPartial && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
-}
-
-/// Checks, with the data of the last step of an epoch, that the loss ignores
-/// samples that only fill the step.
-Status Job::checkMask() {
-  if (options.lastBatch != "mask" || options.data.empty() || findLoss(plan) < 0)
-    return Status::success();
-  int64_t step = inputs->lastStepOf(1), counted = inputs->samplesIn(step);
-  if (counted == samplesPerStep(plan))
-    return Status::success();
-  DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
-  Status status = checkIgnored(
-      plan, *labelsToIgnore(options, plan), counted, arrays,
-      [&](const std::vector<const void *> &tried) -> Expected<double> {
-        InitialValues values(plan, options.plan, init);
-        DPC_TRY(initialize(*session, values));
-        DPC_TRY(session->step(1, tried));
-        return lossEverywhere(plan, *session);
-      });
-  session->forgetTrace();
-  for (const auto &executor : session->ranksHere())
-    executor->takeOwnSeconds();
-  return status.code() == StatusCode::Cancelled
-             ? status
-             : status.in("--last-batch=mask");
 }
 
 Status Job::run() {
@@ -475,24 +440,20 @@ static int64_t tokensPerStep(const Plan &plan) {
 
 /// Adds the learning rate and the outputs that are no other number of the step.
 /// `loss` is the index of the loss, or -1. `skips` updates were skipped before
-/// this step. `known` samples count, or -1 if all do. An output [samples per
-/// step] passes for one value per sample, because a plan does not record where
-/// the batch is in outputs. Call it in the process of rank 0, which has all
-/// outputs.
+/// this step. `known` samples count, or -1 if all do. Call it in the process of
+/// rank 0, which has all outputs.
 static void reportOutputs(const Plan &plan, const Session &session, int loss,
                           int64_t skips, int64_t known, StepReport &report) {
   if (std::any_of(plan.scalars.begin(), plan.scalars.end(),
                   [](const ScalarInput &s) { return s.name == "lr"; }))
     report.learningRate = learningRate(plan.lrSchedule, report.step - skips);
-  int64_t perStep = samplesPerStep(plan);
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const HostTensor &value = session.outputs()[i];
     const std::string &name = plan.outputs[i].name;
     bool isOwn = static_cast<int>(i) == loss; // already a field of `report`
     for (const char *own : {"grad_norm", "loss_scale", "skipped"})
       isOwn |= &value == session.output(own) && value.elements() == 1;
-    bool isPerSample =
-        perStep > 0 && value.shape.size() == 1 && value.elements() == perStep;
+    bool isPerSample = plan.outputs[i].batchDim == 0 && value.shape.size() == 1;
     if (isOwn || (value.elements() != 1 && !isPerSample))
       continue;
     int64_t count = isPerSample && known > 0 ? known : value.elements();

@@ -59,7 +59,6 @@ public:
   int exitCodeOfFailure() const { return failureCode; }
 
 private:
-  Status checkMask();
   Status runSteps();
   Expected<StepReport> runStep(int64_t step);
   Status detectStragglers(StepReport &report);

@@ -1,6 +1,7 @@
 #include "runtime/job/MaskCheck.h"
 
 #include "runtime/data/Dataset.h"
+#include "runtime/observe/NumberGuard.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,16 +28,20 @@ int findLoss(const Plan &plan) {
              : loss;
 }
 
-Expected<double> lossEverywhere(const Plan &plan, Session &session) {
+Expected<StepNumbers> numbersEverywhere(const Plan &plan, Session &session) {
+  StepNumbers numbers;
   int index = findLoss(plan);
-  double loss = index >= 0 && session.holdsRankZero()
-                    ? session.outputs()[index].at(0)
-                    : std::nan("");
+  if (index >= 0 && session.holdsRankZero())
+    numbers.loss = session.outputs()[index].at(0);
+  if (const HostTensor *norm = session.output("grad_norm");
+      norm && norm->elements() == 1 && session.holdsRankZero())
+    numbers.gradient = norm->at(0);
   DPC_ASSIGN(auto bytes, session.fromRankZero([&]() -> Expected<std::string> {
-    return std::string(reinterpret_cast<const char *>(&loss), sizeof loss);
+    return std::string(reinterpret_cast<const char *>(&numbers),
+                       sizeof numbers);
   }));
-  std::memcpy(&loss, bytes.data(), sizeof loss);
-  return loss;
+  std::memcpy(&numbers, bytes.data(), sizeof numbers);
+  return numbers;
 }
 
 namespace {
@@ -89,17 +94,13 @@ private:
 
 } // namespace
 
-Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
-                    int64_t counted, const std::vector<const void *> &arrays,
-                    const LossOf &lossOf) {
-  auto port = std::find_if(
-      plan.inputs.begin(), plan.inputs.end(),
-      [&](const Port &input) { return input.name == ignored.input; });
-  if (port == plan.inputs.end())
-    return Status::invalid("the plan has no input '", ignored.input, "'");
+/// Checks that the loss is the mean over labels that are not ignored. `index`
+/// is the input with the labels.
+static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
+                        const NumbersOf &numbersOf, const std::string &remedy) {
+  const auto &[ignored, counted, arrays] = step;
   int64_t perStep = samplesPerStep(plan);
-  size_t index = port - plan.inputs.begin();
-  Labels labels(*port, ignored, arrays[index]);
+  Labels labels(plan.inputs[index], ignored, arrays[index]);
   if (!labels.any())
     return Status::invalid("all labels of a step in '", ignored.input,
                            "' have the ignored value ", ignored.value);
@@ -109,8 +110,8 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
   for (auto [begin, end] : ranges) {
     std::vector<const void *> inputs = arrays;
     inputs[index] = labels.of(begin, end);
-    DPC_ASSIGN(double loss, lossOf(inputs));
-    losses.push_back(loss);
+    DPC_ASSIGN(StepNumbers numbers, numbersOf(inputs));
+    losses.push_back(numbers.loss);
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
   double wanted = share * losses[1] + (1 - share) * losses[2];
@@ -121,7 +122,99 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
                          ignored.value, " in '", ignored.input, "': it is ",
                          losses[0], " for all ", perStep, " samples, ",
                          losses[1], " for the first ", counted, " and ",
-                         losses[2], " for the others");
+                         losses[2], " for the others; ", remedy);
+}
+
+namespace {
+
+/// Other samples in the place of those that only fill a step.
+enum class Filler { Counted, Zeros };
+
+/// The inputs of a step, with other samples that fill it. The labels stay.
+class Filled {
+public:
+  Filled(const Plan &plan, const MaskedStep &step, size_t labels,
+         Filler filler) {
+    int64_t perStep = samplesPerStep(plan), counted = step.counted;
+    const std::vector<const void *> &arrays = step.arrays;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      const Port &port = plan.inputs[i];
+      HostTensor &made =
+          inputs.emplace_back(HostTensor::zeros(port.dtype, port.globalShape));
+      size_t all = made.data.size(), each = all / perStep;
+      std::memcpy(made.data.data(), arrays[i],
+                  i == labels ? all : each * counted);
+      if (filler == Filler::Counted && i != labels)
+        for (int64_t sample = counted; sample < perStep; ++sample)
+          std::memcpy(made.data.data() + sample * each,
+                      made.data.data() + (sample - counted) % counted * each,
+                      each);
+    }
+  }
+
+  std::vector<const void *> arrays() const {
+    std::vector<const void *> pointers;
+    pointers.reserve(inputs.size());
+    for (const HostTensor &input : inputs)
+      pointers.push_back(input.data.data());
+    return pointers;
+  }
+
+private:
+  std::vector<HostTensor> inputs;
+};
+
+} // namespace
+
+/// Returns true if `a` and `b` are equal to a few units in the last place of
+/// f32. An fp8 GEMM scales by the largest value of all samples of a rank, so
+/// that other samples change the rounding.
+static bool areSame(const Plan &plan, double a, double b) {
+  double rounding = hasFp8(plan) ? 5e-3 : 4 * 0x1p-23;
+  return a == b || (std::isnan(a) && std::isnan(b)) ||
+         std::abs(a - b) <= rounding * std::abs(a);
+}
+
+/// Checks that the numbers of a step do not depend on the samples that fill it.
+/// `labels` is the input with the labels.
+static Status checkFillers(const Plan &plan, const MaskedStep &step,
+                           size_t labels, const NumbersOf &numbersOf,
+                           const std::string &remedy) {
+  DPC_ASSIGN(StepNumbers own, numbersOf(step.arrays));
+  if (!std::isfinite(own.loss)) // --on-nan is for such runs
+    return Status::success();
+  for (Filler filler : {Filler::Counted, Filler::Zeros}) {
+    Filled filled(plan, step, labels, filler);
+    DPC_ASSIGN(StepNumbers other, numbersOf(filled.arrays()));
+    // A model need not compute anything from zeros.
+    if (filler == Filler::Zeros && !std::isfinite(other.loss))
+      continue;
+    bool isLoss = !areSame(plan, own.loss, other.loss);
+    if (!isLoss && areSame(plan, own.gradient, other.gradient))
+      continue;
+    return Status::invalid(
+        "the ", isLoss ? "loss" : "gradient",
+        " depends on samples that only fill the step, although their '",
+        plan.inputs[labels].name, "' are ignored (",
+        spell(isLoss ? own.loss : own.gradient, "%.9g"),
+        " with the last sample repeated, ",
+        spell(isLoss ? other.loss : other.gradient, "%.9g"), " with ",
+        filler == Filler::Zeros ? "zeros" : "the other samples", "); ", remedy);
+  }
+  return Status::success();
+}
+
+Status checkMask(const Plan &plan, const MaskedStep &step,
+                 const NumbersOf &numbersOf, const std::string &remedy) {
+  const std::string &name = step.ignored.input;
+  auto port =
+      std::find_if(plan.inputs.begin(), plan.inputs.end(),
+                   [&](const Port &input) { return input.name == name; });
+  if (port == plan.inputs.end())
+    return Status::invalid("the plan has no input '", name, "'");
+  size_t labels = port - plan.inputs.begin();
+  DPC_TRY(checkMean(plan, step, labels, numbersOf, remedy));
+  return checkFillers(plan, step, labels, numbersOf, remedy);
 }
 
 } // namespace dpc

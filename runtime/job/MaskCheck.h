@@ -1,17 +1,26 @@
-//===- MaskCheck.h - whether a loss ignores labels ---*- C++ -*-===//
+//===- MaskCheck.h - whether a loss ignores samples --*- C++ -*-===//
 #pragma once
 
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/exec/Session.h"
 
 #include <functional>
+#include <limits>
 
 namespace dpc {
 
-/// Computes the loss of a step from its inputs. Every call starts from the same
-/// values of tensors and has the same step number.
-using LossOf =
-    std::function<Expected<double>(const std::vector<const void *> &)>;
+/// What a step computes from the labels that count; NaN if it is unknown.
+struct StepNumbers {
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  /// Depends on all gradients: their norm, or else the loss of a second step,
+  /// which follows the update. NaN in inference.
+  double gradient = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// Computes a step from its inputs. Every call starts from the same values of
+/// tensors and has the same step number.
+using NumbersOf =
+    std::function<Expected<StepNumbers>(const std::vector<const void *> &)>;
 
 /// Returns the index of the loss in `plan.outputs`, or -1. In an inference
 /// plan, it is `plan.lossOutput`. If that is unknown, and in a training plan,
@@ -20,22 +29,38 @@ using LossOf =
 /// the loss.
 int findLoss(const rt::Plan &plan);
 
-/// Returns the loss of the last step of `plan` in all processes.
-Expected<double> lossEverywhere(const rt::Plan &plan, rt::Session &session);
+/// Returns the numbers of the last step of `plan` in all processes. The
+/// gradient is the output "grad_norm".
+Expected<StepNumbers> numbersEverywhere(const rt::Plan &plan,
+                                        rt::Session &session);
 
-/// Checks that the loss of `plan` is the mean over the labels that are not
-/// `ignored`. Only then is the loss independent of samples that fill a step.
-/// The check refuses a loss that divides by the number of all samples, or that
-/// ignores a different value.
+/// The inputs of a step of n samples. The first `counted` of them count, and
+/// all labels of the others are `ignored`.
+struct MaskedStep {
+  rt::IgnoredLabels ignored;
+  int64_t counted = 0;
+  std::vector<const void *> arrays;
+};
+
+/// Checks that samples that only fill a step change neither the loss of `plan`
+/// nor its gradient.
 ///
-/// `arrays` are the inputs of a step of n samples, the first `counted` of which
-/// count. The check computes three losses:
+/// First, the loss must be the mean over the labels that are not `ignored`. The
+/// check computes three losses:
 ///   a  with equally many labels in each sample
 ///   b  with labels only in the samples that count
 ///   c  with labels only in the other samples
-/// For a mean over labels, n * a = counted * b + (n - counted) * c.
-Status checkIgnored(const rt::Plan &plan, const rt::IgnoredLabels &ignored,
-                    int64_t counted, const std::vector<const void *> &arrays,
-                    const LossOf &lossOf);
+/// For a mean over labels, n * a = counted * b + (n - counted) * c. A loss that
+/// divides by the number of all samples, or that ignores a different value, is
+/// refused.
+///
+/// Second, nothing else of the other samples may count. The check replaces
+/// them, except their labels, by samples that count and by zeros. The numbers
+/// must stay the same to a few units in the last place, because a device may
+/// change the order of sums. A term that reads activations without labels (the
+/// balance loss of experts, statistics of a batch) is refused. The message ends
+/// with `remedy`.
+Status checkMask(const rt::Plan &plan, const MaskedStep &step,
+                 const NumbersOf &numbersOf, const std::string &remedy);
 
 } // namespace dpc

@@ -3,13 +3,9 @@
 #include "runtime/base/OneLine.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/data/Dataset.h"
-#include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/RunSettings.h"
-
-#include <cmath>
-#include <cstring>
 
 namespace dpc {
 
@@ -83,73 +79,34 @@ Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
     DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
-    Expected<double> loss = lossOf(step, arrays);
-    if (!loss)
-      return loss;
     if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
-      DPC_TRY(checkFiller(step, arrays, *loss));
-      DPC_TRY(checkDivisor(step, arrays));
+      DPC_TRY(checkFiller(step, arrays));
       isMaskChecked = true;
     }
-    sum += *loss * static_cast<double>(inputs->samplesIn(step));
+    DPC_ASSIGN(StepNumbers numbers, numbersOf(step, arrays));
+    sum += numbers.loss * static_cast<double>(inputs->samplesIn(step));
   }
   return sum;
 }
 
 /// Returns the loss of a step in all processes.
-Expected<double> Validation::lossOf(int64_t step,
-                                    const std::vector<const void *> &arrays) {
+Expected<StepNumbers>
+Validation::numbersOf(int64_t step, const std::vector<const void *> &arrays) {
   DPC_TRY(session->step(step, arrays));
-  return lossEverywhere(plan, *session);
+  return numbersEverywhere(plan, *session);
 }
 
-/// Checks that the loss of a step does not change when the samples that fill
-/// the step are zero in all inputs except the labels.
 Status Validation::checkFiller(int64_t step,
-                               const std::vector<const void *> &arrays,
-                               double loss) {
-  int64_t perStep = samplesPerStep(plan), counted = inputs->samplesIn(step);
-  std::string labels = inputs->ignoredInput();
-  std::vector<HostTensor> changed;
-  std::vector<const void *> pointers;
-  pointers.reserve(arrays.size());
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const Port &port = plan.inputs[i];
-    HostTensor &array =
-        changed.emplace_back(HostTensor::zeros(port.dtype, port.globalShape));
-    size_t bytes = array.data.size();
-    if (port.name != labels)
-      bytes = bytes / perStep * counted;
-    std::memcpy(array.data.data(), arrays[i], bytes);
-  }
-  for (const HostTensor &array : changed)
-    pointers.push_back(array.data.data());
-  DPC_ASSIGN(double other, lossOf(step, pointers));
-  if (!std::isfinite(loss) || std::abs(other - loss) <= 1e-4 * std::abs(loss))
-    return Status::success();
-  return Status::invalid(
-      "--eval-data=", options.evalData, ": ", count,
-      " samples do not fill whole steps of ", perStep,
-      ", and the loss depends on the samples that fill the last step (", loss,
-      ", ", other, "), although their '", labels,
-      "' are ignored; plan with a --global-batch that divides ", count);
-}
-
-Status Validation::checkDivisor(int64_t step,
-                                const std::vector<const void *> &arrays) {
-  Status status = checkIgnored(plan, *labelsToIgnore(options, plan),
-                               inputs->samplesIn(step), arrays,
-                               [&](const std::vector<const void *> &tried) {
-                                 return lossOf(step, tried);
-                               });
-  if (status.ok())
-    return status;
-  return Status(
-      status.code(),
-      "--eval-data=" + options.evalData + ": " + std::to_string(count) +
-          " samples do not fill whole steps of " +
-          std::to_string(samplesPerStep(plan)) + ", and " + status.message() +
-          "; plan with a --global-batch that divides " + std::to_string(count));
+                               const std::vector<const void *> &arrays) {
+  Status status = checkMask(
+      plan, {*labelsToIgnore(options, plan), inputs->samplesIn(step), arrays},
+      [&](const std::vector<const void *> &tried) {
+        return numbersOf(step, tried);
+      },
+      concat("plan with a --global-batch that divides ", count));
+  return status.code() == StatusCode::Cancelled
+             ? status
+             : status.in("--eval-data=" + options.evalData);
 }
 
 } // namespace dpc

@@ -3,6 +3,7 @@
 
 #include "runtime/exec/CopyValues.h"
 #include "runtime/io/InputSource.h"
+#include "runtime/job/MaskCheck.h"
 #include "runtime/job/SessionMaker.h"
 
 #include <memory>
@@ -38,11 +39,9 @@ public:
 private:
   Status check(const rt::Plan &training) const;
   Expected<double> sumOfLosses();
-  Expected<double> lossOf(int64_t step,
-                          const std::vector<const void *> &arrays);
-  Status checkFiller(int64_t step, const std::vector<const void *> &arrays,
-                     double loss);
-  Status checkDivisor(int64_t step, const std::vector<const void *> &arrays);
+  Expected<StepNumbers> numbersOf(int64_t step,
+                                  const std::vector<const void *> &arrays);
+  Status checkFiller(int64_t step, const std::vector<const void *> &arrays);
 
   const RunOptions &options;
   const SessionMaker &sessions;

@@ -382,6 +382,11 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
     std::string place = concat(list, "[", i, "] ", quoted(port.name));
     if (port.name.empty() || !names.insert(port.name).second)
       return Status::invalid(place, ": name is empty or used twice");
+    if (port.batchDim < -1 ||
+        port.batchDim >= static_cast<int64_t>(port.globalShape.size()))
+      return Status::invalid(place, ": batch_dim is ", port.batchDim,
+                             ", but there are ", port.globalShape.size(),
+                             " dimensions");
     if (port.limit < 0)
       return Status::invalid(place, ": limit is ", port.limit);
     if (port.ignored && port.limit == 0)

@@ -10,6 +10,7 @@ import random
 import unittest
 
 import e2e
+import heterogeneous_devices
 
 BALANCE = os.path.join(e2e.SOURCE, "test", "fixtures", "balance")
 ORACLE = e2e.read_json(os.path.join(BALANCE, "oracle.json"))
@@ -17,6 +18,11 @@ LOSS_TOLERANCE, GRAD_NORM_TOLERANCE = 1e-6, 1e-5
 REMARK = "such sums are computed first"
 # The layers are large enough that a pipeline divides them.
 VOCABULARY, WIDTH, HIDDEN, LAYERS, BATCH, LENGTH, STEPS = 32, 16, 512, 4, 8, 8, 3
+
+
+def onnx_one():
+    from onnx import TensorProto, helper
+    return helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
 
 
 class BatchSums(e2e.ScratchTest):
@@ -74,6 +80,22 @@ class BalanceLoss(BatchSums):
             plan, _ = self.compile(os.path.join(BALANCE, "model.onnx"), strategy, ranks, "--verify=on")
             self.assertEqual(e2e.read_report(plan)["verification"]["scope"], "full")
 
+    def test_shares_stay_even(self):
+        """The ranks add their sums in every micro-batch, so that they need equally many."""
+        strategy, node = "dp=4,micro_batch=1", r"node '[^']+' is a sum over the whole batch that micro-batches read"
+        words = ["--train=sgd", "--lr=0.1", "--verify=off"]
+        compile = [e2e.tool("dpc-opt"), os.path.join(BALANCE, "model.onnx"), f"--cluster={heterogeneous_devices.write_cluster(self.folder)}",
+                   "--global-batch=16", *words, "-o", os.path.join(self.folder, "plan")]
+        done = e2e.call([*compile, f"--strategy={strategy},batch_shares=3:1"])
+        said = " ".join(done.stderr.split())
+        self.assertEqual(done.returncode, 1, said)
+        self.assertRegex(said, r"balance/model\.onnx: batch_shares=3:1: " + node)
+        self.assertIn("expected batch_shares=even", said)
+        # Without shares in the strategy, the report says why they are even.
+        e2e.must([*compile, f"--strategy={strategy}"])
+        self.assertRegex(" ".join(e2e.read_report(os.path.join(self.folder, "plan"))["remarks"]),
+                         "the batch is shared evenly among faster and slower devices: " + node)
+
     def test_a_search_prices_micro_batches(self):
         """Micro-batches are candidates like others: none is rejected."""
         plan, _ = self.compile(os.path.join(BALANCE, "model.onnx"), "pp=2", 2)
@@ -93,9 +115,9 @@ class OtherLosses(BatchSums):
             values = array.array("q", (rng.randrange(VOCABULARY) for _ in range(STEPS * BATCH * LENGTH)))
             e2e.write_npy(os.path.join(self.folder, "batches", name + ".npy"), "i8", (STEPS, BATCH, LENGTH), values)
 
-    def model(self, name, loss, divides=False):
+    def model(self, name, loss, divides=False, between=None):
         """`loss` gets a function that adds a node, the losses of all tokens, and the probabilities of a router per layer.
-        With `divides`, the embeddings are divided by a sum over the batch."""
+        With `divides`, the embeddings are divided by a sum over the batch. `between` gets and returns the hidden values."""
         import onnx
         from onnx import TensorProto, helper
         rng, nodes, weights = random.Random(5), [], []
@@ -119,6 +141,7 @@ class OtherLosses(BatchSums):
         for _ in range(LAYERS):
             routers.append(add("Softmax", add("MatMul", x, weight(WIDTH, 4)), axis=-1))
             x = add("Add", x, add("MatMul", add("Tanh", add("MatMul", x, weight(WIDTH, HIDDEN))), weight(HIDDEN, WIDTH)))
+            x = between(add, constant, x) if between else x
         labels = add("Reshape", "labels", constant([-1], [1], TensorProto.INT64))
         tokens = add("SoftmaxCrossEntropyLoss", add("MatMul", x, weight(WIDTH, VOCABULARY)), labels, reduction="none")
         nodes.append(helper.make_node("Identity", [loss(add, constant, tokens, routers)], ["loss"]))
@@ -148,6 +171,63 @@ class OtherLosses(BatchSums):
             return add("Exp", add("Mul", constant([0.3], []), add("ReduceMean", tokens, keepdims=0)))
         self.check(self.model("perplexity", loss), self.STRATEGIES)
 
+    @staticmethod
+    def ratio(add, constant, tokens, routers):
+        """The mean loss of tokens, divided by a sum of router probabilities."""
+        spread = add("ReduceMean", add("Mul", routers[-1], routers[-1]), keepdims=0)
+        return add("Div", add("ReduceMean", tokens, keepdims=0), spread)
+
+    def test_dropout(self):
+        """The pass that computes the sums drops what the loop drops: else the ratio would be one of different values."""
+        def between(add, constant, x):
+            return add("Dropout", x, constant([0.3], []), constant([True], [], 9))  # 9: bool
+        model = self.model("dropout", self.ratio, between=between)
+        self.check(model, self.STRATEGIES)
+        without, _ = self.rows(self.model("whole", self.ratio), "dp=1", 1)
+        dropped, _ = self.rows(model, "dp=1", 1)
+        self.assertGreater(abs(dropped[0]["loss"] / without[0]["loss"] - 1), 1e-3)
+
+    def test_batch_norm(self):
+        """Each micro-batch is normalized by its own statistics, in every pass: the plan is verified against one device."""
+        def between(add, constant, x):
+            scale, bias, mean, var = (constant([v + 0.01 * i for i in range(WIDTH)], [WIDTH]) for v in (1.0, 0.0, 0.0, 1.0))
+            return add("BatchNormalization", x, scale, bias, mean, var, training_mode=1)
+        model = self.model("norm", self.ratio, between=between)
+        for strategy, ranks in (("dp=1,micro_batch=4", 1), ("dp=2,micro_batch=2", 2), ("pp=2,micro_batch=4", 2)):
+            plan, remarks = self.compile(model, strategy, ranks, "--verify=on")
+            self.assertIn(REMARK, remarks, strategy)
+            self.assertEqual(e2e.read_report(plan)["verification"]["scope"], "full", strategy)
+
+    def test_what_a_pass_fetches_and_recomputes(self):
+        """Every pass reads offloaded parameters, and the last one recomputes."""
+        model = self.model("fetched", self.ratio)
+        self.check(model, (("dp=2,micro_batch=2,offload=all", 2), ("dp=2,micro_batch=1,zero=3,offload=all,recompute=full", 2),
+                           ("pp=2,micro_batch=2,offload=optimizer,recompute=full", 2), ("dp=2,pp=2,micro_batch=1,recompute=selective", 4)))
+
+    def test_schedules_of_pipelines(self):
+        model = self.model("schedules", self.ratio)
+        self.check(model, tuple((f"{strategy},micro_batch=1", ranks) for strategy, ranks in
+                                (("pp=2,schedule=1f1b", 2), ("pp=4,schedule=1f1b", 4), ("pp=2,vpp=2", 2), ("dp=2,pp=2,vpp=2,recompute=full", 4),
+                                 ("pp=2,schedule=zb-h1", 2), ("dp=2,pp=2,schedule=zb-h1", 4), ("pp=2,schedule=gpipe", 2))))
+
+    def test_constants_are_no_sums_of_the_loop(self):
+        """The number of tokens is a constant: a loss that divides by it needs no pass, whatever else is in the fraction."""
+        def count(add, constant, tokens):
+            one = add("ConstantOfShape", add("Shape", tokens), value=onnx_one())
+            return add("ReduceSum", one, keepdims=0)
+
+        def mean(add, constant, tokens, routers):
+            return add("Div", add("ReduceSum", tokens, keepdims=0), count(add, constant, tokens))
+
+        def both(add, constant, tokens, routers):
+            return add("Add", mean(add, constant, tokens, routers), self.ratio(add, constant, tokens, routers))
+        model = self.model("count", mean)
+        want, _ = self.rows(model, "dp=1", 1)
+        rows, remarks = self.rows(model, "dp=2,micro_batch=2", 2)
+        self.follows(rows, [row["loss"] for row in want], [row["grad_norm"] for row in want], "count")
+        self.assertNotIn(REMARK, remarks)
+        self.check(self.model("both", both), self.STRATEGIES[:3])
+
     def test_a_ratio_over_stages(self):
         """Numerator and denominator are sums of different stages of a pipeline."""
         def loss(add, constant, tokens, routers):
@@ -176,6 +256,26 @@ class OtherLosses(BatchSums):
         self.check(self.model("last", loss), self.STRATEGIES)
         self.check(self.model("first", lambda add, constant, tokens, routers: add("ReduceMean", tokens, keepdims=0), divides=True),
                    self.STRATEGIES[:2])
+
+    def test_a_long_chain_of_sums_is_refused(self):
+        """Each layer divides by a sum over the batch, so that each sum needs those before it, in both directions."""
+        def between(add, constant, x):
+            return add("Div", x, add("Sqrt", add("ReduceMean", add("Mul", x, x), keepdims=0)))
+
+        def twice(add, constant, x):
+            return between(add, constant, add("Tanh", between(add, constant, x)))
+
+        def loss(add, constant, tokens, routers):
+            return add("ReduceMean", tokens, keepdims=0)
+        self.check(self.model("short", loss, between=between), self.STRATEGIES[:2])  # two sums per layer
+        model = self.model("long", loss, between=twice)
+        done = e2e.call([e2e.tool("dpc-opt"), model, "--cluster=local:1", f"--global-batch={BATCH}", "--strategy=dp=1,micro_batch=2", "--train=sgd",
+                         "--lr=0.1", "-o", os.path.join(self.folder, "plan")])
+        said = " ".join(done.stderr.split())
+        self.assertEqual(done.returncode, 1, said)
+        self.assertRegex(said, r"long/model\.onnx: node '[^']+' reads a sum over the whole batch that depends on a chain of other such sums; "
+                               r"the chain takes \d+ more passes over the micro-batches, expected at most 8, or one micro-batch")
+        self.compile(model, "dp=1", 1)
 
     def test_what_a_pipeline_cannot_run_ahead_is_named(self):
         model = self.model("refused", lambda add, constant, tokens, routers: add("ReduceMean", tokens, keepdims=0), divides=True)

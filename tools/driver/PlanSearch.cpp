@@ -245,11 +245,17 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
     remarks.push_back("no strategy with several micro-batches can be "
                       "compiled: " +
                       found->search.splitsRejected);
-  if (found && found->search.hasWinner())
-    llvm::append_range(
-        remarks,
-        remarksOn(options.strategy, found->search.candidates.front().strategy,
-                  found->search.totals.globalBatch, cluster.software));
+  if (found && found->search.hasWinner()) {
+    const cost::Candidate &winner = found->search.candidates.front();
+    if (const std::string &why = winner.evaluation.whyEven;
+        winner.strategy.batchShares.isAuto && !why.empty())
+      remarks.push_back("the batch is shared evenly among faster and slower "
+                        "devices: " +
+                        why);
+    llvm::append_range(remarks, remarksOn(options.strategy, winner.strategy,
+                                          found->search.totals.globalBatch,
+                                          cluster.software));
+  }
   return found;
 }
 

@@ -171,6 +171,7 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss,
   }
   if (failed(run(session, model, addFusionPhase)))
     return failure();
+  markBatchDims(model.lookupSymbol<func::FuncOp>(kForwardFunction));
   session.dump("fused", model);
   return success();
 }
@@ -211,6 +212,7 @@ static FailureOr<ModelProgram> programOf(Session &session,
   session.dump("import", *model);
   if (auto step = model->lookupSymbol<func::FuncOp>(kTrainStepFunction)) {
     loss = lossOf(step);
+    markBatchDims(step);
     return ModelProgram(std::move(model));
   }
   if (!model->lookupSymbol<func::FuncOp>(kForwardFunction))

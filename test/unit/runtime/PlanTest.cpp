@@ -309,6 +309,8 @@ const Mutation kHeaderMutations[] = {
      },
      "ignored is -100, but there is no limit"},
     {"outputLayout", [](Plan &p) { p.outputs[0].buffer = 3; }, "outputs[0]"},
+    {"outputBatchDim", [](Plan &p) { p.outputs[0].batchDim = 9; },
+     "batch_dim is 9, but there are"},
     {"scalarName", [](Plan &p) { p.scalars[0].name = "beta"; },
      "expected lr or step"},
     {"scalarBuffer", [](Plan &p) { p.scalars[0].buffer = 3; }, "buffer 3"},

@@ -1,0 +1,91 @@
+//===- MaskCheckTest.cpp - losses that count samples that only fill a step ===//
+#include "runtime/job/MaskCheck.h"
+#include "test/unit/runtime/Expect.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+constexpr int64_t kSamples = 4, kCounted = 2, kIgnored = -100;
+
+/// Four samples of one float and one label. The last two repeat the second.
+class MaskCheck : public ::testing::Test {
+protected:
+  void SetUp() override {
+    for (auto [name, type] :
+         {std::pair("x", DType::F32), {"labels", DType::I64}}) {
+      Port port;
+      port.name = name;
+      port.dtype = type;
+      port.globalShape = {kSamples};
+      plan.inputs.push_back(port);
+    }
+  }
+
+  /// Checks a step whose loss is the mean of x over labeled samples, plus
+  /// `extra(x)`. The gradient is `gradient(x)`.
+  template <typename Extra, typename Gradient>
+  Status check(Extra extra, Gradient gradient) {
+    std::vector<float> x = {1, 3, 3, 3};
+    std::vector<int64_t> labels = {0, 1, kIgnored, kIgnored};
+    return checkMask(
+        plan, {{"labels", kIgnored}, kCounted, {x.data(), labels.data()}},
+        [&](const std::vector<const void *> &arrays) -> Expected<StepNumbers> {
+          const float *x = static_cast<const float *>(arrays[0]);
+          const int64_t *labels = static_cast<const int64_t *>(arrays[1]);
+          double sum = 0, count = 0;
+          for (int64_t i = 0; i < kSamples; ++i)
+            if (labels[i] != kIgnored) {
+              sum += x[i];
+              ++count;
+            }
+          return StepNumbers{sum / count + extra(x), gradient(x)};
+        },
+        "use --last-batch=drop");
+  }
+
+  Plan plan;
+};
+
+double nothing(const float * /*x*/) { return 0; }
+
+TEST_F(MaskCheck, AcceptsAMeanOverLabels) {
+  EXPECT_TRUE(check(nothing, nothing).ok());
+  // A constant term, and rounding that differs from step to step.
+  double noise = 0;
+  EXPECT_TRUE(
+      check([&](const float *) { return 5 + (noise += 1e-8); }, nothing).ok());
+}
+
+TEST_F(MaskCheck, RefusesASmallTermThatReadsAllSamples) {
+  Status status =
+      check([](const float *x) { return 1e-6 * (x[0] + x[1] + x[2] + x[3]); },
+            nothing);
+  ASSERT_FALSE(status.ok());
+  EXPECT_HAS(status.message(), "the loss depends on samples that only fill the "
+                               "step, although their 'labels' are ignored");
+  EXPECT_HAS(status.message(), "with the other samples); use "
+                               "--last-batch=drop");
+}
+
+TEST_F(MaskCheck, RefusesAGradientThatReadsAllSamples) {
+  Status status = check(nothing, [](const float *x) { return x[3]; });
+  ASSERT_FALSE(status.ok());
+  EXPECT_HAS(status.message(), "the gradient depends on samples");
+}
+
+TEST_F(MaskCheck, ZerosNeedNotGiveNumbers) {
+  EXPECT_TRUE(
+      check([](const float *x) { return x[3] == 0 ? std::nan("") : 0.0; },
+            nothing)
+          .ok());
+  // The sum of the samples is the same if they change places.
+  Status status = check(
+      [](const float *x) { return x[2] + x[3] == 4 ? 1.0 : 2.0; }, nothing);
+  EXPECT_FALSE(status.ok());
+}
+
+} // namespace
+} // namespace dpc::rt
