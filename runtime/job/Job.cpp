@@ -305,6 +305,12 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers, because there is neither "
                   "--data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
+    if (std::string text = inputs->mapping(); !text.empty())
+      std::printf("%s\n", text.c_str());
+    if (!options.data.empty() || !options.batches.empty() ||
+        !options.inputs.empty())
+      for (const std::string &text : unreadTexts(plan))
+        std::printf("%s\n", text.c_str());
     if (plan.trains && !plan.lossOutput.empty() && done < options.steps)
       std::printf("training the output '%s'\n",
                   oneLine(plan.lossOutput).c_str());

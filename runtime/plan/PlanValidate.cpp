@@ -382,9 +382,10 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
     std::string place = concat(list, "[", i, "] ", quoted(port.name));
     if (port.name.empty() || !names.insert(port.name).second)
       return Status::invalid(place, ": name is empty or used twice");
-    if (port.limit < 0)
-      return Status::invalid(place, ": limit is ", port.limit);
-    if (port.ignored && port.limit == 0)
+    if (port.limit < port.first)
+      return Status::invalid(place, ": limit is ", port.limit,
+                             ", below first, ", port.first);
+    if (port.ignored && port.limit == port.first)
       return Status::invalid(place, ": ignored is ", *port.ignored,
                              ", but there is no limit");
     DPC_TRY(within(place, checkHome(plan, port, port.buffer)));
