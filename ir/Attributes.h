@@ -24,6 +24,9 @@ inline constexpr llvm::StringLiteral kModel = "dpc.model";
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
 /// On an imported module: what the import for inference changed, as text.
 inline constexpr llvm::StringLiteral kEvaluation = "dpc.evaluation";
+/// On an imported module: which ops its file has in evaluation mode, as text,
+/// if it has none in training mode.
+inline constexpr llvm::StringLiteral kEvaluationMode = "dpc.evaluation_mode";
 /// On the module: the names of weights in the model that are not arguments,
 /// because the program does not read them or contains them as constants.
 inline constexpr llvm::StringLiteral kUnreadWeights = "dpc.unread_weights";
@@ -111,7 +114,7 @@ inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
 /// the backward pass also runs the op, and no op reads the second result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
 
-// On ops: the indices that the model accepts (setInputLimits reads them).
+// On ops: the indices that the model accepts (setInputUses reads them).
 
 /// On a comparison of an iota with indices (unit): the model accepts only the
 /// positions of the iota, and kIgnored. On a cross_entropy (unit): the model

@@ -82,6 +82,11 @@ double activeDropout(Emitter &emit, double p) {
   return 0;
 }
 
+void noteDropout(Emitter &emit, double p, bool trains) {
+  if (p > 0)
+    ++(trains ? emit.modes.training : emit.modes.dropoutsOff);
+}
+
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   if (!(p >= 0 && p <= 1))
     return emit.fail("probability {0}; accepted: 0 to 1", std::to_string(p));

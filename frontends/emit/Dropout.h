@@ -28,6 +28,9 @@ namespace dpc::frontend {
 /// `p`: 0 if `emit.evaluates`, otherwise `p`. Keeps a `p` that is not valid.
 double activeDropout(Emitter &emit, double p);
 
+/// Counts a dropout with probability `p` in `emit.modes`.
+void noteDropout(Emitter &emit, double p, bool trains);
+
 /// Returns a boolean per element of `shape`: whether dropout keeps the element.
 /// Notes a failure unless 0 <= `p` <= 1.
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p);

@@ -101,6 +101,13 @@ public:
   bool evaluates = false;
   bool leftOutDropout = false, usedRunningStatistics = false;
 
+  /// The modes that the file has dropouts and batch norms in.
+  struct Modes {
+    int64_t dropoutsOff = 0, runningStatistics = 0; ///< in evaluation mode
+    int64_t training = 0;                           ///< of both kinds
+  };
+  Modes modes;
+
   /// Converts `v` to an SSA value: a constant becomes `dpc.constant`; a
   /// triangular constant becomes iota, compare and select.
   mlir::Value materialize(Val v);

@@ -162,6 +162,20 @@ static std::string evaluationText(const Emitter &emit) {
   return text;
 }
 
+/// Says which ops are in evaluation mode, or "" if one is in training mode:
+/// then the model was exported for training, with parts of it frozen.
+static std::string modesText(const Emitter::Modes &modes) {
+  std::string text;
+  auto add = [&](llvm::StringRef what, int64_t count) {
+    if (count > 0 && modes.training == 0)
+      text += formatted("{0}{1} ({2} {3})", text.empty() ? "" : ", ", what,
+                        count, count == 1 ? "op" : "ops");
+  };
+  add("dropout is off", modes.dropoutsOff);
+  add("batch normalization uses running statistics", modes.runningStatistics);
+  return text;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>>
 Forward::finish(llvm::ArrayRef<NamedResult> named, llvm::StringRef loss) {
   llvm::SmallVector<Value> results;
@@ -182,6 +196,8 @@ Forward::finish(llvm::ArrayRef<NamedResult> named, llvm::StringRef loss) {
   addUpdates(results, attrs);
   if (std::string text = evaluationText(emit); !text.empty())
     (*module)->setAttr(attr::kEvaluation, b.getStringAttr(text));
+  if (std::string text = modesText(emit.modes); !text.empty())
+    (*module)->setAttr(attr::kEvaluationMode, b.getStringAttr(text));
   for (Value result : results)
     types.push_back(result.getType());
   func::ReturnOp::create(emit.builder, function.getLoc(), results);

@@ -36,7 +36,10 @@ BatchNormOp makeBatchNorm(Emitter &e, Val x, Val scale, Val bias, double eps) {
                              e.materialize(bias), llvm::APFloat(eps));
 }
 
-bool usesBatchStatistics(Emitter &e, bool hasRunning) {
+bool usesBatchStatistics(Emitter &e, bool trains, bool hasRunning) {
+  ++(trains ? e.modes.training : e.modes.runningStatistics);
+  if (!trains)
+    return false;
   bool replaces = e.evaluates && hasRunning;
   e.usedRunningStatistics |= replaces;
   return !replaces;

@@ -14,9 +14,10 @@ Val normalizedGroups(Emitter &e, Val x, int64_t groups, double eps);
 
 /// Emits dpc.batch_norm, with one scale and one bias per channel.
 BatchNormOp makeBatchNorm(Emitter &e, Val x, Val scale, Val bias, double eps);
-/// Returns whether a batch norm in training mode uses batch statistics. It does
-/// not if `e.evaluates` and the batch norm has running statistics.
-bool usesBatchStatistics(Emitter &e, bool hasRunning);
+/// Returns whether a batch norm uses batch statistics, and counts its mode in
+/// `e.modes`. Batch statistics need training mode (`trains`), and are not used
+/// if `e.evaluates` and the batch norm has running statistics.
+bool usesBatchStatistics(Emitter &e, bool trains, bool hasRunning);
 /// Normalizes x [N, C, ..] by the given mean and variance of each channel.
 Val normalizedBy(Emitter &e, Val x, Val mean, Val variance, double eps);
 /// Returns the next value of a running statistic, running * keep + batch *

@@ -24,6 +24,9 @@ public:
   /// to call from several threads.
   virtual Status read(int64_t index,
                       const std::vector<std::byte *> &to) const = 0;
+
+  /// Says which input gets which data, in one line, or "" if names say it.
+  virtual std::string mapping() const { return ""; }
 };
 
 /// Opens the samples at `path`, which is one of
@@ -36,7 +39,8 @@ public:
 ///
 /// Arrays have the shape [samples, ...]. For token ids, the plan has an integer
 /// input [batch, length]; sample i begins at token i * length. A second input
-/// of the same shape gets the tokens shifted by one (labels).
+/// of the same shape, the labels (InputUse), gets the next token of each, or
+/// the same tokens if the loss itself shifts them.
 Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
                                                const std::string &path);
 

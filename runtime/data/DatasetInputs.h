@@ -76,6 +76,7 @@ public:
   std::string ignoredInput() const override {
     return options.last == LastBatch::Mask ? options.ignored.input : "";
   }
+  std::string mapping() const override { return dataset->mapping(); }
   int64_t lastStepOf(int64_t epochs) const override;
   std::string contentHash() const override;
   DataPosition positionAfter(int64_t step) const override;

@@ -1,11 +1,13 @@
 //===- TokenDataset.cpp - samples from one long sequence of tokens --------===//
 #include "runtime/data/Dataset.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/base/ReadFile.h"
 #include "runtime/io/IndexCheck.h"
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace dpc::rt {
 
@@ -25,26 +27,27 @@ public:
   Status open(const Plan &plan, const std::string &path) {
     DPC_TRY(takePorts(plan, path));
     DPC_ASSIGN(file, InputFile::open(path));
-    DPC_TRY(readHeader(ports.front().limit));
+    DPC_TRY(readHeader(ports[idsAt].limit));
     const std::vector<int64_t> &shape = ports.front().globalShape;
     length = numElements(shape) / shape.front();
     if (samples() < 1)
       return Status::invalid(path, ": has ", tokens, " tokens, a sample takes ",
-                             length + labels());
+                             length + isShifted());
     return Status::success();
   }
 
-  int64_t samples() const override { return (tokens - labels()) / length; }
+  int64_t samples() const override { return (tokens - isShifted()) / length; }
 
   Status read(int64_t index,
               const std::vector<std::byte *> &to) const override {
     int64_t first = index * length;
-    std::vector<char> bytes((length + labels()) * width);
+    std::vector<char> bytes((length + isShifted()) * width);
     DPC_TRY(file.read(begin + first * width, static_cast<int64_t>(bytes.size()),
                       bytes.data()));
     for (size_t p = 0; p < ports.size(); ++p)
       for (int64_t i = 0; i < length; ++i) {
-        int64_t inSample = i + static_cast<int64_t>(p), at = first + inSample;
+        int64_t inSample = i + (p == idsAt ? 0 : isShifted());
+        int64_t at = first + inSample;
         uint32_t token = 0;
         std::memcpy(&token, bytes.data() + inSample * width, width);
         if (!acceptsIndex(ports[p], token))
@@ -56,9 +59,41 @@ public:
     return Status::success();
   }
 
+  std::string mapping() const override {
+    std::string text = file.path() + ": ";
+    text += oneLine(ports[idsAt].name) + " = tokens";
+    if (ports.size() == 2)
+      text += ", " + oneLine(ports[1 - idsAt].name) +
+              (isShifted() ? " = next tokens"
+                           : " = the same tokens, which the loss shifts");
+    return text;
+  }
+
 private:
-  /// The number of tokens after the last sample that are used only as labels.
-  int64_t labels() const { return static_cast<int64_t>(ports.size()) - 1; }
+  /// 1 if the labels are the next tokens: the last token is then only a label.
+  int64_t isShifted() const {
+    return ports.size() == 2 && ports[1 - idsAt].use != InputUse::ShiftedLabels;
+  }
+
+  /// Whether the loss reads the input as classes. The name decides for indices
+  /// whose use the compiler does not know.
+  static bool isLabels(const Port &port) {
+    static const std::set<std::string> names = {"label", "labels", "target",
+                                                "targets"};
+    return port.use == InputUse::Labels ||
+           port.use == InputUse::ShiftedLabels ||
+           (port.use == InputUse::Data && names.count(port.name));
+  }
+
+  /// Finds the ids of two inputs. Returns false if it is not clear which input
+  /// has the labels.
+  bool findIds() {
+    if (ports.size() != 2)
+      return ports.front().use != InputUse::Unread;
+    idsAt = isLabels(ports[0]) ? 1 : 0;
+    return ports[idsAt].use == InputUse::Ids && isLabels(ports[1 - idsAt]) &&
+           isIndex(ports[0]) && isIndex(ports[1]);
+  }
 
   Status takePorts(const Plan &plan, const std::string &path) {
     ports = plan.inputs;
@@ -66,19 +101,17 @@ private:
     for (const Port &port : ports)
       fits = fits && isInteger(port.dtype) &&
              port.globalShape == ports.front().globalShape;
-    // Of two inputs, one without a limit may be a mask, not tokens or labels.
-    if (ports.size() == 2)
-      fits = fits && ports[0].limit > 0 && ports[1].limit > 0;
-    if (fits)
+    if (fits && findIds())
       return Status::success();
     std::string inputs;
     for (const Port &port : ports)
       inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
-                describe(port.dtype, port.globalShape);
+                describe(port.dtype, port.globalShape) + " (" +
+                std::string(nameOf(port.use)) + ")";
     return Status::invalid(
         path,
         ": token files are for plans with one integer input, or two of the "
-        "same shape (tokens and labels); this plan has ",
+        "same shape (ids of an embedding, and labels); this plan has ",
         inputs, "; give a folder with NAME.npy, or a .safetensors file");
   }
 
@@ -145,6 +178,7 @@ private:
 
   InputFile file;
   std::vector<Port> ports;
+  size_t idsAt = 0; ///< the input of ports that has the ids
   int64_t begin = 0, width = 2, tokens = 0, length = 0;
 };
 

@@ -7,12 +7,12 @@
 
 namespace dpc::rt {
 
-static bool isIndex(const Port &port) {
-  return port.limit > 0 && isInteger(port.dtype);
+bool isIndex(const Port &port) {
+  return port.limit > port.first && isInteger(port.dtype);
 }
 
 template <typename T> static bool accepts(const Port &port, T value) {
-  return (std::cmp_greater_equal(value, 0) &&
+  return (std::cmp_greater_equal(value, port.first) &&
           std::cmp_less(value, port.limit)) ||
          (port.ignored && std::cmp_equal(value, *port.ignored));
 }
@@ -57,7 +57,8 @@ std::optional<InvalidIndex> findInvalidIndex(const Port &port, DType dtype,
 }
 
 std::string expectedIndexes(const Port &port) {
-  std::string text = "0 to " + std::to_string(port.limit - 1);
+  std::string text =
+      std::to_string(port.first) + " to " + std::to_string(port.limit - 1);
   if (port.ignored)
     text += ", or " + std::to_string(*port.ignored) + " (ignored)";
   return text;

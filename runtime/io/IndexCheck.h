@@ -1,7 +1,8 @@
 //===- IndexCheck.h - values of index inputs --------------------*- C++ -*-===//
 //
-// An input with Port::limit holds ids or labels. It accepts 0 to limit - 1 and
-// Port::ignored. Every source of inputs checks this before a step uses a value.
+// An input with Port::limit holds ids or labels. It accepts Port::first to
+// limit - 1 and Port::ignored. Every source of inputs checks this before a step
+// uses a value.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,6 +14,9 @@
 #include <string>
 
 namespace dpc::rt {
+
+/// Whether the input holds ids or labels.
+bool isIndex(const Port &port);
 
 /// Returns true for every value if the input is no index.
 bool acceptsIndex(const Port &port, int64_t value);

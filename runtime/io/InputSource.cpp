@@ -1,6 +1,6 @@
 #include "runtime/io/InputSource.h"
 
-#include "runtime/base/Random.h"
+#include "runtime/base/OneLine.h"
 #include "runtime/io/IndexCheck.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/SourceFiles.h"
@@ -101,7 +101,7 @@ public:
     std::vector<const void *> pointers;
     for (size_t i = 0; i < ports.size(); ++i) {
       RandomStream stream(seed + static_cast<uint64_t>(step), ports[i].name);
-      fillRandom(arrays[i], stream, 1, ports[i].limit);
+      fillInput(arrays[i], stream, ports[i]);
       pointers.push_back(arrays[i].data.data());
     }
     return pointers;
@@ -128,6 +128,32 @@ public:
 };
 
 } // namespace
+
+void fillInput(HostTensor &tensor, const RandomStream &stream,
+               const Port &port) {
+  fillRandom(tensor, stream, 1, port.limit - port.first);
+  if (!isIndex(port) || port.first == 0)
+    return;
+  for (int64_t i = 0, count = tensor.elements(); i < count; ++i)
+    tensor.set(i, tensor.at(i) + static_cast<double>(port.first));
+}
+
+std::string unreadText(const std::string &input, bool hasTwin) {
+  return "input '" + oneLine(input) + "' is not read by the model" +
+         (hasTwin ? "; was it exported with one tensor for two inputs?" : "");
+}
+
+std::vector<std::string> unreadTexts(const Plan &plan) {
+  std::vector<std::string> texts;
+  for (const Port &port : plan.inputs)
+    if (port.use == InputUse::Unread)
+      texts.push_back(unreadText(
+          port.name, std::ranges::any_of(plan.inputs, [&](const Port &other) {
+            return other.use != InputUse::Unread && other.dtype == port.dtype &&
+                   other.globalShape == port.globalShape;
+          })));
+  return texts;
+}
 
 Status InputSource::resumeAt(int64_t /*step*/,
                              const DataPosition & /*position*/) {

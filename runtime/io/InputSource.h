@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/HostTensor.h"
+#include "runtime/base/Random.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -36,6 +37,8 @@ public:
   virtual int64_t samplesIn(int64_t /*step*/) const { return -1; }
   /// The input whose labels are ignored in samples that do not count, or "".
   virtual std::string ignoredInput() const { return ""; }
+  /// Says how the data becomes inputs, in one line, or "".
+  virtual std::string mapping() const { return ""; }
   virtual int64_t lastStepOf(int64_t epochs) const { return epochs * steps(); }
   /// Returns a hash of values spread over the data, which tells most other data
   /// apart, or "" if there is no data. Takes at most about a second.
@@ -49,6 +52,16 @@ public:
 /// [steps, global shape]; otherwise it has the global shape.
 Expected<std::unique_ptr<InputSource>>
 openNpyInputs(const Plan &plan, const std::string &dir, bool perStep = true);
+
+/// Fills `tensor` with the stream's numbers that `port` accepts.
+void fillInput(HostTensor &tensor, const RandomStream &stream,
+               const Port &port);
+
+/// Says that the model does not read an input. With `hasTwin`, the model reads
+/// another input of the same type, which may have replaced this one.
+std::string unreadText(const std::string &input, bool hasTwin);
+/// Returns unreadText() of each such input.
+std::vector<std::string> unreadTexts(const Plan &plan);
 
 std::unique_ptr<InputSource> randomInputs(const Plan &plan, uint64_t seed);
 

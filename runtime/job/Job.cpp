@@ -10,6 +10,7 @@
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/RankAgreement.h"
 #include "runtime/job/ReplicaCheck.h"
+#include "runtime/job/RunStart.h"
 #include "runtime/job/RunSummary.h"
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
@@ -19,7 +20,6 @@
 #include "runtime/observe/Profile.h"
 #include "runtime/observe/Trace.h"
 #include "runtime/plan/PlanJson.h"
-#include "runtime/plan/RunSettings.h"
 
 #include <algorithm>
 #include <csignal>
@@ -222,39 +222,6 @@ static std::optional<double> scalarOf(const HostTensor *value) {
   return value->at(0);
 }
 
-/// Says what is trained: "training the output 'loss': 5 tensors, and 1 stays as
-/// it is; optimizer adamw, lr 0.001, ..".
-static std::string trainingText(const Plan &plan) {
-  int64_t trained = 0, kept = 0;
-  for (const Tensor &tensor : plan.tensors) {
-    trained += tensor.role == TensorRole::Parameter;
-    kept += tensor.role == TensorRole::Buffer;
-  }
-  std::string text = "training";
-  if (!plan.lossOutput.empty())
-    text += " the output '" + oneLine(plan.lossOutput) + "'";
-  text += concat(": ", trained, trained == 1 ? " weight" : " weights");
-  if (kept > 0)
-    text += concat(", and ", kept, " that no gradient changes");
-  std::string settings = describeSettings(plan.settings);
-  return settings.empty() ? text : text + "; " + settings;
-}
-
-static std::string resumeText(const RunOptions &options, const Plan &plan,
-                              const std::string &from, int64_t done) {
-  if (from.empty())
-    return "no checkpoint yet: starting at step 1";
-  if (!plan.trains)
-    return "the values come from " + from;
-  std::string text = "resuming after step " + std::to_string(done);
-  if (!options.init.empty())
-    text += "\nthe values come from the checkpoint, not from --init";
-  if (done >= options.steps)
-    text += concat("\nnothing is left to do: the run ends after step ",
-                   options.steps);
-  return text;
-}
-
 /// Warns if ranks share processors, which makes measured times longer.
 static void warnOfSharedProcessors(size_t ranks) {
   size_t processors = std::thread::hardware_concurrency();
@@ -294,19 +261,12 @@ Status Job::runSteps() {
   if (session->holdsRankZero()) {
     progress.emplace(options.steps);
     DPC_TRY(progress->openMetrics(options.metrics, done));
-    if (options.data.empty() && options.batches.empty() &&
-        options.inputs.empty())
-      std::printf("the inputs are random numbers, because there is neither "
-                  "--data nor %s\n",
-                  plan.trains ? "--batches" : "--inputs");
-    if (plan.trains && done < options.steps)
-      std::printf("%s\n", trainingText(plan).c_str());
+    for (const std::string &line :
+         firstLines(options, plan, *inputs, checkpoints->from(), done))
+      std::printf("%s\n", line.c_str());
     if (std::string text = validation ? validation->warning(plan) : "";
         !text.empty())
       std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
-    if (options.resume)
-      std::printf("%s\n",
-                  resumeText(options, plan, checkpoints->from(), done).c_str());
     if ((traces() || options.slowRank > 0) && !sessions.hasDevice())
       warnOfSharedProcessors(session->ranksHere().size());
   }

@@ -26,9 +26,7 @@ Expected<std::vector<Setting>> commonFacts(const RunOptions &options,
   auto add = [&](const char *name, const std::string &value) {
     facts.push_back({name, value});
   };
-  auto number = [&](const char *name, auto value) {
-    add(name, concat(value));
-  };
+  auto number = [&](const char *name, auto value) { add(name, concat(value)); };
   auto isGiven = [&](const char *name, bool is) {
     add(name, is ? "given" : "not given");
   };

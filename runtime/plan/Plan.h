@@ -160,6 +160,16 @@ struct Tensor {
   std::vector<int> allBuffers() const;
 };
 
+/// What the program uses an input for.
+enum class InputUse {
+  Data,          ///< everything else
+  Unread,        ///< nothing: no op reads it
+  Ids,           ///< rows of tables (embeddings)
+  Labels,        ///< classes of a loss
+  ShiftedLabels, ///< the label at position i belongs to the scores at i - 1
+  IdsAndLabels   ///< rows of tables, and classes of a loss
+};
+
 /// An input or output of the step, with the shape of the global batch.
 /// "load_input" copies an input to `buffer`, or to a buffer of another stage
 /// with the same type and size. "store_output" copies an output from `buffer`.
@@ -173,11 +183,14 @@ struct Port {
   /// The dimension that counts samples, or -1.
   int64_t batchDim = -1;
   Layout layout;
-  /// The values of an index input are at least 0 and below this number, such as
-  /// the vocabulary size. 0 if the input is no index.
+  /// The values of an index input are from `first` to limit - 1. The limit is,
+  /// for example, the vocabulary size. Both are 0 if the input is no index.
   int64_t limit = 0;
   /// A label that the loss ignores; an index input also accepts it.
   std::optional<int64_t> ignored = std::nullopt;
+  /// Not 0 if the program adds a constant before it uses the index.
+  int64_t first = 0;
+  InputUse use = InputUse::Data; ///< of an input
 };
 
 enum class LrKind { Constant, Cosine, Linear };
@@ -500,6 +513,9 @@ inline constexpr std::array<std::string_view, 3> kNamesOf<rt::TensorRole> = {
 template <>
 inline constexpr std::array<std::string_view, 4> kNamesOf<rt::InitKind> = {
     "zeros", "source", "random", "value"};
+template <>
+inline constexpr std::array<std::string_view, 6> kNamesOf<rt::InputUse> = {
+    "data", "unread", "ids", "labels", "shifted-labels", "ids-and-labels"};
 template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<rt::LrKind> = {
     "constant", "cosine", "linear"};

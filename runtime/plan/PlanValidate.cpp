@@ -387,9 +387,10 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
       return Status::invalid(place, ": batch_dim is ", port.batchDim,
                              ", but there are ", port.globalShape.size(),
                              " dimensions");
-    if (port.limit < 0)
-      return Status::invalid(place, ": limit is ", port.limit);
-    if (port.ignored && port.limit == 0)
+    if (port.limit < port.first)
+      return Status::invalid(place, ": limit is ", port.limit,
+                             ", below first, ", port.first);
+    if (port.ignored && port.limit == port.first)
       return Status::invalid(place, ": ignored is ", *port.ignored,
                              ", but there is no limit");
     DPC_TRY(within(place, checkHome(plan, port, port.buffer)));

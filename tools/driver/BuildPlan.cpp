@@ -84,7 +84,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
       findSteps(**lowered), codegenOptions(options, trains, settings.onCpu));
   if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
-  setInputLimits(findProgram(program), draft->plan);
+  setInputUses(findProgram(program), draft->plan);
   setUnreadWeights(program, draft->plan);
   setInitialValues(draft->plan, settings.initialValues);
   auto sourceFiles = rt::findSourceFiles(draft->plan, dir.string(),

@@ -4,12 +4,14 @@
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 #include "passes/shard/Passes.h"
+#include "runtime/io/InputSource.h"
 #include "runtime/io/SourceFiles.h"
 #include "runtime/io/WeightMatch.h"
 
 #include "llvm/ADT/StringSet.h"
 
 #include <filesystem>
+#include <tuple>
 
 namespace fs = std::filesystem;
 
@@ -18,17 +20,48 @@ using namespace dpc;
 
 namespace {
 
-/// The values that all uses of an index accept.
+/// What all uses of an input have in common.
 struct IndexUses {
-  int64_t limit = 0; ///< smallest number of rows or classes; 0: not an index
+  int64_t first = 0; ///< smallest value
+  /// The largest value + 1, from the smallest number of rows or classes. Equal
+  /// to `first`: not an index.
+  int64_t limit = 0;
   std::optional<int64_t> ignored; ///< if every use ignores it
+  bool readsRows = false;         ///< of a table
+  /// How many positions before its scores the label of a loss is, such as 1 for
+  /// labels[:, 1:] with scores[:, :-1], for each loss.
+  std::set<int64_t> ahead;
+
+  bool isIndex() const { return limit > first; }
 
   void add(const IndexUses &use) {
-    if (use.limit <= 0)
+    readsRows |= use.readsRows;
+    ahead.insert(use.ahead.begin(), use.ahead.end());
+    if (!use.isIndex())
       return;
-    ignored = limit == 0 || ignored == use.ignored ? use.ignored : std::nullopt;
-    limit = limit ? std::min(limit, use.limit) : use.limit;
+    ignored = !isIndex() || ignored == use.ignored ? use.ignored : std::nullopt;
+    int64_t low = isIndex() ? std::max(first, use.first) : use.first;
+    int64_t high = isIndex() ? std::min(limit, use.limit) : use.limit;
+    // If no value is right for both uses, any bound refuses all data.
+    if (low < high)
+      std::tie(first, limit) = std::pair(low, high);
   }
+
+  rt::InputUse use() const {
+    bool isShifted = ahead == std::set<int64_t>{1};
+    if (readsRows)
+      return ahead.empty() ? rt::InputUse::Ids : rt::InputUse::IdsAndLabels;
+    return ahead == std::set<int64_t>{0} ? rt::InputUse::Labels
+           : isShifted                   ? rt::InputUse::ShiftedLabels
+                                         : rt::InputUse::Data;
+  }
+};
+
+/// A value that consists of elements of an input.
+struct Moved {
+  Value value;
+  int64_t added = 0; ///< to each element
+  int64_t ahead = 0; ///< positions that were removed along dimension 1
 };
 
 } // namespace
@@ -61,33 +94,137 @@ static int64_t limitOf(OpOperand &use) {
   return positions ? shapeOf(positions)[positions.getDim()] : 0;
 }
 
-/// Returns the uses of `value` as an index, directly or after data movement. A
-/// value that is computed from `value`, such as by a clamp, has other bounds.
-static IndexUses indexUses(Value value) {
+/// Returns how many positions of the scores [batch, positions, ..] the loss
+/// leaves out at the front.
+static int64_t aheadOfScores(Value scores) {
+  int64_t ahead = 0;
+  while (Operation *op = scores.getDefiningOp()) {
+    if (auto slice = dyn_cast<SliceOp>(op); slice && shapeOf(scores).size() > 2)
+      ahead += slice.getOffsets()[1];
+    if (!isa<SliceOp, ReshapeOp, TransposeOp, ConvertOp>(op))
+      break;
+    scores = op->getOperand(0);
+  }
+  return ahead;
+}
+
+/// Returns the integer that every element of `value` has, if it is known.
+static std::optional<int64_t> splatInteger(Value value) {
+  while (isa_and_present<BroadcastOp, ReshapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
+                        : SplatElementsAttr();
+  if (!splat || !splat.getElementType().isInteger())
+    return std::nullopt;
+  return splat.getSplatValue<APInt>().trySExtValue();
+}
+
+/// Sets `from` to the result of the user of `use`, if its elements are those of
+/// `from` after movement or after the addition of a constant. A value that is
+/// computed otherwise, such as by a clamp, has other bounds.
+static bool moves(OpOperand &use, Moved &from) {
+  Operation *user = use.getOwner();
+  if (auto binary = dyn_cast<BinaryOp>(user)) {
+    bool adds = binary.getKind() == BinaryKind::add;
+    unsigned index = use.getOperandNumber();
+    std::optional<int64_t> other = splatInteger(user->getOperand(1 - index));
+    // Sums beyond 32 bits could overflow.
+    if (!other || std::abs(*other) > INT32_MAX ||
+        !(adds || (binary.getKind() == BinaryKind::sub && index == 0)))
+      return false;
+    from.added += adds ? *other : -*other;
+  } else if (auto slice = dyn_cast<SliceOp>(user)) {
+    if (shapeOf(slice.getX()).size() > 1)
+      from.ahead += slice.getOffsets()[1];
+  } else if (auto concat = dyn_cast<ConcatOp>(user)) {
+    if (concat.getDim() == 1)
+      for (Value part : concat.getParts().take_front(use.getOperandNumber()))
+        from.ahead -= shapeOf(part)[1];
+  } else if (!isa<ReshapeOp, TransposeOp, ConvertOp, BroadcastOp>(user)) {
+    return false;
+  }
+  from.value = user->getResult(0);
+  return true;
+}
+
+/// Returns the use of `from` by one op as an index.
+static IndexUses indexUse(OpOperand &use, const Moved &from) {
   IndexUses uses;
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    uses.add({limitOf(use), ignoredOf(user)});
-    if (isa<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(user))
-      uses.add(indexUses(user->getResult(0)));
+  Operation *user = use.getOwner();
+  int64_t count = limitOf(use);
+  if (count <= 0)
+    return uses;
+  uses.first = -from.added;
+  uses.limit = count - from.added;
+  if (std::optional<int64_t> label = ignoredOf(user))
+    uses.ignored = *label - from.added;
+  uses.readsRows = isa<EmbeddingOp>(user);
+  if (isa<CrossEntropyOp, CrossEntropySumsOp>(user))
+    uses.ahead = {from.ahead - aheadOfScores(user->getOperand(0))};
+  else if (uses.ignored)
+    uses.ahead = {from.ahead};
+  return uses;
+}
+
+static IndexUses indexUses(const Moved &from) {
+  IndexUses uses;
+  for (OpOperand &use : from.value.getUses()) {
+    uses.add(indexUse(use, from));
+    if (Moved moved = from; moves(use, moved))
+      uses.add(indexUses(moved));
   }
   return uses;
 }
 
-void dpc::setInputLimits(func::FuncOp program, rt::Plan &plan) {
+static void setUses(BlockArgument argument, rt::Port &port) {
+  Type element = cast<RankedTensorType>(argument.getType()).getElementType();
+  if (argument.use_empty())
+    port.use = rt::InputUse::Unread;
+  if (argument.use_empty() || !element.isInteger())
+    return;
+  IndexUses uses = indexUses({.value = argument});
+  port.first = element.isUnsignedInteger() ? std::max<int64_t>(uses.first, 0)
+                                           : uses.first;
+  port.limit = std::max(port.first, uses.limit);
+  port.ignored = uses.ignored;
+  port.use = uses.use();
+}
+
+void dpc::setInputUses(func::FuncOp program, rt::Plan &plan) {
   for (BlockArgument arg : program.getArguments()) {
     auto name =
         program.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kName);
-    auto type = dyn_cast<RankedTensorType>(arg.getType());
-    if (!name || !type || !type.getElementType().isInteger())
+    if (!name || !isa<RankedTensorType>(arg.getType()))
       continue;
     for (rt::Port &port : plan.inputs)
-      if (port.name == name.getValue()) {
-        IndexUses uses = indexUses(arg);
-        port.limit = uses.limit;
-        port.ignored = uses.ignored;
-      }
+      if (port.name == name.getValue())
+        setUses(arg, port);
   }
+}
+
+static bool hasRole(func::FuncOp program, BlockArgument argument,
+                    StringRef role) {
+  auto own = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                  attr::kRole);
+  return own && own.getValue() == role;
+}
+
+std::vector<std::string> dpc::unreadInputs(func::FuncOp program) {
+  std::vector<std::string> texts;
+  for (BlockArgument argument : program.getArguments()) {
+    auto name = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                     attr::kName);
+    if (!name || !argument.use_empty() ||
+        !hasRole(program, argument, role::kInput))
+      continue;
+    bool hasTwin = llvm::any_of(program.getArguments(), [&](BlockArgument o) {
+      return !o.use_empty() && o.getType() == argument.getType() &&
+             hasRole(program, o, role::kInput);
+    });
+    texts.push_back(rt::unreadText(name.str(), hasTwin));
+  }
+  return texts;
 }
 
 std::string dpc::absoluteFile(const std::string &file) {
@@ -169,7 +306,10 @@ void dpc::setUnreadWeights(ModuleOp program, rt::Plan &plan) {
   func::FuncOp function = findProgram(program);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto name = function.getArgAttrOfType<StringAttr>(i, attr::kName);
-    if (!name || held.contains(name.getValue()))
+    BlockArgument argument = function.getArgument(i);
+    if (!name || held.contains(name.getValue()) ||
+        hasRole(function, argument, role::kInput) ||
+        hasRole(function, argument, role::kScalar))
       continue;
     plan.unreadWeights.push_back(name.str());
     add(function.getArgAttrOfType<ArrayAttr>(i, attr::kAliases));

@@ -11,11 +11,14 @@
 
 namespace dpc {
 
-/// Sets Port::limit and Port::ignored of each integer input that `program` uses
-/// as an index of table rows or of classes in a cross entropy. The limit is the
-/// smallest number of rows or classes; a label is ignored if every use ignores
-/// it.
-void setInputLimits(mlir::func::FuncOp program, rt::Plan &plan);
+/// Sets Port::use of each input, and Port::first, limit and ignored of each
+/// integer input that `program` uses as an index of table rows or of classes in
+/// a loss, also after it adds a constant. Every use accepts first to limit - 1;
+/// a label is ignored if every use ignores it.
+void setInputUses(mlir::func::FuncOp program, rt::Plan &plan);
+
+/// Returns a remark on each input that no op of `program` reads.
+std::vector<std::string> unreadInputs(mlir::func::FuncOp program);
 
 /// Returns the absolute path of `file`, or `file` if the current folder does
 /// not exist.
@@ -34,8 +37,8 @@ std::set<std::string> removeMissingSources(mlir::ModuleOp module);
 Expected<std::vector<rt::SourceFile>>
 describeSources(mlir::ModuleOp module, const rt::InitChoice &choice);
 
-/// Sets Plan::unreadWeights: the unread weights of the model `program`, and the
-/// arguments for which the plan has no tensor.
+/// Sets Plan::unreadWeights: the unread weights of the model `program`, and its
+/// weights and states for which the plan has no tensor.
 void setUnreadWeights(mlir::ModuleOp program, rt::Plan &plan);
 
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);

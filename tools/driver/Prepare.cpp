@@ -81,6 +81,8 @@ static LogicalResult listParameters(Session &session, Prepared &prepared) {
       return session.fail("the program cannot be made");
     all = findProgram(*module);
   }
+  for (const std::string &text : unreadInputs(all))
+    session.notice(text);
   listParameters(all, few.getName() == kTrainStepFunction, prepared.trained,
                  prepared.frozen);
   if (auto names = program.source()->getAttrOfType<ArrayAttr>(attr::kConstants))
@@ -160,6 +162,13 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss,
   if (auto text = model->getAttrOfType<StringAttr>(attr::kEvaluation)) {
     session.remark("--infer: " + text.getValue().str());
     model->removeAttr(attr::kEvaluation);
+  }
+  if (auto text = model->getAttrOfType<StringAttr>(attr::kEvaluationMode)) {
+    if (trains)
+      session.notice("the model was exported in evaluation mode: " +
+                     text.getValue().str() +
+                     "; to change this, export it after model.train()");
+    model->removeAttr(attr::kEvaluationMode);
   }
   if (std::string why; !trains && failed(prepareInference(model, why)))
     return session.fail(options.model + " " + why);

@@ -3,6 +3,8 @@
 
 #include "runtime/base/Random.h"
 #include "runtime/exec/RunPlan.h"
+#include "runtime/io/IndexCheck.h"
+#include "runtime/io/InputSource.h"
 
 #include <cmath>
 #include <cstdio>
@@ -37,8 +39,8 @@ std::vector<NamedTensors> randomBatches(const rt::Plan &plan) {
       rt::HostTensor tensor =
           rt::HostTensor::zeros(port.dtype, port.globalShape);
       rt::RandomStream stream(step + 1, port.name);
-      rt::fillRandom(tensor, stream, 1.0, port.limit);
-      if (port.limit == 0)
+      rt::fillInput(tensor, stream, port);
+      if (!rt::isIndex(port))
         spreadIntegers(tensor, stream);
       batch[port.name] = std::move(tensor);
     }

@@ -160,8 +160,13 @@ Val identity(Emitter &, Val x) { return x; }
 /// Identity in inference.
 Val dropout(NodeContext &c, Val x) {
   bool trains = c.opset() >= 12 && c.has(2) && c.numberIn(2) != 0;
-  double p = !trains ? 0 : c.has(1) ? c.numberIn(1) : 0.5;
-  p = activeDropout(c.emit, p);
+  // In inference, a ratio that is not known does not matter.
+  bool isUnknown = !trains && c.has(1) && !c.in(1).constant;
+  double given = c.opset() < 12           ? c.floatAttr("ratio", 0.5)
+                 : c.has(1) && !isUnknown ? c.numberIn(1)
+                                          : 0.5;
+  noteDropout(c.emit, given, trains);
+  double p = trains ? activeDropout(c.emit, given) : 0;
   if (c.emit.failed())
     return {};
   Val kept = dropoutMask(c.emit, x.shape(), p);

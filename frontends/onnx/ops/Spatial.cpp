@@ -329,7 +329,7 @@ Val batchNorm(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   // Statistics that each step gives are data and not the model's.
   bool hasRunning = roleOf(c.in(3).value) != role::kInput;
-  if (trains && usesBatchStatistics(e, hasRunning))
+  if (usesBatchStatistics(e, trains, hasRunning))
     return normalizeByBatch(c, x, eps);
   if (trains) // the running statistics keep their values
     for (int64_t i : {1, 2})

@@ -165,7 +165,8 @@ Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
 Val attention(Call &c) {
   Emitter &e = c.emit;
   Val q = ranked(c, "query"), k = ranked(c, "key"), v = ranked(c, "value");
-  double p = activeDropout(e, c.number("dropout_p"));
+  double stated = c.number("dropout_p"), p = activeDropout(e, stated);
+  noteDropout(e, stated, /*trains=*/true);
   if (!q || !k || !v || e.failed() || !attentionFits(c, q, k, v))
     return {};
   Mask given;

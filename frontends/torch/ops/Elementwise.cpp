@@ -194,7 +194,9 @@ Val zero(Call &c, Val self) {
 
 /// Drops whole channels of samples if `ofChannels`. The identity in inference.
 template <bool ofChannels> Val dropout(Call &c, Val x) {
-  double p = c.flag("train") ? activeDropout(c.emit, c.number("p")) : 0;
+  bool trains = c.flag("train");
+  double given = c.number("p"), p = trains ? activeDropout(c.emit, given) : 0;
+  noteDropout(c.emit, given, trains);
   if (c.emit.failed())
     return {};
   Shape shape(x.shape());

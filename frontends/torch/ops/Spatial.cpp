@@ -266,7 +266,7 @@ Val batchNorm(Call &c, Val x) {
         "input {0} needs a weight, bias, mean and variance per channel", x);
   double eps = c.number("eps");
   bool hasRunning = c.has("running_mean") && c.has("running_var");
-  if (trains && usesBatchStatistics(e, hasRunning))
+  if (usesBatchStatistics(e, trains, hasRunning))
     return normalizeByBatch(c, x, eps);
   Val variance = c.tensor("running_var");
   Val y = normalizedBy(e, x, c.tensor("running_mean"), variance, eps);

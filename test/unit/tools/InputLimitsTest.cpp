@@ -30,7 +30,7 @@ protected:
       EXPECT_TRUE(succeeded(runPasses(*module, [](OpPassManager &pm) {
         pm.nest<func::FuncOp>().addPass(createDpcExpandCrossEntropy());
       })));
-    setInputLimits(module->lookupSymbol<func::FuncOp>("forward"), plan);
+    setInputUses(module->lookupSymbol<func::FuncOp>("forward"), plan);
     return plan.inputs[0];
   }
 };
@@ -100,7 +100,7 @@ TEST_F(InputLimits, BoundsSurviveTheGraphPasses) {
   ASSERT_TRUE(succeeded(runPasses(*module, graphPasses(options, false))));
   rt::Plan plan;
   plan.inputs = {{"ids", 0, rt::DType::I64, {6}, {}}};
-  setInputLimits(module->lookupSymbol<func::FuncOp>("forward"), plan);
+  setInputUses(module->lookupSymbol<func::FuncOp>("forward"), plan);
   EXPECT_EQ(plan.inputs[0].limit, 8);
   EXPECT_EQ(plan.inputs[0].ignored, -7);
 }
