@@ -170,14 +170,14 @@ struct Port {
   int buffer = -1;
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
-  /// The dimension that counts samples, or -1.
-  int64_t batchDim = -1;
   Layout layout;
   /// The values of an index input are at least 0 and below this number, such as
   /// the vocabulary size. 0 if the input is no index.
   int64_t limit = 0;
   /// A label that the loss ignores; an index input also accepts it.
   std::optional<int64_t> ignored = std::nullopt;
+  /// The dimension that counts samples, or -1.
+  int64_t batchDim = -1;
 };
 
 enum class LrKind { Constant, Cosine, Linear };
