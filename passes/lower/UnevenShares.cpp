@@ -68,13 +68,6 @@ static bool reducesOverData(Operation *op) {
   });
 }
 
-/// True if `op` reads the sum of a pass for totals.
-static bool readsTotal(Operation *op) {
-  return llvm::any_of(op->getOperands(), [](Value operand) {
-    return operand.getDefiningOp<AccumulateOp>() != nullptr;
-  });
-}
-
 std::string dpc::whyEvenShares(func::FuncOp step) {
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   std::string cells =
@@ -83,15 +76,16 @@ std::string dpc::whyEvenShares(func::FuncOp step) {
     if (!splitsCells(step.getArgAttrOfType<TypeAttr>(argument.getArgNumber(),
                                                      attr::kGlobal)))
       return "argument " + std::to_string(argument.getArgNumber()) + cells;
+  std::string sums = step->hasAttr(attr::kTotalsPasses)
+                         ? ", because micro-batches read sums over the batch"
+                         : "";
   for (Operation &op : step.getBody().front().without_terminator()) {
     if (isInLoop(phaseOf(&op)) && reducesOverData(&op))
       return nodeOf(&op) +
-             (readsTotal(&op) ? " is a sum over the whole batch that "
-                                "micro-batches read, so that"
-                              : " makes") +
-             " data-parallel ranks synchronize in every micro-batch (" +
-             op.getName().getStringRef().str() +
-             "), but they would have different numbers of micro-batches";
+             " makes data-parallel ranks synchronize in every "
+             "micro-batch (" +
+             op.getName().getStringRef().str() + ")" + sums +
+             ", but they would have different numbers of micro-batches";
     if (!splitsCells(&op, mesh))
       return nodeOf(&op) + cells;
   }

@@ -187,7 +187,10 @@ static Status checkFillers(const Plan &plan, const MaskedStep &step,
     Filled filled(plan, step, labels, filler);
     DPC_ASSIGN(StepNumbers other, numbersOf(filled.arrays()));
     // A model need not compute anything from zeros.
-    if (filler == Filler::Zeros && !std::isfinite(other.loss))
+    bool hasNumbers =
+        std::isfinite(other.loss) &&
+        (std::isfinite(other.gradient) || !std::isfinite(own.gradient));
+    if (filler == Filler::Zeros && !hasNumbers)
       continue;
     bool isLoss = !areSame(plan, own.loss, other.loss);
     if (!isLoss && areSame(plan, own.gradient, other.gradient))

@@ -180,8 +180,6 @@ struct Port {
   int buffer = -1;
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
-  /// The dimension that counts samples, or -1.
-  int64_t batchDim = -1;
   Layout layout;
   /// The values of an index input are from `first` to limit - 1. The limit is,
   /// for example, the vocabulary size. Both are 0 if the input is no index.
@@ -191,6 +189,8 @@ struct Port {
   /// Not 0 if the program adds a constant before it uses the index.
   int64_t first = 0;
   InputUse use = InputUse::Data; ///< of an input
+  /// The dimension that counts samples, or -1.
+  int64_t batchDim = -1;
 };
 
 enum class LrKind { Constant, Cosine, Linear };

@@ -82,7 +82,7 @@ class BalanceLoss(BatchSums):
 
     def test_shares_stay_even(self):
         """The ranks add their sums in every micro-batch, so that they need equally many."""
-        strategy, node = "dp=4,micro_batch=1", r"node '[^']+' is a sum over the whole batch that micro-batches read"
+        strategy, node = "dp=4,micro_batch=1", r"node '[^']+' makes data-parallel ranks synchronize in every micro-batch .*, because micro-batches read sums"
         words = ["--train=sgd", "--lr=0.1", "--verify=off"]
         compile = [e2e.tool("dpc-opt"), os.path.join(BALANCE, "model.onnx"), f"--cluster={heterogeneous_devices.write_cluster(self.folder)}",
                    "--global-batch=16", *words, "-o", os.path.join(self.folder, "plan")]
