@@ -290,7 +290,12 @@ makeTcpComm(const StoreAddress &address, int rank, int size,
   std::unique_ptr<TcpStoreServer> server;
   StoreAddress place = address;
   if (rank == 0) {
-    DPC_ASSIGN(server, TcpStoreServer::start(address, size));
+    DPC_ASSIGN(
+        server,
+        TcpStoreServer::start(
+            address, size, StrangerLimits(), [](const std::string &line) {
+              std::fprintf(stderr, "dpc-run: warning: %s\n", line.c_str());
+            }));
     server->leaveSeconds = std::min(options.timeoutSeconds, 10.0);
     place.port = server->port();
   }

@@ -121,7 +121,7 @@ struct TcpStoreServer::Connection {
 
 Expected<std::unique_ptr<TcpStoreServer>>
 TcpStoreServer::start(const StoreAddress &address, int ranks,
-                      const StrangerLimits &limits) {
+                      const StrangerLimits &limits, OnRefusal onRefusal) {
   int listener = -1;
   Status status = withAddress(address, true, [&](const addrinfo &info) {
     listener = ::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -144,14 +144,16 @@ TcpStoreServer::start(const StoreAddress &address, int ranks,
                        ? reinterpret_cast<sockaddr_in6 &>(bound).sin6_port
                        : reinterpret_cast<sockaddr_in &>(bound).sin_port);
   fcntl(listener, F_SETFL, O_NONBLOCK);
-  return std::unique_ptr<TcpStoreServer>(
-      new TcpStoreServer(listener, port, ranks, address.token, limits));
+  return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(
+      listener, port, ranks, address.token, limits, std::move(onRefusal)));
 }
 
 TcpStoreServer::TcpStoreServer(int listener, int port, int ranks,
-                               std::string token, const StrangerLimits &limits)
+                               std::string token, const StrangerLimits &limits,
+                               OnRefusal onRefusal)
     : listener(listener), boundPort(port), ranks(ranks),
-      token(std::move(token)), limits(limits), thread([this] { loop(); }) {}
+      token(std::move(token)), limits(limits), onRefusal(std::move(onRefusal)),
+      thread([this] { loop(); }) {}
 
 TcpStoreServer::~TcpStoreServer() {
   stopping = true;
@@ -278,10 +280,14 @@ bool TcpStoreServer::processRequests(Connection &c) {
                                     static_cast<size_t>(r.valueBytes));
     at += whole;
     if (r.kind == 'h') {
-      if (key != kHello || r.seconds != ranks || !acceptRank(c, value)) {
-        answer(c, 'c', "refused");
+      std::string why = key == kHello ? whyRefused(value, r.seconds)
+                                      : "has another version of dpc-run";
+      if (!why.empty()) {
+        refuse(c, why);
         return false;
       }
+      c.rank = value.substr(0, value.find(' '));
+      answer(c, 'v', "");
     } else if (r.kind == 'p') {
       queues[key].push_back(std::move(value));
     } else if (r.kind == 't') {
@@ -301,22 +307,48 @@ bool TcpStoreServer::processRequests(Connection &c) {
   return true;
 }
 
-/// Returns whether `words`, "RANK TOKEN", name a rank that is not yet connected
-/// and have the token of this job.
-bool TcpStoreServer::acceptRank(Connection &c, const std::string &words) {
+/// Returns "" if `words`, "RANK TOKEN", name a rank that is not yet connected
+/// and have the token of this job, and the job has `ranksOfOther` ranks.
+std::string TcpStoreServer::whyRefused(const std::string &words,
+                                       double ranksOfOther) {
   size_t split = words.find(' ');
+  // Checked first: without the token, no other word can be trusted.
+  if (split == std::string::npos || !isSame(words.substr(split + 1), token))
+    return "gave another DPC_JOB_TOKEN";
   std::string rank = words.substr(0, split);
-  bool isRank = false, isHere = false;
+  if (ranksOfOther != ranks)
+    return concat("is rank ", rank, " of a job of ",
+                  static_cast<int64_t>(ranksOfOther), " ranks, not ", ranks);
+  bool isRank = false;
   for (int i = 0; i < ranks; ++i)
     isRank = isRank || rank == std::to_string(i);
+  if (!isRank)
+    return concat("is rank ", rank, " in a job of ", ranks, " ranks");
   for (const auto &other : connections)
-    isHere = isHere || other->rank == rank;
-  if (split == std::string::npos || !isRank || isHere ||
-      !isSame(words.substr(split + 1), token))
-    return false;
-  c.rank = rank;
-  answer(c, 'v', "");
-  return true;
+    if (other->rank == rank)
+      return "is a second rank " + rank;
+  return "";
+}
+
+static std::string addressOf(int socket) {
+  sockaddr_storage peer = {};
+  socklen_t length = sizeof peer;
+  char host[NI_MAXHOST] = "?";
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&peer), &length) == 0)
+    getnameinfo(reinterpret_cast<sockaddr *>(&peer), length, host, sizeof host,
+                nullptr, 0, NI_NUMERICHOST);
+  return host;
+}
+
+/// Tells the process nothing, because it may be a stranger.
+void TcpStoreServer::refuse(Connection &c, const std::string &why) {
+  constexpr double kPause = 10; // strangers must not flood the output
+  answer(c, 'c', "refused");
+  if (!onRefusal || nowSeconds() < nextRefusal)
+    return;
+  nextRefusal = nowSeconds() + kPause;
+  onRefusal("a process from " + addressOf(c.socket) + " " + why +
+            ", and is refused");
 }
 
 void TcpStoreServer::answer(Connection &c, char status,
@@ -414,9 +446,9 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
     usleep(20000);
   } while (nowSeconds() < (closed < kMostClosed ? deadline : patient));
   if (isThere)
-    return Status::invalid(address.host, ":", address.port,
-                           " is not rank 0 of this job of ", ranks,
-                           " ranks, or has another DPC_JOB_TOKEN");
+    return Status::io(address.host, ":", address.port,
+                      " is not rank 0 of this job of ", ranks,
+                      " ranks, or has another DPC_JOB_TOKEN");
   return Status::timeout("rank ", rank, " found no rank 0 at ",
                          status.message());
 }

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,12 +44,17 @@ struct StrangerLimits {
   size_t connections = 64;
 };
 
+/// Gets one line about a process that was refused. Called in the thread of the
+/// server.
+using OnRefusal = std::function<void(const std::string &)>;
+
 /// Serves all connections in a thread of rank 0.
 class TcpStoreServer {
 public:
   static Expected<std::unique_ptr<TcpStoreServer>>
   start(const StoreAddress &address, int ranks,
-        const StrangerLimits &limits = StrangerLimits());
+        const StrangerLimits &limits = StrangerLimits(),
+        OnRefusal onRefusal = nullptr);
   /// Waits at most `leaveSeconds` for the clients to disconnect.
   ~TcpStoreServer();
 
@@ -58,14 +64,15 @@ public:
 private:
   struct Connection;
   TcpStoreServer(int listener, int port, int ranks, std::string token,
-                 const StrangerLimits &limits);
+                 const StrangerLimits &limits, OnRefusal onRefusal);
   void loop();
   void acceptOne();
   void limitStrangers();
   bool leaveOldestStranger();
   bool readFrom(Connection &connection);
   bool processRequests(Connection &connection);
-  bool acceptRank(Connection &connection, const std::string &words);
+  std::string whyRefused(const std::string &words, double ranksOfOther);
+  void refuse(Connection &connection, const std::string &why);
   void answer(Connection &connection, char status, const std::string &value);
   void serveWaiting();
   void end(char status, const std::string &why);
@@ -74,6 +81,8 @@ private:
   int listener, boundPort, ranks;
   std::string token;
   StrangerLimits limits;
+  OnRefusal onRefusal;
+  double nextRefusal = 0; ///< earliest time of the next call of onRefusal
   std::atomic<bool> stopping{false};
   char ended = 0; ///< status of replies to take() after the run has ended
   std::string endReason;

@@ -5,11 +5,42 @@ namespace dpc::rt {
 constexpr const char *kNoMpi =
     "this build has no MPI (install libopenmpi-dev and configure again)";
 
-std::string startWords(const std::string &launcher, int ranks) {
+std::string startWords(const Launch &launch, int ranks) {
   std::string count = std::to_string(ranks);
-  if (launcher == "torchrun")
-    return "torchrun --no-python --nproc-per-node=" + count;
-  return launcher == "srun" ? "srun -n " + count : "mpirun -np " + count;
+  bool hasNodes = launch.nodes > 1;
+  std::string nodes = std::to_string(launch.nodes);
+  if (launch.launcher == "srun")
+    return "srun " + (hasNodes ? "-N " + nodes + " " : "") + "-n " + count;
+  if (launch.launcher != "torchrun")
+    return "mpirun -np " + count;
+  std::string words = "torchrun --no-python ", each = "--nproc-per-node=";
+  if (launch.nodes == 1)
+    return words + each + count;
+  if (launch.nodes == 0 || ranks % launch.nodes != 0)
+    return words + "with " + count + " processes in total (the sum of " + each +
+           "N over the nodes)";
+  return words + "--nnodes=" + nodes + " " + each +
+         std::to_string(ranks / launch.nodes);
+}
+
+std::string speedOf(const std::string &comm, bool hasMpi, int ranks) {
+  if (comm != "tcp")
+    return "";
+  std::string text = "--comm=tcp: all data passes through rank 0";
+  Launch mpi;
+  mpi.launcher = "mpirun";
+  return hasMpi ? text + "; " + startWords(mpi, ranks) + " dpc-run is faster"
+                : text;
+}
+
+std::string errorOfProcess(const Launch &launch, const std::string &host,
+                           const std::string &error) {
+  if (launch.launcher.empty())
+    return error;
+  std::string rank = "rank " + std::to_string(launch.rank);
+  bool names = error.rfind(rank + " ", 0) == 0;
+  return rank + " on " + host +
+         (names ? error.substr(rank.size()) : ": " + error);
 }
 
 /// Returns the communicator of processes on CPUs, or "" if nothing connects
@@ -115,7 +146,7 @@ std::string wrongCount(const std::string &comm, const Launch &launch,
   if (connected == ranks)
     return "";
   return plan + std::to_string(connected) + " processes were started; use " +
-         startWords(launch.launcher, ranks) +
+         startWords(launch, ranks) +
          (launch.launcher.empty() ? ", or --comm=local" : "");
 }
 

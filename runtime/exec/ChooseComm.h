@@ -24,9 +24,19 @@ struct CommChoice {
 
 CommChoice chooseComm(const CommQuestion &question);
 
-/// Returns the words that start `ranks` processes as `launcher` does:
-/// "mpirun -np 4".
-std::string startWords(const std::string &launcher, int ranks);
+/// Returns the words that start `ranks` processes as `launch` does, on the same
+/// number of nodes: "mpirun -np 4". torchrun starts the same number on each
+/// node; if the nodes cannot share `ranks` equally, the text says so instead.
+std::string startWords(const Launch &launch, int ranks);
+
+/// Returns what to print about the speed of `comm`, which connects more than
+/// one process, or "".
+std::string speedOf(const std::string &comm, bool hasMpi, int ranks);
+
+/// Returns the error of one process. Under a launcher, begins with its rank and
+/// its host.
+std::string errorOfProcess(const Launch &launch, const std::string &host,
+                           const std::string &error);
 
 /// Returns why the processes of a job cannot run a plan for `ranks` ranks, or
 /// "". `connected` is the number of processes that the communicator connects.

@@ -14,6 +14,8 @@ struct Launch {
   int localRank = 0; ///< index of this process on this machine
   /// Whether the launcher provides PMI, by which MPI finds the other processes.
   bool hasPmi = false;
+  int nodes = 1;     ///< number of machines; 0: unknown
+  std::string error; ///< why the variables contradict each other, or ""
 };
 
 /// Reads the environment variables of torchrun (RANK, WORLD_SIZE), Open MPI

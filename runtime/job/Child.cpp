@@ -7,12 +7,17 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string_view>
 
 #include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace dpc {
@@ -127,6 +132,49 @@ void Child::end(Ending &ending) {
   }
 }
 
+/// Returns handles of all processes that `root` has started, directly or not.
+/// A handle does not refer to a later process with the same id.
+static std::vector<int> descendantsOf(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code code;
+  for (const auto &entry : std::filesystem::directory_iterator("/proc", code)) {
+    pid_t id = std::atoi(entry.path().filename().c_str());
+    std::ifstream in(entry.path() / "stat");
+    std::string text;
+    if (id <= 0 || !std::getline(in, text, '\0'))
+      continue;
+    // "ID (NAME) STATE PARENT", where NAME may contain any character.
+    pid_t parent = 0;
+    char state = 0;
+    std::istringstream rest(text.substr(text.rfind(')') + 1));
+    if (rest >> state >> parent)
+      children.emplace(parent, id);
+  }
+  std::vector<pid_t> found{root};
+  std::vector<int> handles;
+  for (size_t i = 0; i < found.size(); ++i)
+    for (auto [it, last] = children.equal_range(found[i]); it != last; ++it) {
+      found.push_back(it->second);
+      auto handle = static_cast<int>(syscall(SYS_pidfd_open, it->second, 0));
+      if (handle >= 0)
+        handles.push_back(handle);
+    }
+  return handles;
+}
+
+/// A launcher ends its processes on other machines when it gets SIGTERM. Its
+/// processes on this machine may be in other process groups.
+void Child::endAtOnce(const Watch &how, Ending &ending) {
+  std::vector<int> handles = descendantsOf(pid);
+  if (how.askedBy == AskedBy::OwnSignal)
+    kill(-pid, SIGKILL);
+  end(ending);
+  for (int handle : handles) {
+    syscall(SYS_pidfd_send_signal, handle, SIGKILL, nullptr, 0);
+    close(handle);
+  }
+}
+
 /// The ranks get one signal only, since a second SIGTERM would end them.
 void Child::ask(const Watch &how, Ending &ending) {
   ending.isTerminated = how.askedBy == AskedBy::TermOfLauncher;
@@ -163,7 +211,12 @@ void Child::drain(const Watch &how, bool isOpen) {
 Ending Child::watch(const Watch &how) {
   Ending ending;
   bool isOpen = true;
+  holdSecondSignal(true);
   while (!reap(ending)) {
+    if (mustStopAtOnce()) {
+      endAtOnce(how, ending);
+      break;
+    }
     forwardSignal(how, ending);
     if (how.hangSeconds > 0 && secondsSince(lastSign) > how.hangSeconds) {
       ending.isHung = true;
@@ -181,6 +234,7 @@ Ending Child::watch(const Watch &how) {
   kill(-pid, SIGKILL); // remaining processes of a launcher
   drain(how, isOpen && !ending.isHung);
   close(out);
+  holdSecondSignal(false);
   ending.lastStep = lastStep;
   ending.isAtEnd = isAtEnd;
   return ending;

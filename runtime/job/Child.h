@@ -56,7 +56,8 @@ public:
   };
 
   bool start(const std::vector<std::string> &words);
-  /// Watches the command until it ends. Forwards the signals of stopSignal().
+  /// Watches the command until it ends. Forwards the signals of stopSignal();
+  /// a second one ends all processes of the command at once.
   Ending watch(const Watch &how);
 
 private:
@@ -67,6 +68,7 @@ private:
   void forwardSignal(const Watch &how, Ending &ending);
   void ask(const Watch &how, Ending &ending);
   void end(Ending &ending);
+  void endAtOnce(const Watch &how, Ending &ending);
   void drain(const Watch &how, bool isOpen);
   bool reap(Ending &ending) {
     return waitpid(pid, &ending.status, WNOHANG) == pid;

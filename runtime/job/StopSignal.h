@@ -13,4 +13,11 @@ void catchStopSignals(bool announces);
 /// Returns the recorded signal, or 0.
 int stopSignal();
 
+/// While true, a second SIGTERM or SIGINT does not end this process, which
+/// must end its children first (see mustStopAtOnce()).
+void holdSecondSignal(bool holds);
+
+/// Returns whether a second signal came while it was held.
+bool mustStopAtOnce();
+
 } // namespace dpc

@@ -248,6 +248,8 @@ int Supervisor::run() {
     std::optional<Ending> ending = startOnce();
     if (!ending)
       return exitCode;
+    if (mustStopAtOnce())
+      return 128 + stopSignal();
     if (isFinal(*ending))
       return stopSignal() && ending->hasLeft() && !ending->isAtEnd
                  ? 128 + stopSignal()

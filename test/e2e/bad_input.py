@@ -81,7 +81,7 @@ class BadCompilation(Refusal):
         self.refused([e2e.tool("dpc-opt"), model, f"--cluster={cluster}", *([f"--global-batch={batch}"] if batch else []), "-o",
                       f"{self.kept}/plan", *words], *mentions)
         previous = f"{self.kept}/plan/plan.json.previous"
-        if os.path.exists(previous):  # the options were accepted
+        if os.path.exists(previous):  # the command would write a plan
             self.assertFalse(os.path.exists(f"{self.kept}/plan/plan.json"))
             os.rename(previous, f"{self.kept}/plan/plan.json")
         self.assertEqual(snapshot(self.kept), self.before, "the older plan changed")
@@ -282,15 +282,23 @@ class BadCompilation(Refusal):
         shutil.copytree(f"{self.kept}/plan", self.path("plan"))
         self.write("plan/trained.safetensors", "precious")
         before = snapshot(self.folder)
-        self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", self.path("plan")], "trained.safetensors")
-        self.assertEqual(snapshot(self.folder), before)
+        self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", self.path("plan")], "trained.safetensors",
+                     "the plan of an earlier compile is now ")
+        self.refused([e2e.tool("dpc-run"), self.path("plan"), "--steps=1"], "the last dpc-opt into this folder has failed or still runs")
+        os.rename(self.path("plan", "plan.json.previous"), self.path("plan", "plan.json"))
+        self.assertEqual(snapshot(self.folder), before, "only plan.json may be set aside")
 
     def test_a_failed_compile_leaves_no_plan_that_runs(self):
         plan, previous = self.path("plan"), self.path("plan", "plan.json.previous")
         shutil.copytree(f"{self.kept}/plan", plan)
         run, words = [e2e.tool("dpc-run"), plan, "--steps=1", "--init=random:1"], [e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "-o", plan]
-        self.refused([*words, "--global-batch=eight"], "eight")
-        e2e.must(run)  # wrong options leave the folder unchanged
+        for wrong in (["--global-batch=eight"], ["--gloabl-batch=8"], ["--train="], ["--global-batch=8", "--strategy=@none.json"]):
+            with self.subTest(wrong=wrong):
+                self.refused([*words, *wrong], "the plan of an earlier compile is now " + previous)
+                self.refused(run, "the last dpc-opt into this folder has failed or still runs")
+                os.rename(previous, self.path("plan", "plan.json"))
+        self.refused([*words, "--global-batch=eight", "--emit=report"], "eight")
+        e2e.must(run)  # a command that writes no plan leaves the plan
         for _ in range(2):  # the second failure keeps what the first one set aside
             self.refused([*words, "--global-batch=8", "--strategy=dp=3"], "dp=3")
             self.refused(run, "the last dpc-opt into this folder has failed or still runs", f"mv {previous} {plan}/plan.json")

@@ -9,6 +9,8 @@ import os
 import random
 import re
 import shutil
+import socket
+import subprocess
 import unittest
 import unittest.mock
 
@@ -51,6 +53,39 @@ class BadRun(bad_input.Refusal):
     def test_good_run(self):
         """The valid input is accepted, so the other cases fail only because of their change."""
         e2e.must([e2e.tool("dpc-run"), self.path("plan"), "--steps=1", f"--batches={self.path('batches')}"])
+
+    # Launchers.
+
+    def processes(self, *changes):
+        """stderr lines of two processes, as torchrun starts them; `changes` are the variables of each."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        started = []
+        for rank, change in enumerate(changes):
+            variables = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                         "MASTER_PORT": str(port), "DPC_JOB_TOKEN": "sesame", **change}
+            started.append(subprocess.Popen([e2e.tool("dpc-run"), self.path("plan"), "--steps=1", "--timeout-seconds=5", f"--batches={self.path('batches')}"],
+                                            env={**e2e.environment(), **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+        lines = [process.communicate(timeout=e2e.TIMEOUT_SECONDS)[1].splitlines() for process in started]
+        self.assertEqual([process.returncode for process in started], [1] * len(changes), lines)
+        return lines
+
+    def test_another_token_in_one_process(self):
+        first, second = self.processes({}, {"DPC_JOB_TOKEN": "other"})
+        self.assertIn("warning: a process from 127.0.0.1 gave another DPC_JOB_TOKEN", first[0])
+        self.assertRegex(first[-1], r"error: rank 0 on \S+ waited 5 s in all_gather for rank 1")
+        self.assertEqual(len(second), 1, second)
+        self.assertRegex(second[0], r"error: rank 1 on \S+: .* has another DPC_JOB_TOKEN")
+
+    def test_another_world_size_in_one_process(self):
+        first, second = self.processes({}, {"WORLD_SIZE": "3"})
+        self.assertIn("is rank 1 of a job of 3 ranks, not 2", first[0])
+        self.assertEqual(len(second), 1, second)
+        self.assertRegex(second[0], r"error: rank 1 on \S+: .* not rank 0 of this job of 3 ranks")
+        _, second = self.processes({}, {"WORLD_SIZE": "1"})
+        self.assertEqual(len(second), 1, second)
+        self.assertRegex(second[0], r"error: rank 1 on \S+: RANK=1 must be less than WORLD_SIZE=1")
 
     # plan.json.
 

@@ -201,6 +201,43 @@ class Restarts(faults.FaultTest):
         self.assertEqual((status, err.strip()), (128 + signal.SIGINT, STOPPING))
         self.assertEqual(len(faults.checkpoints(self.path("ck-launched"))), 1)
 
+    def check_second_signal(self, name, words, processes):
+        """While the first signal is not answered yet, the second one ends the supervisor and all ranks."""
+        run = Supervised(self.words(name, ["--max-restarts=1", *words], 100000))
+        self.assertTrue(run.await_steps(2))
+        ranks = run.ranks()
+        self.assertEqual(len(ranks), processes)
+        for rank in ranks:
+            send(rank, signal.SIGSTOP)  # the step does not end
+        send(run.process.pid, signal.SIGINT)
+        time.sleep(0.5)
+        self.assertIsNone(run.process.poll(), "the first signal waits for the step")
+        send(run.process.pid, signal.SIGINT)
+        try:
+            self.assertEqual(run.process.wait(timeout=30), 128 + signal.SIGINT)
+            deadline = time.monotonic() + 10
+            while (left := [rank for rank in ranks if faults.is_rank(rank)]) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(left, [], "ranks run without their supervisor")
+        finally:
+            for rank in ranks:
+                if faults.is_rank(rank):
+                    send(rank, signal.SIGKILL)
+            if run.process.poll() is None:
+                run.process.kill()
+            run.end()
+
+    def test_a_second_signal_ends_all_ranks(self):
+        self.check_second_signal("twice", [], 1)
+
+    def test_a_second_signal_ends_all_processes_of_mpirun(self):
+        self.check_second_signal("twice-mpi", [self.launcher()], 4)
+
+    def test_a_second_signal_ends_all_processes_of_another_launcher(self):
+        with open(self.path("launch.py"), "w") as file:
+            file.write(LAUNCHER)
+        self.check_second_signal("twice-launched", [f"--launcher={sys.executable} {self.path('launch.py')}"], 1)
+
     def test_restarts_end(self):
         folder = os.path.join(self.folder, "ck")
         run = subprocess.Popen(self.words("metrics", ["--checkpoint=" + folder, "--max-restarts=1"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@
 #include "runtime/plan/PlanCommand.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dpc-opt/Doctor.h"
+#include "tools/dpc-opt/StalePlan.h"
 #include "tools/driver/Inputs.h"
 
 #include <cmath>
@@ -496,7 +497,8 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
     exitCode = 0;
     return std::nullopt;
   } catch (const CLI::Error &error) {
-    exitCode = fail("dpc-opt", errorText(app, error, argc, argv));
+    exitCode = fail("dpc-opt", errorText(app, error, argc, argv) +
+                                   setPlanOfWordsAside(argc, argv));
     return std::nullopt;
   }
   return options;

@@ -2,7 +2,7 @@
 //
 // The exit status is 0 on success and 1 on any error. Errors are one line on
 // stderr; if several processes of a job have the same error, only rank 0 prints
-// it.
+// it. A process that cannot tell the others prints its error with its rank.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/TcpComm.h"
@@ -22,6 +22,7 @@
 #include <exception>
 #include <random>
 #include <thread>
+#include <unistd.h>
 
 using namespace dpc;
 using namespace dpc::rt;
@@ -29,6 +30,13 @@ using namespace dpc::rt;
 static int printError(const std::string &message) {
   std::fprintf(stderr, "dpc-run: error: %s\n", message.c_str());
   return 1;
+}
+
+/// Prints the error of this process, which the other processes do not know.
+static int printOwnError(const Launch &launch, const std::string &message) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return printError(errorOfProcess(launch, host, message));
 }
 
 static int runLocal(const RunOptions &options) {
@@ -58,7 +66,7 @@ static bool agree(Communicator &comm, const Status &own) {
   std::strncpy(mine.data(), own.message().c_str(), length - 1);
   Status met = comm.allGather(kWorldGroup, mine.data(), all.data(), length);
   if (!met.ok()) {
-    printError(own.ok() ? met.message() : own.message());
+    printOwnError(detectLaunch(), own.ok() ? met.message() : own.message());
     comm.abort();
     return false;
   }
@@ -116,10 +124,11 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
 static int runProcesses(const RunOptions &options) {
   Launch launch = detectLaunch();
   auto world = makeOwnComm(options, {}, 0);
-  // A variable may be wrong on one machine only, so one process of each prints.
+  // A variable may be missing on one machine only, so one process of each
+  // prints. Its value may be wrong in one process only.
   if (!world)
     return world.status().code() != StatusCode::Invalid || launch.localRank == 0
-               ? printError(world.status().message())
+               ? printOwnError(launch, world.status().message())
                : 1;
   Communicator &comm = **world;
   Job job(options, /*isDistributed=*/true);
@@ -135,12 +144,9 @@ static int runProcesses(const RunOptions &options) {
     return 1;
   if (comm.size() > 1 && !agree(comm, job.compareRanks(comm)))
     return 1;
-  if (options.comm == "tcp" && comm.size() > 1 && comm.rank() == 0)
-    std::printf(
-        "--comm=tcp: all data passes through rank 0%s\n",
-        hasMpi() ? ("; " + startWords("mpirun", ranks) + " dpc-run is faster")
-                       .c_str()
-                 : "");
+  std::string speed = speedOf(options.comm, hasMpi(), ranks);
+  if (!speed.empty() && comm.size() > 1 && comm.rank() == 0)
+    std::printf("%s\n", speed.c_str());
   std::vector<std::unique_ptr<Communicator>> comms[2];
   int offset = 1;
   for (const Plan *plan : {&job.thePlan(), job.evalPlan()}) {
@@ -148,7 +154,7 @@ static int runProcesses(const RunOptions &options) {
       continue;
     auto own = makeOwnComm(options, plan->ranksOfProcesses(), offset);
     if (!own)
-      return printError(own.status().message());
+      return printOwnError(launch, own.status().message());
     comms[offset++ - 1].push_back(std::move(*own));
   }
   status = job.start(std::move(comms[0]), std::move(comms[1]));
@@ -204,11 +210,13 @@ static int runMain(int argc, char **argv) {
   if (!parseOptions(argc, argv, options, exitCode))
     return exitCode;
   Launch launch = detectLaunch();
+  if (!launch.error.empty())
+    return printOwnError(launch, launch.error);
   if (options.maxRestarts >= 0 && launch.size > 1)
     return launch.rank == 0
                ? printError("--max-restarts under " + launch.launcher +
                             ": start one process, with --launcher=\"" +
-                            startWords(launch.launcher, launch.size) + "\"")
+                            startWords(launch, launch.size) + "\"")
                : 1;
   if (options.maxRestarts >= 0)
     return supervise(options, wordsOfRun(options, argc, argv));
@@ -218,7 +226,7 @@ static int runMain(int argc, char **argv) {
     return finish(measureDevice(options));
   std::string wrong = resolveComm(options, launch);
   if (!wrong.empty())
-    return launch.rank == 0 ? printError(wrong) : 1;
+    return launch.localRank == 0 ? printOwnError(launch, wrong) : 1;
   if (options.threads == 0 && launch.size > 1)
     options.threads =
         std::max(1, static_cast<int>(std::thread::hardware_concurrency()) /

@@ -234,28 +234,16 @@ static bool writesPlan(const CompileOptions &options) {
          !options.printPipeline && !printsProgram(options);
 }
 
-/// If this compilation fails, no earlier plan passes for its result. A folder
-/// with other files is refused later and stays as it is.
-static LogicalResult setPlanAside(Session &session) {
-  std::string error;
-  std::string previous =
-      OutputFolder::setPlanAside(session.options().output, error);
-  if (!error.empty())
-    return session.fail(error);
-  if (!previous.empty())
-    session.noteOnFailure("the plan of an earlier compile is now " + previous);
-  return success();
-}
-
 LogicalResult compileModel(CompileOptions options, Reporter &reporter) {
-  if (std::string error = readNamedStrategy(options); !error.empty()) {
-    reporter.error(error);
-    return failure();
-  }
+  // If this compilation fails, no earlier plan passes for its result.
+  std::string error, previous;
+  if (writesPlan(options))
+    previous = OutputFolder::setPlanAside(options.output, error);
+  if (error.empty())
+    error = readNamedStrategy(options);
   Session session(options, reporter);
-  if (writesPlan(options) && failed(setPlanAside(session)))
-    return session.end(failure());
-  LogicalResult result = compile(session);
+  session.noteOnFailure(OutputFolder::noteOf(previous));
+  LogicalResult result = error.empty() ? compile(session) : session.fail(error);
   return session.end(result);
 }
 

@@ -147,14 +147,25 @@ std::string OutputFolder::refusal(const fs::path &wanted, bool writesPlan) {
 std::string OutputFolder::setPlanAside(const fs::path &wanted,
                                        std::string &error) {
   fs::path target = placeOf(wanted), plan = target / "plan.json";
-  std::error_code code;
-  if (!refusal(wanted, /*writesPlan=*/true).empty() || !fs::exists(plan, code))
+  if (!hasFields(plan, kFields.at("plan.json")))
     return "";
   fs::path previous = target / rt::kPreviousPlan;
+  std::error_code code;
+  if (fs::exists(fs::symlink_status(previous, code)) &&
+      !hasFields(previous, kFields.at(rt::kPreviousPlan))) {
+    error = previous.string() +
+            ": is no plan of dpc-opt, and would be replaced; rename it";
+    return "";
+  }
   fs::rename(plan, previous, code);
   if (code)
     error = plan.string() + ": cannot be renamed: " + code.message();
-  return previous.string();
+  return code ? "" : previous.string();
+}
+
+std::string OutputFolder::noteOf(const std::string &previous) {
+  return previous.empty() ? ""
+                          : "the plan of an earlier compile is now " + previous;
 }
 
 OutputFolder::OutputFolder(const fs::path &wanted, bool writesPlan,

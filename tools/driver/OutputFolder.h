@@ -24,11 +24,14 @@ public:
 
   /// Renames the plan.json of an earlier compile in `target` to
   /// rt::kPreviousPlan, so that a compile that fails or is killed leaves no
-  /// plan that could pass for its result. The other files stay, so that the
-  /// name restores the plan. Returns the new path, or "" if there is no plan or
-  /// refusal() has an objection.
+  /// plan that could pass for its result. Changes no other file, so that the
+  /// name restores the plan, and works in folders with files of others too.
+  /// Returns the new path, or "" if `target` has no plan of dpc-opt or after an
+  /// error.
   static std::string setPlanAside(const std::filesystem::path &target,
                                   std::string &error);
+  /// Says in an error that setPlanAside() returned `previous`, if not "".
+  static std::string noteOf(const std::string &previous);
 
   /// Creates the temporary folder next to `target`. Sets `error` if the parent
   /// cannot be written, or to the text of refusal().

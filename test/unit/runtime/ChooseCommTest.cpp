@@ -133,6 +133,47 @@ TEST(ChooseComm, ACountNamesTheLauncher) {
              "MPI connects 1 of the 2 processes of srun; use srun --mpi=pmix");
 }
 
+Launch onNodes(const std::string &launcher, int nodes) {
+  Launch launch = launched(launcher, 4);
+  launch.nodes = nodes;
+  launch.localSize = nodes > 0 ? 4 / nodes : 1;
+  return launch;
+}
+
+TEST(ChooseComm, WordsKeepTheNumberOfNodes) {
+  EXPECT_EQ(startWords(onNodes("torchrun", 2), 8),
+            "torchrun --no-python --nnodes=2 --nproc-per-node=4");
+  EXPECT_EQ(startWords(onNodes("torchrun", 1), 8),
+            "torchrun --no-python --nproc-per-node=8");
+  for (int nodes : {0, 2}) // unequal numbers
+    EXPECT_HAS(startWords(onNodes("torchrun", nodes), 7),
+               "with 7 processes in total");
+  EXPECT_EQ(startWords(onNodes("srun", 2), 8), "srun -N 2 -n 8");
+  EXPECT_EQ(startWords(onNodes("mpirun", 2), 8), "mpirun -np 8");
+}
+
+TEST(ChooseComm, SlowCommunicationIsSaid) {
+  EXPECT_EQ(speedOf("tcp", false, 4),
+            "--comm=tcp: all data passes through rank 0");
+  EXPECT_EQ(speedOf("tcp", true, 4),
+            "--comm=tcp: all data passes through rank 0; mpirun -np 4 dpc-run "
+            "is faster");
+  for (const char *comm : {"local", "mpi", "nccl"})
+    EXPECT_EQ(speedOf(comm, true, 4), "");
+}
+
+TEST(ChooseComm, ErrorsOfAProcessNameItsRank) {
+  EXPECT_EQ(errorOfProcess(kAlone, "node7", "no plan"), "no plan");
+  Launch third = launched("torchrun", 4);
+  third.rank = 3;
+  EXPECT_EQ(errorOfProcess(third, "node7", "no plan"),
+            "rank 3 on node7: no plan");
+  EXPECT_EQ(errorOfProcess(third, "node7", "rank 3 waited 9 s"),
+            "rank 3 on node7 waited 9 s");
+  EXPECT_EQ(errorOfProcess(third, "node7", "rank 31 failed"),
+            "rank 3 on node7: rank 31 failed");
+}
+
 /// Sets variables, and removes them at the end.
 class Variables {
 public:
@@ -176,6 +217,44 @@ TEST(ChooseComm, PmiOfSlurmIsNotMpirun) {
                   {"PMI_SIZE", "3"}};
   EXPECT_EQ(detectLaunch().launcher, "mpirun");
   EXPECT_EQ(detectLaunch().rank, 1);
+}
+
+TEST(ChooseComm, NodesComeFromTheLauncher) {
+  {
+    Variables torchrun{{"RANK", "1"},
+                       {"WORLD_SIZE", "4"},
+                       {"LOCAL_WORLD_SIZE", "1"},
+                       {"LOCAL_RANK", "0"},
+                       {"GROUP_WORLD_SIZE", "2"}};
+    EXPECT_EQ(detectLaunch().nodes, 2) << "1 process here, 3 on the other node";
+    EXPECT_EQ(detectLaunch().localSize, 1);
+  }
+  {
+    Variables torchrun{
+        {"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}};
+    EXPECT_EQ(detectLaunch().nodes, 2);
+  }
+  Variables slurm{{"SLURM_PROCID", "1"},
+                  {"SLURM_STEP_NUM_TASKS", "8"},
+                  {"SLURM_STEP_NUM_NODES", "2"}};
+  EXPECT_EQ(detectLaunch().nodes, 2);
+  EXPECT_EQ(detectLaunch().localSize, 4);
+}
+
+TEST(ChooseComm, VariablesThatContradictEachOtherAreAnError) {
+  {
+    Variables torchrun{{"RANK", "1"}, {"WORLD_SIZE", "1"}};
+    EXPECT_EQ(detectLaunch().error, "RANK=1 must be less than WORLD_SIZE=1");
+  }
+  {
+    Variables torchrun{
+        {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_WORLD_SIZE", "2"}};
+    EXPECT_EQ(detectLaunch().error,
+              "LOCAL_WORLD_SIZE=2 is more than WORLD_SIZE=1");
+  }
+  Variables torchrun{
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}};
+  EXPECT_EQ(detectLaunch().error, "");
 }
 
 } // namespace

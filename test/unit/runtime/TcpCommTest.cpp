@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <future>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -171,6 +172,37 @@ TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
   auto second = TcpStoreClient::connect(server.address, 1, 2, 10);
   ASSERT_TRUE(second.ok()) << second.status().message();
   expectMessage(**second, **first);
+}
+
+/// Rank 0 learns at once who was refused and why, but strangers cannot flood
+/// its output.
+TEST(TcpStore, ARefusedProcessIsReportedOnce) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  auto refusalOf = [&](const std::string &token, int rank, int ranks) {
+    lines.clear();
+    auto server =
+        TcpStoreServer::start({"127.0.0.1", 0, "sesame"}, 2, StrangerLimits(),
+                              [&](const std::string &line) {
+                                std::lock_guard lock(mutex);
+                                lines.push_back(line);
+                              });
+    (*server)->leaveSeconds = 0;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      auto client = TcpStoreClient::connect(
+          {"127.0.0.1", (*server)->port(), token}, rank, ranks, 0.2);
+      EXPECT_FALSE(client.ok());
+      EXPECT_EQ(client.status().code(), StatusCode::Io);
+    }
+    std::lock_guard lock(mutex);
+    EXPECT_EQ(lines.size(), 1u);
+    return lines.empty() ? "" : lines[0];
+  };
+  EXPECT_EQ(refusalOf("Sesame", 1, 2),
+            "a process from 127.0.0.1 gave another DPC_JOB_TOKEN, and is "
+            "refused");
+  EXPECT_HAS(refusalOf("sesame", 1, 3), "is rank 1 of a job of 3 ranks, not 2");
+  EXPECT_HAS(refusalOf("sesame", 2, 2), "is rank 2 in a job of 2 ranks");
 }
 
 /// If many strangers are connected, the oldest must leave, and ranks can join.

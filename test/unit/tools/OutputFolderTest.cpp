@@ -128,13 +128,33 @@ TEST_F(Output, SetsAPlanAsideUntilAnotherReplacesIt) {
   EXPECT_FALSE(fs::exists(previous));
 }
 
-TEST_F(Output, SetsNothingAsideInFoldersOfOthers) {
-  write("weights.safetensors", "precious");
+TEST_F(Output, SetsAPlanAsideBetweenFilesOfOthers) {
+  write("run.jsonl", "precious");
+  write("checkpoints/step-1/manifest.json", "{}");
   std::string error;
-  EXPECT_EQ(OutputFolder::setPlanAside(plan, error), "");
-  EXPECT_TRUE(fs::exists(plan / "plan.json"));
+  fs::path previous = plan / "plan.json.previous";
+  EXPECT_EQ(OutputFolder::setPlanAside(plan, error), previous);
+  EXPECT_EQ(error, "");
+  EXPECT_FALSE(fs::exists(plan / "plan.json"));
+  EXPECT_TRUE(fs::exists(previous));
+  EXPECT_TRUE(fs::exists(plan / "run.jsonl"));
+  EXPECT_TRUE(fs::exists(plan / "checkpoints/step-1/manifest.json"));
+}
+
+TEST_F(Output, SetsNoFilesOfOthersAside) {
+  std::string error;
+  for (const char *text : {R"({"experiment": 7})", "precious"}) {
+    write("plan.json", text);
+    EXPECT_EQ(OutputFolder::setPlanAside(plan, error), "") << text;
+    EXPECT_TRUE(fs::exists(plan / "plan.json")) << text;
+  }
   EXPECT_EQ(OutputFolder::setPlanAside(root / "none", error), "");
   EXPECT_EQ(error, "");
+  write("plan.json", kPlan);
+  write("plan.json.previous", "precious");
+  EXPECT_EQ(OutputFolder::setPlanAside(plan, error), "");
+  EXPECT_NE(error.find("is no plan of dpc-opt"), std::string::npos) << error;
+  EXPECT_TRUE(fs::exists(plan / "plan.json"));
 }
 
 TEST_F(Output, SeesWhatCameWhileItWrote) {
