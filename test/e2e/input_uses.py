@@ -52,14 +52,14 @@ def shifted_ids(kind, number):
 
 
 class InputUses(e2e.ScratchTest):
-    def compile(self, inputs=("ids", "labels"), ids=IDS, labels=LABELS, count=32, attributes="", words=()):
+    def compile(self, inputs=("ids", "labels"), ids=IDS, labels=LABELS, count=32, attributes="", strategy="dp=2", words=()):
         """Returns the plan's folder, and sets self.printed."""
         arguments = "".join(f',\n    %{name}: tensor<4x8xi64> {{dpc.name = "{name}", dpc.role = "input", dpc.batch_dim = 0 : i64}}' for name in inputs)
         with open(self.path("model.mlir"), "w") as file:
             file.write(MODEL.format(inputs=arguments, ids=ids, labels=labels, count=count, attributes=attributes))
         plan = self.path("plan")
-        self.printed = e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:2", "--strategy=dp=2", "--train=sgd", "--lr=0.1",
-                                 "--init=random:1", "-o", plan, *words])
+        self.printed = e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:2", f"--strategy={strategy}", "--train=sgd",
+                                 "--lr=0.1", "--init=random:1", "-o", plan, *words])
         return plan
 
     def write_tokens(self, count=SAMPLES * LENGTH + 1):
@@ -98,6 +98,13 @@ class InputUses(e2e.ScratchTest):
         self.assertLess(self.printed.index(UNREAD), self.printed.index("step 1/3"))
         self.assertIn("ids i64[4, 8] (unread), labels i64[4, 8] (ids-and-labels)", self.refusal(plan, self.path("tokens.bin")))
         self.assertNotIn("is not read", e2e.must([e2e.tool("dpc-run"), plan, "--steps=1"]), "no data is given")
+
+    def test_plans_of_every_strategy_have_an_unread_input(self):
+        for strategy in ("pp=2", "tp=2", "dp=2,zero=3"):
+            with self.subTest(strategy=strategy):
+                plan = self.compile(ids=IDS.replace("%ids", "%labels"), strategy=strategy)
+                self.assertIn("verified: 2 ranks", self.printed)
+                self.assertEqual({port["name"]: port["use"] for port in e2e.read_plan(plan)["inputs"]}, {"ids": "unread", "labels": "ids-and-labels"})
 
     def test_read_inputs_are_not_named(self):
         plan = self.compile()
