@@ -130,8 +130,8 @@ def write_batches(plan, folder):
     for port in plan["inputs"]:
         shape = (1, *port["global_shape"])
         count, isInteger = math.prod(shape), port["dtype"] in ("i64", "i32")
-        most = port.get("limit") or 2
-        values = [draw.randrange(most) if isInteger else draw.gauss(0, 1) for _ in range(count)]
+        first, end = port.get("first", 0), port.get("limit", 0)
+        values = [draw.randrange(first, end if end > first else first + 2) if isInteger else draw.gauss(0, 1) for _ in range(count)]
         e2e.write_npy(os.path.join(folder, port["name"] + ".npy"), {"i64": "i8", "i32": "i4"}.get(port["dtype"], "f4"), shape, values)
 
 

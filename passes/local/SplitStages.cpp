@@ -15,7 +15,8 @@
 //
 // Demand starts at the homes and continues at the results of the function. The
 // next value of an argument is needed on every rank stage where an op reads the
-// argument. Every other result is needed on one rank stage.
+// argument. Every other result is needed on one rank stage. An input that no op
+// reads is on rank stage 0.
 //
 // If a rank stage other than the home reads a value, the value is sent there
 // once per run of the phase that produces it:

@@ -2,6 +2,7 @@
 #include "ir/Attributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/SplitStages.h"
+#include "passes/shard/Passes.h"
 
 using namespace mlir;
 
@@ -121,6 +122,10 @@ StageDemand::StageDemand(func::FuncOp step, int64_t ranks, int64_t stages)
   for (bool alsoUnread : {false, true})
     while (wantResults(step, alsoUnread)) {
     }
+  // Every plan of a model has the same inputs.
+  for (unsigned i = 0; i < step.getNumArguments(); ++i)
+    if (holders[i].empty() && roleOfArgument(step, i) == role::kInput)
+      holders[i].insert(0);
 }
 
 } // namespace dpc

@@ -149,3 +149,26 @@ func.func @step(%x: tensor<4xf32> {dpc.name = "x", dpc.role = "input", dpc.globa
   %loss = dpc.accumulate sum %p {dpc.chunk = 1 : i64, dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<f32> -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// An input that no op reads is on stage 0, so that plans of all strategies have it.
+
+!b = tensor<8xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{mb}]>>
+!s = tensor<f32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, []>>
+
+// CHECK-LABEL: func.func @step.0(
+// CHECK-SAME: dpc.name = "x"
+// CHECK-SAME: dpc.name = "unread"
+// CHECK-LABEL: func.func @step.1(
+// CHECK-NOT: dpc.name = "unread"
+
+func.func @step(%x: tensor<4xf32> {dpc.name = "x", dpc.role = "input", dpc.global = !b},
+                %unread: tensor<4xf32> {dpc.name = "unread", dpc.role = "input", dpc.global = !b})
+    -> (tensor<f32> {dpc.name = "loss", dpc.global = !s})
+    attributes {dpc.mesh = #dpc.mesh<pp=2, mb=2>} {
+  %h = dpc.unary exp %x {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %p = dpc.reduce sum %h dims = [0] {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<4xf32> -> tensor<f32>
+  %loss = dpc.accumulate sum %p {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<f32> -> tensor<f32>
+  return %loss : tensor<f32>
+}

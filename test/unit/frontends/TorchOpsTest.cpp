@@ -118,6 +118,25 @@ TEST(TorchInference, AttentionDropsNothing) {
   EXPECT_EQ(selects, 0);
 }
 
+/// "elementwise" has dropout in evaluation mode, "attention" in training mode.
+/// "spatial" has batch norms in both modes.
+TEST(TorchModes, EvaluationModeIsNotedUnlessSomethingTrains) {
+  for (auto [family, want] :
+       {std::pair("elementwise", "dropout is off (1 op)"),
+        std::pair("attention", ""), std::pair("spatial", "")}) {
+    MLIRContext context;
+    ImportOptions options;
+    if (family == std::string("attention"))
+      options.globalBatch = 2;
+    auto module =
+        importTorch(DPC_FIXTURES "/torch/" + std::string(family) + ".pt2",
+                    context, options);
+    ASSERT_TRUE(succeeded(module)) << family;
+    auto text = (**module)->getAttrOfType<StringAttr>(attr::kEvaluationMode);
+    EXPECT_EQ(text ? text.getValue().str() : "", want) << family;
+  }
+}
+
 /// Counts the comparisons of indices that refuse all but valid ones, and of
 /// these the ones that ignore -100.
 static std::pair<int, int> boundedIn(const std::string &family) {

@@ -301,5 +301,19 @@ TEST_F(Data, IntegersWidenAndAreBounded) {
   EXPECT_TRUE(openNpyInputs(plan, dir).ok());
 }
 
+TEST(UnreadInputs, AreSaidWithTheInputThatMayHaveReplacedThem) {
+  Plan plan = tokenPlan();
+  EXPECT_TRUE(unreadTexts(plan).empty());
+  std::string text = "input 'tokens' is not read by the model";
+  plan.inputs[0].use = InputUse::Unread;
+  plan.inputs.push_back(
+      {"other", 0, plan.inputs[0].dtype, plan.inputs[0].globalShape, {}});
+  EXPECT_EQ(unreadTexts(plan),
+            std::vector<std::string>{
+                text + "; was it exported with one tensor for two inputs?"});
+  plan.inputs.back().globalShape[0] += 1;
+  EXPECT_EQ(unreadTexts(plan), std::vector<std::string>{text});
+}
+
 } // namespace
 } // namespace dpc::rt

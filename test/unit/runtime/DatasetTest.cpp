@@ -347,6 +347,8 @@ Plan tokenPlan() {
   Plan plan;
   plan.inputs = {{"tokens", 0, DType::I64, {2, 3}, {}, 100},
                  {"labels", 0, DType::I64, {2, 3}, {}, 100}};
+  plan.inputs[0].use = InputUse::Ids;
+  plan.inputs[1].use = InputUse::Labels;
   return plan;
 }
 
@@ -378,6 +380,58 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   write("t.bin", bytes.substr(0, 6));
   EXPECT_HAS(errorOf(tokenPlan(), at("t.bin")), "has 3 tokens");
   EXPECT_HAS(errorOf(numberedPlan(8), at("t.bin")), "x f32[8, 2]");
+}
+
+TEST_F(Datasets, TheUseOfInputsSaysWhichHasTheLabels) {
+  std::string bytes;
+  for (uint16_t t = 0; t < 13; ++t)
+    bytes.append(reinterpret_cast<char *>(&t), 2);
+  write("t.bin", bytes);
+  Plan plan = tokenPlan();
+  // Returns the first elements of the last sample, and the mapping.
+  auto read = [&](const std::string &names) {
+    auto dataset = openDataset(plan, at("t.bin"));
+    if (!dataset.ok())
+      return dataset.status().message();
+    EXPECT_EQ((*dataset)->samples(), 4);
+    int64_t first[3], second[3];
+    std::vector<std::byte *> to = {reinterpret_cast<std::byte *>(first),
+                                   reinterpret_cast<std::byte *>(second)};
+    EXPECT_TRUE((*dataset)->read(3, to).ok());
+    EXPECT_EQ((*dataset)->mapping(), at("t.bin") + ": " + names);
+    return std::to_string(first[0]) + ", " + std::to_string(second[0]);
+  };
+  EXPECT_EQ(read("tokens = tokens, labels = next tokens"), "9, 10");
+  std::swap(plan.inputs[0], plan.inputs[1]);
+  EXPECT_EQ(read("tokens = tokens, labels = next tokens"), "10, 9");
+  plan.inputs[0].use = InputUse::ShiftedLabels;
+  EXPECT_EQ(read("tokens = tokens, labels = the same tokens, which the loss "
+                 "shifts"),
+            "9, 9");
+  plan.inputs[0].use = InputUse::Data; // an index of unknown use
+  EXPECT_EQ(read("tokens = tokens, labels = next tokens"), "10, 9");
+  plan.inputs[0].name = "kinds";
+  EXPECT_HAS(read(""), "this plan has kinds i64[2, 3] (data), tokens i64[2, 3] "
+                       "(ids)");
+  for (InputUse use :
+       {InputUse::Ids, InputUse::Unread, InputUse::IdsAndLabels}) {
+    plan.inputs[0].use = use;
+    EXPECT_HAS(read(""), "(" + std::string(nameOf(use)) + ")");
+  }
+}
+
+TEST_F(Datasets, OneInputGetsTheTokens) {
+  write("t.bin", std::string(12, '\1'));
+  Plan plan = tokenPlan();
+  plan.inputs.pop_back();
+  for (InputUse use : {InputUse::Ids, InputUse::IdsAndLabels, InputUse::Data}) {
+    plan.inputs[0].use = use;
+    auto dataset = openDataset(plan, at("t.bin"));
+    ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+    EXPECT_EQ((*dataset)->mapping(), at("t.bin") + ": tokens = tokens");
+  }
+  plan.inputs[0].use = InputUse::Unread;
+  EXPECT_HAS(errorOf(plan, at("t.bin")), "(unread)");
 }
 
 TEST_F(Datasets, TokenTypesAreNotGuessed) {

@@ -60,6 +60,26 @@ TEST(IndexCheck, OtherInputsAcceptEveryValue) {
   EXPECT_TRUE(acceptsIndex(port, -1));
 }
 
+/// As emb(ids + 3) of a table with 10 rows.
+TEST(IndexCheck, ValuesMayBeginBelowOrAboveZero) {
+  for (int64_t first : {-3, 3}) {
+    Port port = ids();
+    port.first = first;
+    port.limit = first + 10;
+    EXPECT_TRUE(isIndex(port));
+    EXPECT_EQ(expectedIndexes(port),
+              std::to_string(first) + " to " + std::to_string(first + 9));
+    for (int64_t value : {first, first + 9})
+      EXPECT_TRUE(acceptsIndex(port, value));
+    for (int64_t value : {first - 1, first + 10})
+      EXPECT_FALSE(acceptsIndex(port, value));
+    HostTensor random = HostTensor::zeros(DType::I64, {200});
+    fillInput(random, RandomStream(1, "ids"), port);
+    EXPECT_FALSE(findInvalidIndex(port, DType::I64, random.data.data(), 200));
+    EXPECT_NE(random.at(0), random.at(1));
+  }
+}
+
 TEST(IndexCheck, DataNeedNotBeAligned) {
   char bytes[1 + 2 * sizeof(int64_t)];
   int64_t values[] = {3, -7};

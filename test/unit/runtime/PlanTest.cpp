@@ -65,6 +65,8 @@ Plan everything() {
   plan.lossOutput = "total";
   plan.inputs[0].limit = 7;
   plan.inputs[0].ignored = -100;
+  plan.inputs[0].first = -3;
+  plan.inputs[0].use = InputUse::ShiftedLabels;
   plan.unreadWeights = {"head.bias"};
   plan.tensors[0].aliases = {"head.weight"};
   plan.tensors[1].isUnsaved = true;
@@ -302,6 +304,8 @@ const Mutation kHeaderMutations[] = {
     {"inputShape", [](Plan &p) { p.inputs[0].globalShape[0] = 9; },
      "inputs[0] \"x\""},
     {"inputLimit", [](Plan &p) { p.inputs[0].limit = -1; }, "limit is -1"},
+    {"inputFirst", [](Plan &p) { p.inputs[0].first = 1; },
+     "limit is 0, below first, 1"},
     {"inputIgnored",
      [](Plan &p) {
        p.inputs[0].limit = 0;

@@ -162,6 +162,114 @@ TEST_F(InputLimits, ShiftedLabelsBoundTheInput) {
   }
 }
 
+/// Ids plus or minus a constant, which select rows of the table.
+std::string lookUpAt(const std::string &kind, const std::string &constant) {
+  return "%k = dpc.constant dense<" + constant +
+         "> : tensor<6xi64> -> tensor<6xi64>\n%at = dpc.binary " + kind +
+         " : (tensor<6xi64>, tensor<6xi64>) -> tensor<6xi64>\n"
+         "%rows = dpc.embedding %w, %at : (tensor<32x4xf32>, tensor<6xi64>) "
+         "-> tensor<6x4xf32>\n"
+         "%r = dpc.reduce sum %rows dims = [1] : tensor<6x4xf32> -> "
+         "tensor<6xf32>\nreturn %r : tensor<6xf32>";
+}
+
+TEST_F(InputLimits, AConstantMovesTheBounds) {
+  struct Case {
+    std::string kind, constant;
+    int64_t first, limit;
+  };
+  for (const Case &c : {Case{"add %ids, %k", "2", -2, 30},
+                        {"add %k, %ids", "-5", 5, 37},
+                        {"sub %ids, %k", "40", 40, 72},
+                        {"sub %k, %ids", "2", 0, 0},
+                        {"mul %ids, %k", "2", 0, 0},
+                        {"add %ids, %k", "[0, 1, 2, 3, 4, 5]", 0, 0}}) {
+    rt::Port port = idsOf(lookUpAt(c.kind, c.constant), false);
+    EXPECT_EQ(port.first, c.first) << c.kind;
+    EXPECT_EQ(port.limit, c.limit) << c.kind;
+  }
+}
+
+TEST_F(InputLimits, UsesShareTheirBounds) {
+  // Rows -2 to 29 and classes 0 to 7.
+  rt::Port port =
+      idsOf(loss("a", "ids", -100) + lookUpAt("add %ids, %k", "2"), true);
+  EXPECT_EQ(port.first, 0);
+  EXPECT_EQ(port.limit, 8);
+  EXPECT_EQ(port.use, rt::InputUse::IdsAndLabels);
+}
+
+TEST_F(InputLimits, TheUseSaysWhatTheProgramReads) {
+  const std::string zero = "%z = dpc.constant dense<0.0> : tensor<6xf32> -> "
+                           "tensor<6xf32>\nreturn %z : tensor<6xf32>";
+  for (bool expands : {false, true}) {
+    EXPECT_EQ(idsOf(zero, expands).use, rt::InputUse::Unread);
+    EXPECT_EQ(idsOf(kLookUp + "return %r : tensor<6xf32>", expands).use,
+              rt::InputUse::Ids);
+    EXPECT_EQ(
+        idsOf(loss("a", "ids", -100) + "return %a : tensor<6xf32>", expands)
+            .use,
+        rt::InputUse::Labels);
+  }
+  EXPECT_EQ(idsOf(hits("{dpc.bounded, dpc.ignored = -7 : i64}"), false).use,
+            rt::InputUse::Labels);
+  EXPECT_EQ(idsOf(hits("{dpc.bounded}"), false).use, rt::InputUse::Data);
+}
+
+/// Labels [2, 4] of a loss that leaves out `labels` positions of them and
+/// `scores` positions of its scores, all at the front.
+rt::InputUse useOfLabels(MLIRContext *context, int labels, int scores) {
+  std::string text =
+      "func.func @forward(%s: tensor<2x4x8xf32>, %ids: tensor<2x4xi64> "
+      "{dpc.name = \"ids\", dpc.role = \"input\"}) -> tensor<4xf32> {\n"
+      "%few = dpc.slice %s offsets = [0, " +
+      std::to_string(scores) +
+      ", 0] strides = [1, 1, 1] : tensor<2x4x8xf32> -> tensor<2x2x8xf32>\n"
+      "%x = dpc.reshape %few : tensor<2x2x8xf32> -> tensor<4x8xf32>\n"
+      "%next = dpc.slice %ids offsets = [0, " +
+      std::to_string(labels) +
+      "] strides = [1, 1] : tensor<2x4xi64> -> tensor<2x2xi64>\n"
+      "%flat = dpc.reshape %next : tensor<2x2xi64> -> tensor<4xi64>\n"
+      "%a, %lse = dpc.cross_entropy %x, %flat ignore_index = -100 : "
+      "(tensor<4x8xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)\n"
+      "return %a : tensor<4xf32>\n}";
+  auto module = parseSourceString<ModuleOp>(text, context);
+  EXPECT_TRUE(module) << text;
+  rt::Plan plan;
+  plan.inputs = {{"ids", 0, rt::DType::I64, {2, 4}, {}}};
+  if (module)
+    setInputUses(module->lookupSymbol<func::FuncOp>("forward"), plan);
+  return plan.inputs[0].use;
+}
+
+TEST_F(InputLimits, LabelsAheadOfTheirScoresAreShifted) {
+  auto use = [&](int labels, int scores) {
+    return useOfLabels(context.get(), labels, scores);
+  };
+  EXPECT_EQ(use(0, 0), rt::InputUse::Labels);
+  EXPECT_EQ(use(1, 0), rt::InputUse::ShiftedLabels);
+  EXPECT_EQ(use(2, 1), rt::InputUse::ShiftedLabels);
+  EXPECT_EQ(use(1, 1), rt::InputUse::Labels) << "the first is left out";
+  EXPECT_EQ(use(2, 0), rt::InputUse::Data) << "neither";
+  EXPECT_EQ(use(0, 1), rt::InputUse::Data) << "neither";
+}
+
+TEST_F(InputLimits, UnreadInputsAreNamedAndAreNoWeights) {
+  std::string text =
+      "func.func @forward(%w: tensor<4xf32> {dpc.name = \"w\", dpc.role = "
+      "\"parameter\"}, %ids: tensor<6xi64> {dpc.name = \"ids\", dpc.role = "
+      "\"input\"}, %x: tensor<6xf32> {dpc.name = \"x\", dpc.role = "
+      "\"input\"}, %step: tensor<f32> {dpc.name = \"step\", dpc.role = "
+      "\"scalar\"}) -> tensor<6xf32> {\nreturn %x : tensor<6xf32>\n}";
+  auto module = parseSourceString<ModuleOp>(text, context.get());
+  ASSERT_TRUE(module) << text;
+  EXPECT_EQ(unreadInputs(module->lookupSymbol<func::FuncOp>("forward")),
+            std::vector<std::string>{"input 'ids' is not read by the model"});
+  rt::Plan plan;
+  setUnreadWeights(*module, plan);
+  EXPECT_EQ(plan.unreadWeights, std::vector<std::string>{"w"});
+}
+
 TEST_F(InputLimits, ComputedLabelsDoNotBoundTheInput) {
   rt::Port port = idsOf(
       "%c = dpc.constant dense<0> : tensor<6xi64> -> tensor<6xi64>\n"
