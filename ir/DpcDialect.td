@@ -29,6 +29,7 @@ def Dpc_Dialect : Dialect {
     * `dpc.skips` on a scalar names the state that counts skipped steps;
     * `dpc.source` is the location of the data of a weight;
     * `dpc.aliases` are the other names of a tied weight;
+    * `dpc.frozen` marks a parameter of the model that is not trained.
     * `dpc.unsaved` marks a buffer that files of weights lack.
 
     Results have `dpc.name`. A result that is the next value of an argument has

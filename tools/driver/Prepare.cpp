@@ -10,6 +10,7 @@
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Remarks.h"
+#include "tools/driver/WeightFacts.h"
 
 using namespace mlir;
 
@@ -174,6 +175,13 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss) {
   if (failed(run(session, model, addFusionPhase)))
     return failure();
   session.dump("fused", model);
+  forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  markNormWeights(forward);
+  if (std::string text = remarkOnFrozen(forward); trains && !text.empty())
+    session.remark(text);
+  if (std::string text = remarkOnNarrowWeights(forward);
+      options.precision == "fp32" && !text.empty())
+    session.remark(text);
   return success();
 }
 
