@@ -188,7 +188,8 @@ TEST_F(Data, RandomValuesKeepTheScalesOfNorms) {
   tensor.init = InitKind::Value;
   tensor.value = 1;
   std::vector<float> got(3, 9);
-  for (auto [choice, expected] : {std::pair("random:3", 1), {"zeros", 0}}) {
+  for (auto [choice, expected] :
+       {std::pair("random:3", 1), std::pair("zeros", 0)}) {
     InitialValues values({}, ".", *InitChoice::parse(choice));
     ASSERT_TRUE(values.fill(tensor, Mesh{}, 0, got.data()).ok());
     EXPECT_EQ(got, std::vector<float>(3, static_cast<float>(expected)));
