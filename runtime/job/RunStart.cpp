@@ -1,6 +1,7 @@
 #include "runtime/job/RunStart.h"
 
 #include "runtime/base/OneLine.h"
+#include "runtime/job/OutputFiles.h"
 #include "runtime/plan/RunSettings.h"
 
 namespace dpc {
@@ -55,6 +56,8 @@ std::vector<std::string> firstLines(const RunOptions &options, const Plan &plan,
   if (hasData)
     for (const std::string &text : unreadTexts(plan))
       lines.push_back(text);
+  if (std::string text = otherArrays(options, plan); !text.empty())
+    lines.push_back(text);
   if (plan.trains && done < options.steps)
     lines.push_back(trainingText(plan));
   if (options.resume)
