@@ -34,6 +34,9 @@ struct InitChoice {
 
   /// Parses "random:SEED", "random", "zeros", or a path of weight files.
   static Expected<InitChoice> parse(const std::string &text);
+  /// Whether this is `random` or `zeros`, and `plan` has a value for every
+  /// tensor. Files of values that do not exist are not considered.
+  bool isWithoutEffect(const Plan &plan) const;
 };
 
 class InitialValues : public ValueSource {
@@ -46,7 +49,8 @@ public:
   Status check(const Plan &plan) const override;
   /// Uses the first value that exists: `given`, the --init file, the data of
   /// the model, --init=random or zeros, the `init` of the plan. Refuses data of
-  /// a file that is not the one which the plan has recorded.
+  /// a file that is not the one which the plan has recorded, and NaN and
+  /// infinity in an --init file.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

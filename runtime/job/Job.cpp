@@ -155,7 +155,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
   if (!isResumed || hasChecked)
     DPC_TRY(values.fill());
-  if (!isResumed && options.initPartial && session->holdsRankZero())
+  if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
@@ -233,7 +233,7 @@ Status Job::runSteps() {
     progress.emplace(options.steps);
     DPC_TRY(progress->openMetrics(options.metrics, done));
     for (const std::string &line :
-         firstLines(options, plan, *inputs, checkpoints->from(), done))
+         firstLines(options, plan, *inputs, init, checkpoints->from(), done))
       std::printf("%s\n", line.c_str());
     if (std::string text = validation ? validation->warning(plan) : "";
         !text.empty())

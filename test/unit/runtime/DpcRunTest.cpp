@@ -178,7 +178,7 @@ protected:
   /// Expects metrics and saved parameters that equal those of one device.
   void expectTrained(const Ran &ran, int otherLines = 0) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
-    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4 + otherLines)
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 5 + otherLines)
         << ran.out;
     EXPECT_HAS(ran.out, "\nwrote m.jsonl (metrics), p.safetensors "
                         "(weights)");
@@ -241,6 +241,7 @@ TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
   std::filesystem::remove(dir / "weights.bin");
   Ran ran = run("plan --steps=2 --init=random:5");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_HAS(ran.out, "\nweights: 2 from --init=random:5\n");
   expectError(run("plan --steps=2"), "parameter 'w'");
 }
 
