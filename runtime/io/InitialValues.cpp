@@ -217,14 +217,4 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
   return Status::success();
 }
 
-bool InitChoice::isWithoutEffect(const Plan &plan) const {
-  return (kind == Kind::Random || kind == Kind::Zeros) &&
-         std::none_of(plan.tensors.begin(), plan.tensors.end(),
-                      [](const Tensor &tensor) {
-                        return !tensor.source &&
-                               (tensor.init == InitKind::Source ||
-                                tensor.init == InitKind::Random);
-                      });
-}
-
 } // namespace dpc::rt

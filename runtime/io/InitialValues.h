@@ -34,9 +34,6 @@ struct InitChoice {
 
   /// Parses "random:SEED", "random", "zeros", or a path of weight files.
   static Expected<InitChoice> parse(const std::string &text);
-  /// Whether this is `random` or `zeros`, and `plan` has a value for every
-  /// tensor. Files of values that do not exist are not considered.
-  bool isWithoutEffect(const Plan &plan) const;
 };
 
 class InitialValues : public ValueSource {

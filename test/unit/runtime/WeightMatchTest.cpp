@@ -216,18 +216,6 @@ TEST_F(WeightMatchTest, NoRunStartsWithNan) {
   EXPECT_TRUE(values.fill(plan.tensors[0], mesh, 0, got.data()).ok());
 }
 
-TEST_F(WeightMatchTest, RandomWeightsNeedAWeightWithoutValue) {
-  Plan plan = smallPlan();
-  for (const char *text : {"random:1", "zeros"}) {
-    InitChoice choice = *InitChoice::parse(text);
-    EXPECT_TRUE(choice.isWithoutEffect(plan));
-    Plan abstract = plan;
-    abstract.tensors[0].source.reset();
-    EXPECT_FALSE(choice.isWithoutEffect(abstract));
-  }
-  EXPECT_FALSE(InitChoice().isWithoutEffect(plan));
-}
-
 TEST_F(WeightMatchTest, LongListsAreCut) {
   Shapes shapes = {{"l1.weight", {2, 3}}, {"l1.base", {3}}};
   for (int i = 10; i < 20; ++i)
