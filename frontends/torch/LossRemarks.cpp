@@ -118,16 +118,19 @@ std::string Losses::narrow(const std::string &name) const {
   return name;
 }
 
-/// "[8, 1]"; "" if the value is not described.
+/// "[s0, 1]"; "" if the value is not described.
 std::string Losses::shapeOf(llvm::StringRef name) const {
   auto meta = graph.tensors.find(name);
   if (meta == graph.tensors.end())
     return "";
   std::string text = "[";
-  for (const Size &size : meta->second.sizes)
+  for (const Size &size : meta->second.sizes) {
+    std::string symbol = size.symbol();
     text += (text.size() > 1 ? ", " : "") + (size.expression.empty()
                                                  ? std::to_string(size.value)
-                                                 : size.expression);
+                                             : symbol.empty() ? size.expression
+                                                              : symbol);
+  }
   return text + "]";
 }
 

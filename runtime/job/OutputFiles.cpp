@@ -107,9 +107,9 @@ void ReadFiles::addInit(const RunInputs &run) {
   if (!run.init.file)
     return;
   for (const auto &[path, file] : run.init.file->files())
-    add(path, "the weights of --init");
+    add(path, "a file of --init");
   for (const char *index : {"", "/model.safetensors.index.json"})
-    add(run.options.init + index, "the weights of --init");
+    add(run.options.init + index, "a file of --init");
 }
 
 ReadFiles::ReadFiles(const RunInputs &run) {

@@ -117,8 +117,7 @@ TEST_F(OutputFilesTest, NoOutputReplacesTheWeightsOfInit) {
   ASSERT_TRUE(writer.finish().ok());
   options.init = at("hf");
   init = *InitChoice::parse(options.init);
-  const std::string what =
-      at("hf/model.safetensors") + " is the weights of --init";
+  const std::string what = at("hf/model.safetensors") + " is a file of --init";
   RunOptions tried = options;
   tried.saveParams = at("hf/model.safetensors");
   EXPECT_HAS(errorOf(tried), "--save-params: " + what);
