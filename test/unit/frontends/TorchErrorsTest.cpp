@@ -3,63 +3,18 @@
 // Every case makes one change to a valid file.
 //
 //===----------------------------------------------------------------------===//
-#include "frontends/torch/Import.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "test/unit/frontends/TorchFile.h"
 
 #include "ir/Dialect.h"
 
-#include <fstream>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <regex>
-#include <sstream>
-#include <zip.h>
 
 using namespace dpc;
+using namespace dpc::torchtest;
 using namespace mlir;
 
 namespace {
-
-constexpr const char *kMlp = DPC_FIXTURES "/models/mlp/model.pt2";
-
-std::string contents(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-/// Applies `change` to one record and compresses the record by `method`.
-std::string altered(const std::string &path, const std::string &suffix,
-                    llvm::function_ref<std::string(std::string)> change,
-                    int method = ZIP_CM_STORE) {
-  std::string copy =
-      testing::TempDir() + "dpc-torch-" + std::to_string(getpid()) + ".pt2";
-  std::ofstream(copy, std::ios::binary) << contents(path);
-  zip_t *zip = zip_open(copy.c_str(), 0, nullptr);
-  EXPECT_TRUE(zip);
-  std::string changed;
-  for (zip_int64_t n = 0; zip && n < zip_get_num_entries(zip, 0); ++n) {
-    zip_stat_t stat;
-    zip_stat_index(zip, n, 0, &stat);
-    if (!llvm::StringRef(stat.name).ends_with(suffix))
-      continue;
-    std::string text(stat.size, '\0');
-    zip_file_t *file = zip_fopen_index(zip, n, 0);
-    zip_fread(file, text.data(), text.size());
-    zip_fclose(file);
-    changed = change(text);
-    zip_source_t *source =
-        zip_source_buffer(zip, changed.data(), changed.size(), 0);
-    zip_file_replace(zip, n, source, 0);
-    zip_set_file_compression(zip, n, method, 0);
-  }
-  zip_close(zip);
-  std::string bytes = contents(copy);
-  std::remove(copy.c_str());
-  return bytes;
-}
 
 /// Replaces the first `from` in a record of kMlp by `to`.
 std::string replaced(const std::string &suffix, const std::string &from,
@@ -71,36 +26,6 @@ std::string replaced(const std::string &suffix, const std::string &from,
   });
 }
 
-struct Outcome {
-  OwningOpRef<ModuleOp> module;
-  std::string error;
-  std::vector<std::string> remarks;
-};
-
-Outcome import(const std::string &bytes, const ImportOptions &options = {}) {
-  static MLIRContext context;
-  Outcome outcome;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
-      EXPECT_EQ(outcome.error, "") << "a second message: " << diagnostic.str();
-      outcome.error = diagnostic.str();
-    }
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
-      outcome.remarks.push_back(diagnostic.str());
-    return success();
-  });
-  ImportOptions given = options;
-  if (given.globalBatch == 0 && given.bind.empty())
-    given.globalBatch = 8;
-  auto module = importTorch(llvm::MemoryBuffer::getMemBufferCopy(bytes),
-                            "m.pt2", context, given);
-  EXPECT_EQ(failed(module), !outcome.error.empty());
-  EXPECT_EQ(outcome.error.find('\n'), std::string::npos) << outcome.error;
-  if (succeeded(module))
-    outcome.module = std::move(*module);
-  return outcome;
-}
-
 void expectRefused(const std::string &bytes,
                    const std::vector<std::string> &parts) {
   std::string error = import(bytes).error;
@@ -108,9 +33,6 @@ void expectRefused(const std::string &bytes,
     EXPECT_NE(error.find(part), std::string::npos)
         << "'" << part << "' is not in: " << error;
 }
-
-constexpr const char *kModel = "models/model.json";
-constexpr const char *kTable = "model_weights_config.json";
 
 } // namespace
 
@@ -229,84 +151,6 @@ TEST(TorchFile, FrozenParametersAreBuffers) {
   options.frozen = {"nothing"};
   EXPECT_NE(import(contents(kMlp), options).error.find("no weight of m.pt2"),
             std::string::npos);
-}
-
-TEST(TorchRemarks, TrainableWithoutEffect) {
-  auto remarksOf = [](const std::vector<std::string> &frozen,
-                      const std::vector<std::string> &trainable) {
-    ImportOptions options;
-    options.globalBatch = 8;
-    options.frozen = frozen;
-    options.trainable = trainable;
-    return import(contents(kMlp), options).remarks;
-  };
-  using Remarks = std::vector<std::string>;
-  EXPECT_EQ(remarksOf({"l1.*"}, {}), Remarks());
-  EXPECT_EQ(remarksOf({}, {"l1.bias"}),
-            Remarks{"--trainable changes nothing: without it, training changes "
-                    "1 weight: l1.bias"});
-  EXPECT_EQ(remarksOf({"*"}, {"l1.bias"}),
-            Remarks{"--trainable takes precedence over --frozen, and both "
-                    "match 1 weight: l1.bias"});
-}
-
-/// Returns the remarks on kMlp after `change` to the nodes of its program.
-std::vector<std::string>
-remarksAfter(llvm::function_ref<void(nlohmann::json &)> change) {
-  return import(altered(kMlp, kModel,
-                        [&](const std::string &text) {
-                          auto json = nlohmann::json::parse(text);
-                          change(json["graph_module"]["graph"]["nodes"]);
-                          return json.dump();
-                        }))
-      .remarks;
-}
-
-void setInput(nlohmann::json &node, int input, const char *value) {
-  node["inputs"][input]["arg"]["as_tensor"]["name"] = value;
-}
-
-TEST(TorchRemarks, UnusedWeights) {
-  EXPECT_EQ(remarksAfter(
-                [](nlohmann::json &nodes) { setInput(nodes[4], 0, "relu"); }),
-            (std::vector<std::string>{
-                "2 weights of the model are not used: l2.bias, l2.weight"}));
-}
-
-TEST(TorchRemarks, LossesOfOtherValues) {
-  using Remarks = std::vector<std::string>;
-  EXPECT_EQ(remarksAfter([](nlohmann::json &) {}), Remarks());
-  EXPECT_EQ(import(contents(DPC_FIXTURES "/torch/labels.pt2")).remarks,
-            Remarks());
-  EXPECT_EQ(import(contents(DPC_FIXTURES "/torch/rows.pt2")).remarks,
-            Remarks());
-  EXPECT_EQ(remarksAfter([](nlohmann::json &nodes) {
-              nodes[5]["target"] = "torch.ops.aten.nll_loss_nd.default";
-            }),
-            Remarks{"node 'cross_entropy_loss': nll_loss_nd expects "
-                    "log-probabilities, but gets the result of "
-                    "aten.linear.default; cross_entropy accepts such scores"});
-  Remarks softmax = remarksAfter([](nlohmann::json &nodes) {
-    nodes[3]["target"] = "torch.ops.aten.softmax.int";
-    nodes[3]["inputs"].push_back(
-        {{"name", "dim"}, {"arg", {{"as_int", -1}}}, {"kind", 1}});
-    setInput(nodes[5], 0, "relu_1");
-  });
-  ASSERT_EQ(softmax.size(), 2u);
-  EXPECT_EQ(softmax[0],
-            "2 weights of the model are not used: l3.bias, l3.weight");
-  EXPECT_EQ(softmax[1],
-            "node 'cross_entropy_loss': cross_entropy_loss applies a softmax "
-            "to the result of 'relu_1', which is a softmax already");
-  Remarks broadcast = remarksAfter([](nlohmann::json &nodes) {
-    nodes[5]["target"] = "torch.ops.aten.mse_loss.default";
-    setInput(nodes[5], 1, "p_l3_bias");
-  });
-  ASSERT_EQ(broadcast.size(), 1u);
-  EXPECT_NE(broadcast[0].find("mse_loss compares 'linear_2' [s6, 10] with "
-                              "'p_l3_bias' [10]: broadcasting"),
-            std::string::npos)
-      << broadcast[0];
 }
 
 TEST(TorchErrors, OtherFiles) {
