@@ -8,6 +8,7 @@
 #include "runtime/io/Npy.h"
 #include "runtime/io/WeightMatch.h"
 #include "runtime/job/MaskCheck.h"
+#include "runtime/job/OutputFiles.h"
 #include "runtime/job/RankAgreement.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/RunStart.h"
@@ -32,39 +33,6 @@
 namespace dpc {
 
 using namespace rt;
-
-/// Creates `folder` and checks that the file `name` can be written there.
-static Status checkFolder(const std::string &folder, const char *name) {
-  if (folder.empty())
-    return Status::success();
-  DPC_TRY(makeFolder(folder));
-  return checkWritable(folder + "/" + name);
-}
-
-static Status checkOutputs(const RunOptions &options, const Plan &plan,
-                           bool isDistributed) {
-  int first = plan.processes.empty() ? 0 : plan.processes.front();
-  if (isDistributed && detectLaunch().rank != first)
-    return Status::success();
-  for (const std::string &word : options.metrics) {
-    MetricsPlace place(word);
-    DPC_TRY((place.isFolder ? checkFolder(place.path, "events")
-                            : checkWritable(place.path))
-                .in("--metrics"));
-  }
-  // These files are first written as PATH.new.
-  std::string profile = options.profile ? options.plan + "/profile.json" : "";
-  for (const auto &[option, path] :
-       {std::pair("--save-params", options.saveParams),
-        {"--trace", options.trace},
-        {"--profile", profile}}) {
-    DPC_TRY(checkWritable(path).in(option));
-    if (!path.empty())
-      DPC_TRY(checkWritable(path + ".new").in(option));
-  }
-  DPC_TRY(checkFolder(options.outputs, "loss.npy.new").in("--outputs"));
-  return checkFolder(options.exportDir, "model.safetensors.new").in("--export");
-}
 
 static Expected<std::unique_ptr<InputSource>>
 openInputs(const RunOptions &options, const Plan &plan) {
@@ -120,7 +88,10 @@ Status Job::prepare() {
     validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
   }
-  return checkOutputs(options, plan, isDistributed);
+  int writer = plan.processes.empty() ? 0 : plan.processes.front();
+  if (isDistributed && detectLaunch().rank != writer)
+    return Status::success();
+  return checkOutputs({options, plan, evalPlan(), init});
 }
 
 Status Job::compareRanks(Communicator &world) const {
@@ -184,7 +155,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
   if (!isResumed || hasChecked)
     DPC_TRY(values.fill());
-  if (!isResumed && options.initPartial && session->holdsRankZero())
+  if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
@@ -262,7 +233,7 @@ Status Job::runSteps() {
     progress.emplace(options.steps);
     DPC_TRY(progress->openMetrics(options.metrics, done));
     for (const std::string &line :
-         firstLines(options, plan, *inputs, checkpoints->from(), done))
+         firstLines(options, plan, *inputs, init, checkpoints->from(), done))
       std::printf("%s\n", line.c_str());
     if (std::string text = validation ? validation->warning(plan) : "";
         !text.empty())

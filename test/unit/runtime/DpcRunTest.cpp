@@ -241,6 +241,7 @@ TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
   std::filesystem::remove(dir / "weights.bin");
   Ran ran = run("plan --steps=2 --init=random:5");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_HAS(ran.out, "\nweights: 2 from --init=random:5\n");
   expectError(run("plan --steps=2"), "parameter 'w'");
 }
 
