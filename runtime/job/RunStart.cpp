@@ -41,7 +41,7 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
 }
 
 std::vector<std::string> firstLines(const RunOptions &options, const Plan &plan,
-                                    const InputSource &inputs,
+                                    InputSource &inputs, const DataReport &data,
                                     const std::string &from, int64_t done) {
   std::vector<std::string> lines;
   bool hasData = !options.data.empty() || !options.batches.empty() ||
@@ -54,6 +54,14 @@ std::vector<std::string> firstLines(const RunOptions &options, const Plan &plan,
     lines.push_back(text);
   if (hasData)
     for (const std::string &text : unreadTexts(plan))
+      lines.push_back(text);
+  lines.insert(lines.end(), data.lines.begin(), data.lines.end());
+  if (done < options.steps)
+    for (const std::string &text :
+         amountTexts(options, plan, inputs, data.facts, done))
+      lines.push_back(text);
+  if (plan.trains && done < options.steps)
+    for (const std::string &text : rateTexts(plan, options.steps))
       lines.push_back(text);
   if (plan.trains && done < options.steps)
     lines.push_back(trainingText(plan));
