@@ -122,7 +122,8 @@ std::vector<std::string> DataFacts::texts() const {
     texts.push_back(facts.text());
     if (facts.bad)
       texts.push_back(badText(facts, unit));
-    if (!facts.ignoredRows.empty())
+    // With one label a row, the line above says the same.
+    if (!facts.ignoredRows.empty() && facts.elements > seen)
       texts.push_back(
           concat("input '", oneLine(facts.port.name), "': all labels of ",
                  facts.ignoredRows.size(), " of ", seen, " ", unit,

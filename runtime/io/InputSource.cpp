@@ -114,7 +114,7 @@ private:
   std::vector<File> files;
   std::vector<Port> ports;         ///< of each file
   std::vector<std::string> others; ///< see unread()
-  std::string hashes; ///< sampleHash() of each array
+  std::string hashes;              ///< sampleHash() of each array
   int64_t stepCount = 0;
 };
 

@@ -31,10 +31,11 @@ static std::string unreadArrays(const std::vector<std::string> &names) {
   return "no input reads " + text;
 }
 
-/// Adds the lines of one source to `lines` and returns its facts. `source` is
-/// its option.
+/// Adds the lines of one source to `lines`, each with `prefix`, and returns its
+/// facts. `source` is its option.
 static Expected<DataFacts> checkSource(const InputSource &inputs,
                                        const std::string &source,
+                                       const std::string &prefix,
                                        bool acceptsNan,
                                        std::vector<std::string> &lines) {
   DPC_ASSIGN(DataFacts facts, inputs.scan());
@@ -42,7 +43,7 @@ static Expected<DataFacts> checkSource(const InputSource &inputs,
   if (std::vector<std::string> names = inputs.unread(); !names.empty())
     lines.push_back(source + ": " + unreadArrays(names));
   for (const std::string &text : facts.texts())
-    lines.push_back(source + ": " + text);
+    lines.push_back(prefix + text);
   return facts;
 }
 
@@ -57,18 +58,19 @@ Expected<DataReport> checkData(const RunOptions &options, InputSource &inputs,
   bool acceptsNan = options.onNan != "stop" || !options.inputs.empty();
   std::vector<std::string> &lines = report.lines;
   DPC_ASSIGN(report.facts,
-             checkSource(inputs, sourceOf(options), acceptsNan, lines));
+             checkSource(inputs, sourceOf(options), "", acceptsNan, lines));
   if (!evalInputs)
     return report;
   std::string source = "--eval-data=" + options.evalData;
+  std::string prefix = "--eval-data: ";
   DPC_ASSIGN(DataFacts facts,
-             checkSource(*evalInputs, source, acceptsNan, lines));
+             checkSource(*evalInputs, source, prefix, acceptsNan, lines));
   int64_t step = evalInputs->ignoredStep(facts, 1, evalInputs->steps());
   if (step > 0)
-    lines.push_back(source + ": " + stepWithoutLabels(step));
+    lines.push_back(prefix + stepWithoutLabels(step));
   if (report.facts.rows == facts.rows &&
       inputs.contentHash() == evalInputs->contentHash())
-    lines.push_back(source + ": these samples are the training data");
+    lines.push_back(prefix + "these samples are those of --data");
   return report;
 }
 

@@ -134,9 +134,8 @@ Status Job::prepare() {
 Status Job::checkInputs() {
   if (!isRankZero(plan, isDistributed))
     return Status::success();
-  DPC_ASSIGN(data,
-             checkData(options, *inputs,
-                       validation ? &validation->theInputs() : nullptr));
+  DPC_ASSIGN(data, checkData(options, *inputs,
+                             validation ? &validation->theInputs() : nullptr));
   return Status::success();
 }
 
@@ -365,9 +364,9 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
   if (loss && progress)
     warnOnce(progress->report(EvalReport{step, *loss, validation->samples()}));
   if (loss && !std::isfinite(*loss) && options.onNan == "stop") {
-    failure = Status::invalid("after step ", step, ": the loss of --eval-data=",
-                              options.evalData, " is ", spell(*loss),
-                              "; --on-nan=go-on continues");
+    failure = Status::invalid(
+        "after step ", step, ": the loss of --eval-data=", options.evalData,
+        " is ", spell(*loss), "; --on-nan=go-on continues");
     failureCode = kExitNotFinite;
   } else if (!loss && !validation->readFailure().ok()) {
     failure = validation->readFailure();

@@ -96,12 +96,12 @@ private:
   std::unique_ptr<Validation> validation; ///< with --eval-plan
   SpikeAlarm lossAlarm, normAlarm;
   SkipAlarm skipAlarm;
-  DataReport data; ///< only in the process of rank 0
+  DataReport data;                      ///< only in the process of rank 0
   std::vector<const void *> stepInputs; ///< of the last or the next step
   /// Ends the run after the state of the last completed step is written. All
   /// processes know it; where it did not occur, it is Cancelled.
   Status failure;
-  int64_t done = 0;                     ///< completed steps before this run
+  int64_t done = 0;  ///< completed steps before this run
   int64_t skips = 0; ///< skipped updates before the next step
   int64_t timed = 0; ///< steps since the last check for stragglers
   int64_t ran = 0;   ///< completed steps of this run

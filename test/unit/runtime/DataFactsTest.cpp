@@ -35,8 +35,8 @@ protected:
   std::unique_ptr<InputSource> open(int64_t batch,
                                     const DataOptions &options = {}) const {
     Plan plan = planOf(batch);
-    auto source = DatasetInputs::open(plan, std::move(*openDataset(plan, dir)),
-                                      options);
+    auto source =
+        DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), options);
     EXPECT_TRUE(source.ok()) << source.status().message();
     return std::move(*source);
   }
@@ -63,9 +63,21 @@ TEST_F(Facts, EveryInputIsDescribed) {
   EXPECT_EQ(facts->texts(),
             (std::vector<std::string>{
                 "input 'x': -7 to 7, mean 0",
-                "input 'label': 0 to 4, 37.5 % ignored (-100)",
-                "input 'label': all labels of 3 of 8 samples are ignored, "
-                "first sample 2"}));
+                "input 'label': 0 to 4, 37.5 % ignored (-100)"}));
+}
+
+TEST_F(Facts, RowsWithoutLabelsAreCounted) {
+  Port port{"label", 0, DType::I64, {2}, {}, 5, -100};
+  auto read = [](int64_t row, const std::vector<std::byte *> &to) {
+    storeFromDouble(to[0], DType::I64, 0, -100);
+    storeFromDouble(to[0], DType::I64, 1, row % 2 ? -100 : 3);
+    return Status::success();
+  };
+  EXPECT_EQ(scanRows({port}, {2}, "step", 4, read)->texts(),
+            (std::vector<std::string>{
+                "input 'label': every value is 3, 75 % ignored (-100)",
+                "input 'label': all labels of 2 of 4 steps are ignored, "
+                "first step 2"}));
 }
 
 TEST_F(Facts, AnIndexOutOfRangeIsRefusedInAnySample) {
