@@ -27,6 +27,8 @@ public:
 
   /// Says which input gets which data, in one line, or "" if names say it.
   virtual std::string mapping() const { return ""; }
+  /// Names the arrays in the files that no input reads.
+  virtual std::vector<std::string> unread() const { return {}; }
 };
 
 /// Opens the samples at `path`, which is one of

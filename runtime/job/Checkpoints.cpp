@@ -243,14 +243,17 @@ Status Checkpoints::finish() {
   return writer ? writer->finish() : Status::success();
 }
 
-Expected<int> Checkpoints::stoppedBy() {
+Expected<int> Checkpoints::stoppedBy(bool canGoOn) {
   int own = stopSignal();
   bool hasFailed = writer && writer->hasFailed();
-  Expected<bool> any = session.anywhere(own != 0 || hasFailed);
+  Expected<bool> any = session.anywhere(own != 0 || hasFailed || !canGoOn);
   if (!any || !*any)
     return any ? Expected<int>(0) : any.status();
   if (writer)
     DPC_TRY(writer->agree());
+  DPC_ASSIGN(bool mustEnd, session.anywhere(!canGoOn));
+  if (mustEnd)
+    return kCannotGoOn;
   Expected<bool> came = session.anywhere(own != 0);
   if (!came || !*came)
     return came ? Expected<int>(0) : came.status();

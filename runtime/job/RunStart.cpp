@@ -164,10 +164,8 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
   return text;
 }
 
-std::vector<std::string> firstLines(const RunOptions &options, const Plan &plan,
-                                    const InputSource &inputs,
-                                    const InitChoice &init,
-                                    const std::string &from, int64_t done) {
+std::vector<std::string> firstLines(const RunStart &start) {
+  const auto &[options, plan, inputs, init, data, from, done] = start;
   std::vector<std::string> lines;
   bool hasData = !options.data.empty() || !options.batches.empty() ||
                  !options.inputs.empty();
@@ -182,6 +180,14 @@ std::vector<std::string> firstLines(const RunOptions &options, const Plan &plan,
       lines.push_back(text);
   if (std::string text = otherArrays(options, plan); !text.empty())
     lines.push_back(text);
+  lines.insert(lines.end(), data.lines.begin(), data.lines.end());
+  if (done < options.steps)
+    for (const std::string &text :
+         amountTexts(options, plan, inputs, data.facts, done))
+      lines.push_back(text);
+  if (plan.trains && done < options.steps)
+    for (const std::string &text : rateTexts(plan, options.steps))
+      lines.push_back(text);
   if (plan.trains && done < options.steps)
     lines.push_back(trainingText(plan));
   std::string weights = plan.trains && !from.empty() ? "weights: from " + from

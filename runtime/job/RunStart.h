@@ -2,8 +2,7 @@
 #pragma once
 
 #include "runtime/io/InitialValues.h"
-#include "runtime/io/InputSource.h"
-#include "runtime/job/RunOptions.h"
+#include "runtime/job/DataCheck.h"
 
 namespace dpc {
 
@@ -16,13 +15,18 @@ struct TrainedWeights {
 };
 TrainedWeights trainedWeights(const rt::Plan &plan);
 
+struct RunStart {
+  const RunOptions &options;
+  const rt::Plan &plan;
+  rt::InputSource &inputs;
+  const rt::InitChoice &init;
+  const DataReport &data; ///< from checkData()
+  std::string from;       ///< the checkpoint with which it resumes, or ""
+  int64_t done = 0;       ///< steps before it
+};
+
 /// Returns the lines that say what a run computes, from which data, before its
-/// first step. `from` is the checkpoint with which it resumes, or "", and
-/// `done` the number of steps before it.
-std::vector<std::string> firstLines(const RunOptions &options,
-                                    const rt::Plan &plan,
-                                    const rt::InputSource &inputs,
-                                    const rt::InitChoice &init,
-                                    const std::string &from, int64_t done);
+/// first step.
+std::vector<std::string> firstLines(const RunStart &start);
 
 } // namespace dpc

@@ -73,12 +73,23 @@ Expected<double> Validation::meanLoss(const Running &training) {
   return sum / static_cast<double>(count);
 }
 
+/// Reads the samples of a step. Fails in all processes if it fails in one.
+Expected<std::vector<const void *>> Validation::load(int64_t step) {
+  Expected<std::vector<const void *>> arrays = inputs->load(step);
+  DPC_ASSIGN(bool hasFailed, session->anywhere(!arrays));
+  if (!hasFailed)
+    return arrays;
+  failure = arrays ? Status::cancelled()
+                   : arrays.status().in("--eval-data=" + options.evalData);
+  return failure;
+}
+
 /// Returns the sum of the losses of all samples. The loss of a step is the mean
 /// over the samples that count.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
-    DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
+    DPC_ASSIGN(std::vector<const void *> arrays, load(step));
     if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
       DPC_TRY(checkFiller(step, arrays));
       isMaskChecked = true;

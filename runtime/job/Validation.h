@@ -30,7 +30,10 @@ public:
   std::string warning(const rt::Plan &training) const;
 
   const rt::Plan &thePlan() const { return plan; }
-  const rt::InputSource &theInputs() const { return *inputs; }
+  rt::InputSource &theInputs() const { return *inputs; }
+  /// Not ok after meanLoss() could not read its samples: the reason, or
+  /// Cancelled if another process could not. All processes know it.
+  const Status &readFailure() const { return failure; }
   int64_t samples() const { return count; }
   bool isDue(int64_t step, bool isLast) const {
     return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);
@@ -38,6 +41,7 @@ public:
 
 private:
   Status check(const rt::Plan &training) const;
+  Expected<std::vector<const void *>> load(int64_t step);
   Expected<double> sumOfLosses();
   Expected<StepNumbers> numbersOf(int64_t step,
                                   const std::vector<const void *> &arrays);
@@ -50,6 +54,7 @@ private:
   std::unique_ptr<rt::InputSource> inputs;
   std::unique_ptr<rt::Session> session;
   int64_t count = 0;
+  Status failure; ///< see readFailure()
   bool isMaskChecked = false;
 };
 
