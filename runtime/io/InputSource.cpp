@@ -33,6 +33,9 @@ public:
 
   int64_t steps() const override { return stepCount; }
   std::string contentHash() const override { return hashText(hashes); }
+  DataPosition positionAfter(int64_t /*step*/) const override {
+    return {0, 0, 0, "", contentHash()};
+  }
   std::vector<std::string> unread() const override { return others; }
 
   Expected<DataFacts> scan() const override {

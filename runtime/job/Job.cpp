@@ -8,6 +8,7 @@
 #include "runtime/io/Npy.h"
 #include "runtime/io/WeightMatch.h"
 #include "runtime/job/MaskCheck.h"
+#include "runtime/job/OutputFiles.h"
 #include "runtime/job/RankAgreement.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/RunStart.h"
@@ -34,42 +35,10 @@ namespace dpc {
 
 using namespace rt;
 
-/// Creates `folder` and checks that the file `name` can be written there.
-static Status checkFolder(const std::string &folder, const char *name) {
-  if (folder.empty())
-    return Status::success();
-  DPC_TRY(makeFolder(folder));
-  return checkWritable(folder + "/" + name);
-}
-
 /// Whether this process is the one of rank 0.
 static bool isRankZero(const Plan &plan, bool isDistributed) {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
   return !isDistributed || detectLaunch().rank == first;
-}
-
-static Status checkOutputs(const RunOptions &options, const Plan &plan,
-                           bool isDistributed) {
-  if (!isRankZero(plan, isDistributed))
-    return Status::success();
-  for (const std::string &word : options.metrics) {
-    MetricsPlace place(word);
-    DPC_TRY((place.isFolder ? checkFolder(place.path, "events")
-                            : checkWritable(place.path))
-                .in("--metrics"));
-  }
-  // These files are first written as PATH.new.
-  std::string profile = options.profile ? options.plan + "/profile.json" : "";
-  for (const auto &[option, path] :
-       {std::pair("--save-params", options.saveParams),
-        {"--trace", options.trace},
-        {"--profile", profile}}) {
-    DPC_TRY(checkWritable(path).in(option));
-    if (!path.empty())
-      DPC_TRY(checkWritable(path + ".new").in(option));
-  }
-  DPC_TRY(checkFolder(options.outputs, "loss.npy.new").in("--outputs"));
-  return checkFolder(options.exportDir, "model.safetensors.new").in("--export");
 }
 
 static Expected<std::unique_ptr<InputSource>>
@@ -126,14 +95,14 @@ Status Job::prepare() {
     validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
   }
-  DPC_TRY(checkOutputs(options, plan, isDistributed));
+  if (!isRankZero(plan, isDistributed))
+    return Status::success();
+  DPC_TRY(checkOutputs({options, plan, evalPlan(), init}));
   return checkInputs();
 }
 
 /// The processes have the same data (compareRanks()), so that one reads it.
 Status Job::checkInputs() {
-  if (!isRankZero(plan, isDistributed))
-    return Status::success();
   DPC_ASSIGN(data, checkData(options, *inputs,
                              validation ? &validation->theInputs() : nullptr));
   return Status::success();
@@ -200,7 +169,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
   if (!isResumed || hasChecked)
     DPC_TRY(values.fill());
-  if (!isResumed && options.initPartial && session->holdsRankZero())
+  if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
@@ -272,8 +241,8 @@ static Expected<int64_t> countSkips(const Plan &plan, Session &session) {
 }
 
 void Job::sayFirstLines() {
-  for (const std::string &line :
-       firstLines(options, plan, *inputs, data, checkpoints->from(), done))
+  for (const std::string &line : firstLines(
+           {options, plan, *inputs, init, data, checkpoints->from(), done}))
     std::printf("%s\n", line.c_str());
   if (std::string text = validation ? validation->warning(plan) : "";
       !text.empty())
