@@ -161,7 +161,7 @@ class Data(unittest.TestCase):
     def test_a_run_says_what_its_data_holds(self):
         plan, file = self.plan(2, "dp=2"), self.path("samples", "labels.npy")
         _, shape, values = e2e.read_npy(file)
-        changed = [-100] * (16 * shape[1]) + values[16 * shape[1]:]  # 10 % of the samples: steps 1 and 2
+        changed = [-100] * (16 * shape[1]) + list(values)[16 * shape[1]:]  # 10 % of the samples: steps 1 and 2
         e2e.write_npy(file, "i8", shape, changed)
         e2e.write_npy(self.path("samples", "weights.npy"), "f4", (1,), [1.0])
         said = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=5", "--on-nan=go-on")]).stdout.split("step 1/5")[0].splitlines()
@@ -186,8 +186,8 @@ class Data(unittest.TestCase):
 
     def test_a_schedule_that_does_not_fit_the_run_is_said(self):
         plan = self.path("scheduled")
-        e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--cluster=local:1", "--global-batch=8", "--train=adamw", "--lr=1e-3", "--lr-schedule=linear",
-                  "--warmup-steps=2", "--total-steps=4", "--verify=off", "-o", plan])
+        e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--cluster=local:1", "--global-batch=8", "--train=adamw", "--lr=1e-3", "--lr-schedule=linear,warmup=2,total=4",
+                  "--verify=off", "-o", plan])
         for steps, line in ((2, "the run ends within the warmup of 2 steps: its last learning rate is 0.0005 of 0.001"),
                             (3, "the run ends at step 3 of a schedule of 4 steps: its last learning rate is 0.001"),
                             (6, "the learning rate is 0 from step 5 on")):

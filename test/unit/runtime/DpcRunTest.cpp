@@ -178,7 +178,7 @@ protected:
   /// Expects metrics and saved parameters that equal those of one device.
   void expectTrained(const Ran &ran, int otherLines = 0) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
-    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 6 + otherLines)
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 7 + otherLines)
         << ran.out;
     EXPECT_HAS(ran.out, "\nwrote m.jsonl (metrics), p.safetensors "
                         "(weights)");
