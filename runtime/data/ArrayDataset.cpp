@@ -46,14 +46,20 @@ public:
   std::vector<std::string> unread() const override { return others; }
   void setUnread(std::vector<std::string> names) { others = std::move(names); }
 
-  Status read(int64_t index,
+  Status read(int64_t first, int64_t many,
               const std::vector<std::byte *> &to) const override {
     for (size_t i = 0; i < columns.size(); ++i) {
       const Column &column = columns[i];
-      DPC_TRY(
-          column.array.read(index * sizes[i], sizes[i], ports[i].dtype, to[i]));
-      DPC_TRY(checkIndexes(ports[i], ports[i].dtype, to[i], sizes[i],
-                           concat(column.place, ": sample ", index)));
+      DType type = ports[i].dtype;
+      int64_t size = sizes[i];
+      DPC_TRY(column.array.read(first * size, many * size, type, to[i]));
+      auto bad = findInvalidIndex(ports[i], type, to[i], many * size);
+      if (!bad)
+        continue;
+      int64_t sample = bad->position / size;
+      return checkIndexes(ports[i], type, to[i] + sample * size * sizeOf(type),
+                          size,
+                          concat(column.place, ": sample ", first + sample));
     }
     return Status::success();
   }

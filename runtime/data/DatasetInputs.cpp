@@ -202,10 +202,11 @@ Expected<DataFacts> DatasetInputs::scan() const {
   std::vector<int64_t> perRow;
   for (const Port &port : ports)
     perRow.push_back(numElements(port.globalShape) / perStep);
-  return scanRows(ports, perRow, "sample", samples,
-                  [&](int64_t row, const std::vector<std::byte *> &to) {
-                    return dataset->read(row, to);
-                  });
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    return dataset->read(first, count, to);
+  };
+  return scanRows(ports, perRow, "sample", samples, read);
 }
 
 /// Looks at the steps of one epoch at most: later ones have the same samples.

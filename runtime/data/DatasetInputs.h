@@ -77,9 +77,7 @@ public:
     return options.last == LastBatch::Mask ? options.ignored.input : "";
   }
   std::string mapping() const override { return dataset->mapping(); }
-  std::vector<std::string> unread() const override {
-    return dataset->unread();
-  }
+  std::vector<std::string> unread() const override { return dataset->unread(); }
   Expected<DataFacts> scan() const override;
   int64_t ignoredStep(const DataFacts &facts, int64_t first,
                       int64_t last) override;

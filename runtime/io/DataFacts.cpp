@@ -161,33 +161,51 @@ comparable(const std::vector<Port> &ports) {
   return pairs;
 }
 
+/// Returns how many of `rows` rows of `bytes` bytes a pass reads. Rows with
+/// gaps between them are slow to read.
+static int64_t rowsToRead(int64_t rows, int64_t bytes, int64_t mostBytes) {
+  constexpr int64_t kMostSpaced = int64_t(1) << 18;
+  int64_t most = mostBytes / std::max<int64_t>(bytes, 1);
+  return rows <= most
+             ? rows
+             : std::min(rows, std::clamp(most, int64_t(2), kMostSpaced));
+}
+
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::vector<int64_t> &perRow,
                              const std::string &unit, int64_t rows,
-                             const ReadRow &read, int64_t mostBytes) {
-  constexpr int64_t kMostRows = int64_t(1) << 22;
+                             const ReadRows &read, int64_t mostBytes) {
+  constexpr int64_t kBlockBytes = int64_t(1) << 20;
   DataFacts facts;
   facts.unit = unit;
   facts.rows = rows;
-  std::vector<HostTensor> arrays;
-  std::vector<std::byte *> to;
-  int64_t bytes = 0;
+  facts.equal = comparable(ports);
+  int64_t bytes = 0; // of a row
   for (size_t i = 0; i < ports.size(); ++i) {
     facts.inputs.emplace_back().port = ports[i];
-    arrays.push_back(HostTensor::zeros(ports[i].dtype, {perRow[i]}));
-    bytes += static_cast<int64_t>(arrays.back().data.size());
+    bytes += perRow[i] * sizeOf(ports[i].dtype);
   }
+  facts.seen = rowsToRead(rows, bytes, mostBytes);
+  int64_t block = 1;
+  if (facts.seen == rows)
+    block = std::clamp(kBlockBytes / std::max<int64_t>(bytes, 1), int64_t(1),
+                       std::max<int64_t>(rows, 1));
+  std::vector<HostTensor> arrays;
+  std::vector<std::byte *> to;
+  for (size_t i = 0; i < ports.size(); ++i)
+    arrays.push_back(HostTensor::zeros(ports[i].dtype, {block, perRow[i]}));
   for (HostTensor &array : arrays)
     to.push_back(array.data.data());
-  facts.seen =
-      std::min(rows, std::clamp(mostBytes / std::max<int64_t>(bytes, 1),
-                                int64_t(2), kMostRows));
-  facts.equal = comparable(ports);
-  for (int64_t i = 0; i < facts.seen; ++i) {
-    int64_t row = evenRow(i, facts.seen, rows);
-    DPC_TRY(read(row, to));
+  for (int64_t i = 0; i < facts.seen; i += block) {
+    int64_t first = evenRow(i, facts.seen, rows);
+    int64_t count = std::min(block, facts.seen - i);
+    DPC_TRY(read(first, count, to));
     for (size_t k = 0; k < ports.size(); ++k)
-      facts.inputs[k].add(row, to[k], perRow[k]);
+      for (int64_t row = 0; row < count; ++row)
+        facts.inputs[k].add(first + row,
+                            to[k] + row * perRow[k] * sizeOf(ports[k].dtype),
+                            perRow[k]);
+    // After a last block of fewer rows, the rest is of a block that was equal.
     std::erase_if(facts.equal, [&](const auto &pair) {
       return arrays[pair.first].data != arrays[pair.second].data;
     });

@@ -56,17 +56,17 @@ struct DataFacts {
   std::vector<std::string> texts() const;
 };
 
-/// Copies row `row`; the array of input i goes to to[i].
-using ReadRow =
-    std::function<Status(int64_t row, const std::vector<std::byte *> &to)>;
+/// Copies `count` rows from `first` on; the arrays of input i go to to[i].
+using ReadRows = std::function<Status(int64_t first, int64_t count,
+                                      const std::vector<std::byte *> &to)>;
 
 /// Reads rows in ascending order. A row has `perRow` elements of each of
-/// `ports`. Reads all rows, or evenly spaced ones, the first and the last among
-/// them, if they have more than `mostBytes` or are too many.
+/// `ports`. Reads all rows, or if they have more than `mostBytes`, evenly
+/// spaced ones, the first and the last among them.
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::vector<int64_t> &perRow,
                              const std::string &unit, int64_t rows,
-                             const ReadRow &read,
+                             const ReadRows &read,
                              int64_t mostBytes = int64_t(2) << 30);
 
 /// Returns row `i` of `count` evenly spaced ones among `rows`.

@@ -42,10 +42,11 @@ public:
     std::vector<int64_t> perRow;
     for (const File &file : files)
       perRow.push_back(file.elements);
-    auto read = [&](int64_t row, const std::vector<std::byte *> &to) {
+    auto read = [&](int64_t first, int64_t count,
+                    const std::vector<std::byte *> &to) {
       for (size_t i = 0; i < files.size(); ++i)
-        DPC_TRY(files[i].array.read(row * perRow[i], perRow[i], ports[i].dtype,
-                                    to[i]));
+        DPC_TRY(files[i].array.read(first * perRow[i], count * perRow[i],
+                                    ports[i].dtype, to[i]));
       return Status::success();
     };
     return scanRows(ports, perRow, "step", stepCount, read);

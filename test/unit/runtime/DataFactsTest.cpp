@@ -47,8 +47,9 @@ Expected<DataFacts> scan(const std::vector<float> &rows, int64_t most = 1024) {
   Port port{"x", 0, DType::F32, {1}, {}, 0};
   return scanRows(
       {port}, {1}, "sample", static_cast<int64_t>(rows.size()),
-      [&](int64_t row, const std::vector<std::byte *> &to) {
-        storeFromDouble(to[0], DType::F32, 0, rows[row]);
+      [&](int64_t first, int64_t count, const std::vector<std::byte *> &to) {
+        for (int64_t i = 0; i < count; ++i)
+          storeFromDouble(to[0], DType::F32, i, rows[first + i]);
         return Status::success();
       },
       most);
@@ -68,9 +69,12 @@ TEST_F(Facts, EveryInputIsDescribed) {
 
 TEST_F(Facts, RowsWithoutLabelsAreCounted) {
   Port port{"label", 0, DType::I64, {2}, {}, 5, -100};
-  auto read = [](int64_t row, const std::vector<std::byte *> &to) {
-    storeFromDouble(to[0], DType::I64, 0, -100);
-    storeFromDouble(to[0], DType::I64, 1, row % 2 ? -100 : 3);
+  auto read = [](int64_t first, int64_t count,
+                 const std::vector<std::byte *> &to) {
+    for (int64_t i = 0; i < count; ++i) {
+      storeFromDouble(to[0], DType::I64, 2 * i, -100);
+      storeFromDouble(to[0], DType::I64, 2 * i + 1, (first + i) % 2 ? -100 : 3);
+    }
     return Status::success();
   };
   EXPECT_EQ(scanRows({port}, {2}, "step", 4, read)->texts(),
@@ -132,10 +136,12 @@ TEST(DataFacts, EqualInputsAreSaid) {
   std::vector<Port> ports = {{"a", 0, DType::I64, {1}, {}, 0},
                              {"b", 0, DType::I64, {1}, {}, 0},
                              {"c", 0, DType::I64, {1}, {}, 0}};
-  auto read = [&](int64_t row, const std::vector<std::byte *> &to) {
-    for (size_t i = 0; i < 3; ++i)
-      storeFromDouble(to[i], DType::I64, 0,
-                      static_cast<double>(i == 2 && row == 3 ? 9 : row));
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    for (int64_t row = first; row < first + count; ++row)
+      for (size_t i = 0; i < 3; ++i)
+        storeFromDouble(to[i], DType::I64, row - first,
+                        static_cast<double>(i == 2 && row == 3 ? 9 : row));
     return Status::success();
   };
   EXPECT_EQ(scanRows(ports, {1, 1, 1}, "step", 4, read)->texts().back(),
