@@ -25,11 +25,13 @@ struct Weights {
   std::vector<std::string> unread;
 };
 
-/// Decides the role of each weight that is read. `isRead` takes the name of the
-/// weight's value in the graph.
+/// Decides the role of each weight that is read. `isRead` and `isChanged` take
+/// the name of the weight's value in the graph. A weight that the program
+/// changes is never a constant.
 llvm::Expected<Weights>
 placeWeights(const Archive &archive, const Program &program,
              llvm::function_ref<bool(llvm::StringRef)> isRead,
+             llvm::function_ref<bool(llvm::StringRef)> isChanged,
              const ImportOptions &options, mlir::MLIRContext *context);
 
 } // namespace dpc::frontend::pt2
