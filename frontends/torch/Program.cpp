@@ -244,7 +244,7 @@ static OutputSpec readOutputSpec(const Json &json) {
     spec.value.names.push_back(value["arg"]["name"].text());
     llvm::StringRef member = kind;
     member.consume_back("mutation");
-    spec.changed = value[(member + "name").str()].text();
+    spec.changed = value[(member + "name").str().c_str()].text();
   }
   return spec;
 }
