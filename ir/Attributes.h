@@ -64,7 +64,11 @@ inline constexpr llvm::StringLiteral kSource = "dpc.source";
 inline constexpr llvm::StringLiteral kAliases = "dpc.aliases";
 /// On a buffer (unit): files of weights lack it (rt::Tensor::isUnsaved).
 inline constexpr llvm::StringLiteral kUnsaved = "dpc.unsaved";
-/// On a state: the initial value of all its elements. Absent: 0.
+/// On a weight (unit): a parameter of the model that is not trained, because
+/// of requires_grad=False or --frozen.
+inline constexpr llvm::StringLiteral kFrozen = "dpc.frozen";
+/// On a state: the initial value of all its elements. Absent: 0. On a scale or
+/// bias of a norm: the value that --init=random gives it.
 inline constexpr llvm::StringLiteral kInit = "dpc.init";
 /// On a scalar argument: the name of the state that counts skipped steps. In
 /// step n, the argument has its scheduled value for step n minus this count.

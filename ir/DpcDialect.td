@@ -25,10 +25,12 @@ def Dpc_Dialect : Dialect {
     * `dpc.of` on an optimizer state is its parameter. States of the whole step do
       not have it;
     * `dpc.slot` is the kind of a state;
-    * `dpc.init` is the initial value of a state; without it, the value is 0;
+    * `dpc.init` is the initial value of a state (without it, the value is 0), or
+      that of a scale or bias of a norm with --init=random;
     * `dpc.skips` on a scalar names the state that counts skipped steps;
     * `dpc.source` is the location of the data of a weight;
     * `dpc.aliases` are the other names of a tied weight;
+    * `dpc.frozen` marks a parameter of the model that is not trained.
     * `dpc.unsaved` marks a buffer that files of weights lack.
 
     Results have `dpc.name`. A result that is the next value of an argument has

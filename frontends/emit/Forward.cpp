@@ -61,6 +61,8 @@ static DictionaryAttr attrsOf(const WeightArgument &weight, MLIRContext *c) {
     attrs.append(attr::kAliases, strings(weight.aliases, c));
   if (weight.isUnsaved)
     attrs.append(attr::kUnsaved, b.getUnitAttr());
+  if (weight.isFrozen)
+    attrs.append(attr::kFrozen, b.getUnitAttr());
   return attrs.getDictionary(c);
 }
 

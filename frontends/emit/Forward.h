@@ -34,6 +34,7 @@ struct WeightArgument {
   std::optional<DataLocation> data;      ///< nullopt: abstract
   std::vector<std::string> aliases = {}; ///< other names (tied weights)
   bool isUnsaved = false; ///< whether the model saves its weights without it
+  bool isFrozen = false;  ///< a parameter of the model that is not trained
 };
 
 struct NamedResult {

@@ -220,7 +220,8 @@ llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
                            weight.role == WeightRole::Parameter,
                            weight.data,
                            {},
-                           weight.isUnsaved});
+                           weight.isUnsaved,
+                           weight.isFrozen});
     else if (weight.role == WeightRole::Constant &&
              isa<FloatType>(weight.type.getElementType()))
       constants.push_back(name);

@@ -272,6 +272,8 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
     weight.isUnsaved = weight.role == WeightRole::Buffer &&
                        !isModulePath(name) && !looksLikeMember(name) &&
                        !frozen->matches(name);
+    weight.isFrozen =
+        weight.role == WeightRole::Buffer && frozen->matches(name);
     if (weight.role != WeightRole::Constant && weight.hasData && !weight.data) {
       auto data = file.locateInitializer(i, element);
       if (!data)

@@ -252,6 +252,9 @@ llvm::Error Placer::addArgument(const Weight &weight) {
   const std::string &name = places.at(placeOf(spec.name, *weight.entry)).second;
   WeightArgument argument{name, weight.type, trains(weight), std::nullopt};
   argument.isUnsaved = weight.entry->isUnsaved;
+  argument.isFrozen = weight.spec->kind == InputSpec::Kind::Parameter &&
+                      isa<FloatType>(weight.type.getElementType()) &&
+                      !argument.isParameter;
   result.bound.emplace_back(spec.value, name);
   if (!added.insert(name).second)
     return llvm::Error::success();

@@ -180,8 +180,9 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
         ": the model has no data for it; start with --init=random:SEED, zeros "
         "or FILE.safetensors");
   if (!isWeight || isZeros) {
-    fillWithNumber(tensor.init == InitKind::Value ? tensor.value : 0, tensor,
-                   mesh, rank, local);
+    bool hasValue = tensor.init == InitKind::Value &&
+                    !(isZeros && tensor.role != TensorRole::State);
+    fillWithNumber(hasValue ? tensor.value : 0, tensor, mesh, rank, local);
     return Status::success();
   }
   uint64_t seed = isRandom ? choice.seed : static_cast<uint64_t>(tensor.seed);

@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/job/StopSignal.h"
+#include "runtime/plan/PlanJson.h"
 #include "runtime/plan/RunSettings.h"
 
 #include <chrono>
@@ -112,7 +113,29 @@ Expected<int64_t> Checkpoints::begin() {
   DPC_ASSIGN(path, session.fromRankZero([&] { return chooseFolder(); }));
   if (path.empty())
     return int64_t(-1);
+  Expected<int64_t> done = read();
+  // No process may start a step that a process with an error does not run.
+  DPC_ASSIGN(bool hasFailed, session.anywhere(!done));
+  return done && hasFailed ? Expected<int64_t>(Status::cancelled()) : done;
+}
+
+/// Opens the checkpoint `path` in every process. A folder of one name on
+/// several machines may have other contents on each.
+Expected<std::unique_ptr<CheckpointReader>> Checkpoints::open() {
   auto reader = CheckpointReader::open(path);
+  std::string own = reader ? hashText(manifestText((*reader)->manifest())) : "";
+  DPC_ASSIGN(std::string first,
+             session.fromRankZero([&] { return Expected<std::string>(own); }));
+  if (reader && !first.empty() && own != first)
+    return Status::invalid(path, ": is not the checkpoint that rank 0 reads "
+                                 "from the folder of this name; all machines "
+                                 "must share the folder");
+  return reader;
+}
+
+/// Reads the checkpoint `path`, and returns the number of completed steps.
+Expected<int64_t> Checkpoints::read() {
+  auto reader = open();
   Status status = reader ? session.initialize(**reader) : reader.status();
   bool isDamaged = !status.ok() && status.code() != StatusCode::Cancelled &&
                    (!reader || (*reader)->check(plan).ok());
@@ -124,16 +147,23 @@ Expected<int64_t> Checkpoints::begin() {
     status = resumeData((*reader)->manifest());
   if (!status.ok())
     return status.in("--resume");
-  const Manifest &manifest = (*reader)->manifest();
+  if (session.holdsRankZero())
+    warnOfChanges((*reader)->manifest());
+  return (*reader)->manifest().step;
+}
+
+void Checkpoints::warnOfChanges(const Manifest &manifest) const {
+  int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
   std::string changes =
-      differencesFrom(manifest.settings, plan.settings,
-                      manifest.globalBatch == globalBatchOf(plan));
-  if (!changes.empty() && session.holdsRankZero())
+      differencesFrom(manifest.settings, plan.settings, batch == before);
+  if (batch != before)
+    changes += concat(changes.empty() ? "" : ", ", "global_batch ", batch,
+                      " instead of ", before);
+  if (!changes.empty())
     std::fprintf(stderr,
                  "dpc-run: warning: --resume: the plan differs from the one "
                  "that wrote %s: %s\n",
                  path.c_str(), changes.c_str());
-  return manifest.step;
 }
 
 Status Checkpoints::restore() {
@@ -155,14 +185,26 @@ Status Checkpoints::resumeData(const Manifest &manifest) {
                            "; plan with --global-batch=", before,
                            ", or give the data as "
                            "samples (--data)");
-  if (!hasSamples && manifest.data.samples > 0 && !options.newData)
+  const DataPosition &data = manifest.data;
+  if (options.newData)
+    return inputs.resumeAt(manifest.step + 1, DataPosition());
+  if (!hasSamples && data.samples > 0)
     return Status::invalid("the run of the checkpoint read its data from ",
-                           manifest.data.samples,
+                           data.samples,
                            " samples (--data); give --data again to continue "
                            "with the next sample, or --new-data "
                            "to start with the first sample");
-  return inputs.resumeAt(manifest.step + 1,
-                         options.newData ? DataPosition() : manifest.data);
+  bool hadSteps = data.samples == 0 && !data.hash.empty();
+  if (hadSteps && hasSamples)
+    return Status::invalid("the run of the checkpoint read its data from steps "
+                           "(--batches); give --batches again to continue with "
+                           "the next step, or --new-data to start with the "
+                           "first sample");
+  std::string hash = hadSteps ? inputs.contentHash() : "";
+  if (!hash.empty() && hash != data.hash)
+    return Status::invalid("the run of the checkpoint read other --batches; "
+                           "--new-data continues with these");
+  return inputs.resumeAt(manifest.step + 1, data);
 }
 
 Status Checkpoints::afterStep(int64_t step, bool isLast) {

@@ -1,6 +1,7 @@
 //===- Checkpoints.h - --checkpoint and --resume ----------------*- C++ -*-===//
 #pragma once
 
+#include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/checkpoint/CheckpointWriter.h"
 #include "runtime/exec/Session.h"
 #include "runtime/job/RunOptions.h"
@@ -39,7 +40,10 @@ private:
   std::string otherChoice() const;
   Status checkNewest(const rt::CheckpointFolder &folder) const;
   Expected<std::string> prepare();
+  Expected<std::unique_ptr<rt::CheckpointReader>> open();
+  Expected<int64_t> read();
   Status resumeData(const rt::Manifest &manifest);
+  void warnOfChanges(const rt::Manifest &manifest) const;
 
   const RunOptions &options;
   const rt::Plan &plan;

@@ -10,7 +10,7 @@ namespace dpc {
 using namespace rt;
 
 /// Returns "wrote PLACE (WHAT), ..", or "" if nothing was written.
-static std::string placesText(const RunOptions &options,
+static std::string placesText(const RunOptions &options, const Plan &plan,
                               const RunSummary &summary) {
   bool hasRun = summary.ran > 0;
   std::string text;
@@ -22,8 +22,11 @@ static std::string placesText(const RunOptions &options,
     add("checkpoints", options.checkpoint);
   for (const std::string &place : options.metrics)
     add("metrics", place);
-  add("weights", options.saveParams);
-  add("weights", options.exportDir);
+  const char *weights =
+      plan.trains ? "weights"
+                  : "weights as they were read: an inference plan trains none";
+  add(weights, options.saveParams);
+  add(weights, options.exportDir);
   if (summary.writesOutputs)
     add("outputs", options.outputs);
   if (hasRun)
@@ -64,7 +67,7 @@ static std::string stopText(const RunOptions &options, const Plan &plan,
 void RunSummary::print(const RunOptions &options, const Plan &plan) const {
   if (wasStopped)
     std::printf("%s\n", stopText(options, plan, *this).c_str());
-  std::string places = hasResults() ? placesText(options, *this) : "";
+  std::string places = hasResults() ? placesText(options, plan, *this) : "";
   if (!places.empty())
     std::printf("%s\n", places.c_str());
 }

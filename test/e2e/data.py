@@ -126,7 +126,7 @@ class Data(unittest.TestCase):
         saved, words = self.path("saved"), self.samples("--shuffle=3", "--steps=4")
         self.losses(self.plan(2, "dp=2"), *self.samples("--shuffle=3", "--steps=2"), "--checkpoint=" + saved)
         resume = "--resume=" + os.path.join(saved, "step-2")
-        for batch, lr, options, said in ((8, "1e-3", [], ""), (4, "1e-3", [], ""),
+        for batch, lr, options, said in ((8, "1e-3", [], ""), (4, "1e-3", [], "global_batch 4 instead of 8\n"),
                                          (8, "0.1", ["--precision=bf16"], "precision bf16 instead of fp32, lr 0.1 instead of 0.001\n"),
                                          (8, "1e-3", ["--eps=1e-6", "--clip-grad-norm=2"], "eps 1e-06 instead of 1e-08, clip_grad_norm 2 instead of none\n")):
             plan = self.path("changed")
@@ -143,6 +143,36 @@ class Data(unittest.TestCase):
         ran = e2e.call([e2e.tool("dpc-run"), self.plan(2, "dp=2"), *words, resume])
         self.assertEqual(ran.returncode, 1)
         self.assertIn("the previous run read as many samples, but with other contents; --new-data starts with the first sample", ran.stderr)
+
+    def test_a_run_of_batches_resumes_with_these_batches(self):
+        dp2, saved, other = self.plan(2, "dp=2"), self.path("saved"), self.path("other")
+        self.losses(dp2, "--batches=" + self.batches, "--steps=2", "--checkpoint=" + saved)
+        resume = "--resume=" + os.path.join(saved, "step-2")
+        os.mkdir(other)
+        for file in os.listdir(self.batches):
+            dtype, shape, values = e2e.read_npy(os.path.join(self.batches, file))
+            e2e.write_npy(os.path.join(other, file), dtype, shape, values[::-1])
+        self.assertEqual(len(self.losses(dp2, "--batches=" + self.batches, "--steps=3", resume)), 1)
+        for words, said in ((["--batches=" + other], "read other --batches; --new-data continues with these"),
+                            (self.samples(), "read its data from steps (--batches); give --batches again")):
+            ran = e2e.call([e2e.tool("dpc-run"), dp2, *words, "--steps=3", resume])
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn(said, ran.stderr)
+            self.assertEqual(len(self.losses(dp2, *words, "--steps=3", resume, "--new-data")), 1)
+
+    def test_machines_with_other_checkpoints_of_one_name(self):
+        if not e2e.mpirun(2):
+            self.skipTest("no mpirun")
+        dp2 = self.plan(2, "dp=2")
+        for name, words in (("a", []), ("b", ["--shuffle=1"])):
+            os.mkdir(self.path(name))
+            self.losses(dp2, *self.samples("--steps=2", *words), "--checkpoint=" + self.path(name, "ck"))
+        words = [e2e.tool("dpc-run"), dp2, *self.samples("--steps=3", "--resume=ck/step-2", "--new-data", "--timeout-seconds=20")]
+        ran = e2e.call([*e2e.mpirun(1), "-wdir", self.path("a"), *words, ":", "-np", "1", "-wdir", self.path("b"), *words])
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        errors = [line for line in ran.stderr.splitlines() if line.startswith("dpc-run:")]
+        self.assertEqual(errors, ["dpc-run: error: rank 1: --resume: ck/step-2: is not the checkpoint that rank 0 reads from the folder of this name; "
+                                  "all machines must share the folder"])
 
     def test_inference_gives_every_sample_once(self):
         model, count = self.path("abstract.onnx"), 19

@@ -340,6 +340,8 @@ void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
       tensor.init = rt::InitKind::Zeros;
       break;
     case rt::InitChoice::Kind::Random:
+      if (tensor.init == rt::InitKind::Value) // a scale or bias of a norm
+        break;
       tensor.init = rt::InitKind::Random;
       tensor.seed = static_cast<int64_t>(choice.seed);
       break;

@@ -11,6 +11,7 @@
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Remarks.h"
 #include "tools/driver/RunSettings.h"
+#include "tools/driver/WeightFacts.h"
 
 using namespace mlir;
 
@@ -182,6 +183,13 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss,
     return failure();
   markBatchDims(model.lookupSymbol<func::FuncOp>(kForwardFunction));
   session.dump("fused", model);
+  forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  markNormWeights(forward);
+  if (std::string text = remarkOnFrozen(forward); trains && !text.empty())
+    session.remark(text);
+  if (std::string text = remarkOnNarrowWeights(forward);
+      options.precision == "fp32" && !text.empty())
+    session.remark(text);
   return success();
 }
 

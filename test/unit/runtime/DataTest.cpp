@@ -180,6 +180,22 @@ TEST_F(Data, RandomValuesDoNotDependOnTheLayout) {
   EXPECT_NE(parts, whole);
 }
 
+TEST_F(Data, RandomValuesKeepTheScalesOfNorms) {
+  Tensor tensor;
+  tensor.name = "g";
+  tensor.globalShape = {3};
+  tensor.layout = Layout::replicated({3});
+  tensor.init = InitKind::Value;
+  tensor.value = 1;
+  std::vector<float> got(3, 9);
+  for (auto [choice, expected] :
+       {std::pair("random:3", 1), std::pair("zeros", 0)}) {
+    InitialValues values({}, ".", *InitChoice::parse(choice));
+    ASSERT_TRUE(values.fill(tensor, Mesh{}, 0, got.data()).ok());
+    EXPECT_EQ(got, std::vector<float>(3, static_cast<float>(expected)));
+  }
+}
+
 TEST_F(Data, SourcesAreConvertedAndChecked) {
   HostTensor half = HostTensor::zeros(DType::F16, {3});
   for (int i = 0; i < 3; ++i)

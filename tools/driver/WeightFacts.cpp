@@ -1,0 +1,112 @@
+//===- WeightFacts.cpp - Facts about the weights of @forward --------------===//
+#include "tools/driver/WeightFacts.h"
+
+#include "ir/Attributes.h"
+
+#include <cstdio>
+#include <optional>
+
+using namespace mlir;
+
+namespace dpc {
+
+static StringRef roleOf(func::FuncOp forward, unsigned argument) {
+  auto role = forward.getArgAttrOfType<StringAttr>(argument, attr::kRole);
+  return role ? role.getValue() : StringRef();
+}
+
+static bool isWeight(func::FuncOp forward, unsigned argument) {
+  StringRef role = roleOf(forward, argument);
+  return role == role::kParameter || role == role::kBuffer;
+}
+
+/// Returns the value with which the norm `user` starts if `operand` is its
+/// scale or bias, otherwise nullopt.
+static std::optional<double> startOf(OpOperand &operand) {
+  auto in = [&](Value scale, Value bias) -> std::optional<double> {
+    if (operand.get() == scale)
+      return 1.0;
+    if (operand.get() == bias)
+      return 0.0;
+    return std::nullopt;
+  };
+  if (auto norm = dyn_cast<NormOp>(operand.getOwner()))
+    return in(norm.getScale(), norm.getBias());
+  if (auto norm = dyn_cast<BatchNormOp>(operand.getOwner()))
+    return in(norm.getScale(), norm.getBias());
+  return std::nullopt;
+}
+
+void markNormWeights(func::FuncOp forward) {
+  for (BlockArgument argument : forward.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (!isWeight(forward, index) || argument.use_empty())
+      continue;
+    std::optional<double> start = startOf(*argument.use_begin());
+    bool isSame = llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+      return startOf(use) == start;
+    });
+    if (start && isSame)
+      forward.setArgAttr(index, attr::kInit,
+                         Builder(forward.getContext()).getF64FloatAttr(*start));
+  }
+}
+
+/// Returns "3.1 M" for 3100000.
+static std::string rounded(int64_t count) {
+  const char *units[] = {"", " k", " M", " G", " T"};
+  size_t unit = 0;
+  auto value = static_cast<double>(count);
+  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
+    value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f%s" : "%.1f%s", value,
+                units[unit]);
+  return text;
+}
+
+std::string remarkOnFrozen(func::FuncOp forward) {
+  int64_t frozen = 0, all = 0, frozenElements = 0, allElements = 0;
+  for (BlockArgument argument : forward.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    bool isFrozen = forward.getArgAttr(index, attr::kFrozen) != nullptr;
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || (!isFrozen && roleOf(forward, index) != role::kParameter))
+      continue;
+    ++all;
+    allElements += type.getNumElements();
+    frozen += isFrozen ? 1 : 0;
+    frozenElements += isFrozen ? type.getNumElements() : 0;
+  }
+  if (frozen == 0)
+    return "";
+  return "frozen: " + std::to_string(frozen) + " of " + std::to_string(all) +
+         " weights (" + rounded(frozenElements) + " of " +
+         rounded(allElements) + " parameters)";
+}
+
+std::string remarkOnNarrowWeights(func::FuncOp forward) {
+  int64_t narrow = 0, all = 0;
+  Type found;
+  for (BlockArgument argument : forward.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || !isWeight(forward, argument.getArgNumber()) ||
+        !isa<FloatType>(type.getElementType()))
+      continue;
+    ++all;
+    if (type.getElementType().isBF16() || type.getElementType().isF16()) {
+      ++narrow;
+      found = type.getElementType();
+    }
+  }
+  if (narrow == 0)
+    return "";
+  std::string name = found.isBF16() ? "bf16" : "f16";
+  return "--precision=fp32 does not widen the model: " +
+         std::to_string(narrow) + " of " + std::to_string(all) +
+         " float weights have type " + name +
+         " in the file, and ops on them compute in it; convert the model to "
+         "fp32 before its export (model.float())";
+}
+
+} // namespace dpc

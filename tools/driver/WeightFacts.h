@@ -1,0 +1,24 @@
+//===- WeightFacts.h - Facts about the weights of @forward -----*- C++ -*-===//
+#pragma once
+
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <string>
+
+namespace dpc {
+
+/// Marks each weight that a norm of `forward` reads only as its scale (1) or as
+/// its bias (0) with this initial value (attr::kInit).
+void markNormWeights(mlir::func::FuncOp forward);
+
+/// Returns "frozen: 12 of 74 weights (3.1 M of 7.2 M parameters)", or "" if all
+/// parameters of the model are trained.
+std::string remarkOnFrozen(mlir::func::FuncOp forward);
+
+/// Returns a remark if the model has narrow floats, which --precision=fp32
+/// leaves as they are, or "".
+std::string remarkOnNarrowWeights(mlir::func::FuncOp forward);
+
+} // namespace dpc
