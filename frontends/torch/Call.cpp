@@ -356,4 +356,10 @@ void Call::outList(llvm::ArrayRef<Val> parts) {
     results[i] = part;
 }
 
+void Call::write(llvm::StringRef name, Val value) {
+  const Argument *argument = find(name);
+  if (argument && !argument->names.empty() && value)
+    written.emplace_back(argument->names[0], std::move(value));
+}
+
 } // namespace dpc::frontend::pt2

@@ -106,6 +106,10 @@ public:
   }
   void out(Val value) { out(0, std::move(value)); }
   void outList(llvm::ArrayRef<Val> parts);
+  /// Changes a tensor argument, as a batch norm does its running statistics.
+  void write(llvm::StringRef name, Val value);
+  /// The changed values with their names in the graph.
+  llvm::SmallVector<std::pair<std::string, Val>> written;
 
 private:
   const Argument *find(llvm::StringRef name) const;

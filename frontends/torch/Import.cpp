@@ -97,9 +97,13 @@ private:
   llvm::Error unknown(const Node &node, size_t index) const;
   llvm::Error refresh(Body &body, llvm::StringRef name);
   bool isReadLater(const Body &body, llvm::StringRef name, size_t index) const;
-  llvm::Error write(Body &body, const Node &node, size_t index, Val value);
-  llvm::Error finishWrite(Body &body, const Node &node, size_t index,
-                          Call &call);
+  std::string whyConstant(llvm::StringRef input) const;
+  llvm::Error checkChanges(const Body &body, const Node &node) const;
+  llvm::Error noteNext(llvm::StringRef input, const Val &value);
+  llvm::Error write(Body &body, llvm::StringRef target, size_t index,
+                    Val value);
+  llvm::Error finishWrites(Body &body, const Node &node, size_t index,
+                           Call &call);
   llvm::Expected<OwningOpRef<ModuleOp>> finish();
   bool hasLoss() const;
 
@@ -117,8 +121,8 @@ private:
   Emitter &emit;
   Liveness live;
   Values main;
-  /// The program's buffers, which are arguments of @forward.
-  llvm::StringMap<BlockArgument> buffers;
+  /// The program's inputs that are arguments of @forward, by value.
+  llvm::StringMap<BlockArgument> arguments;
 };
 
 } // namespace
@@ -195,11 +199,12 @@ llvm::Error Importer::begin() {
                        input.name);
   auto weights = placeWeights(
       archive, program,
-      [&](llvm::StringRef name) { return live.values.contains(name); }, options,
-      context);
+      [&](llvm::StringRef name) { return live.values.contains(name); },
+      [&](llvm::StringRef name) { return live.changed.contains(name); },
+      options, context);
   if (!weights)
     return weights.takeError();
-  llvm::StringMap<Val> arguments =
+  llvm::StringMap<Val> values =
       forward.begin(weights->arguments, *inputs, weights->constantNames);
   forward.noteUnread(weights->unread);
   for (const std::vector<std::string> &remarks :
@@ -207,16 +212,15 @@ llvm::Error Importer::begin() {
     for (const std::string &remark : remarks)
       emitRemark(UnknownLoc::get(context)) << remark;
   for (const auto &[value, name] : weights->bound)
-    main[value] = arguments[name];
+    main[value] = values[name];
   for (auto &[value, constant] : weights->constants)
     main[value] = constant;
   for (const BoundInput &input : *inputs)
-    main[input.name] = arguments[input.name];
+    main[input.name] = values[input.name];
   for (const InputSpec &input : program.inputs)
-    if (input.kind == InputSpec::Kind::Buffer)
-      if (auto argument = dyn_cast_if_present<BlockArgument>(
-              main.lookup(input.value).value))
-        buffers[input.value] = argument;
+    if (auto argument =
+            dyn_cast_if_present<BlockArgument>(main.lookup(input.value).value))
+      arguments[input.value] = argument;
   return llvm::Error::success();
 }
 
@@ -287,14 +291,13 @@ llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
 bool Importer::isReadLater(const Body &body, llvm::StringRef name,
                            size_t index) const {
   auto use = body.lastUse.find(name);
-  return buffers.contains(name) ||
+  return live.changed.contains(name) ||
          (use != body.lastUse.end() && use->second > index);
 }
 
 /// Also updates all values that share the memory and are read later.
-llvm::Error Importer::write(Body &body, const Node &node, size_t index,
+llvm::Error Importer::write(Body &body, llvm::StringRef target, size_t index,
                             Val value) {
-  llvm::StringRef target = node.inputs[0].second.names[0];
   const Views &views = body.views;
   body.values[target] = std::move(value);
   llvm::SmallVector<llvm::StringRef> others;
@@ -334,18 +337,72 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
   return llvm::Error::success();
 }
 
-/// Writes the result of an in-place operator to its first argument.
-llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
-                                  Call &call) {
-  if (call.results.empty() || !call.results[0])
+/// Says why the program must not change an input of the graph, or "" if it is a
+/// buffer or a value that the graph computes.
+std::string Importer::whyConstant(llvm::StringRef input) const {
+  auto spec = llvm::find_if(program.inputs, [&](const InputSpec &candidate) {
+    return candidate.value == input;
+  });
+  if (spec == program.inputs.end())
+    return "";
+  if (spec->kind == InputSpec::Kind::User)
+    return formatted("changes the input '{0}', and a step only reads its "
+                     "batch; change a copy, {0} = {0}.clone()",
+                     input);
+  if (spec->kind == InputSpec::Kind::Constant)
+    return formatted("changes the tensor '{0}', which is neither a parameter "
+                     "nor a buffer; make it one with register_buffer",
+                     spec->name);
+  BlockArgument argument = arguments.lookup(input);
+  if (argument && roleOf(argument) == role::kParameter)
+    return formatted("changes the weight '{0}', which the optimizer trains; "
+                     "compute a new tensor from it instead, or exclude it from "
+                     "training with --frozen={0}",
+                     spec->name);
+  for (const InputSpec &other : program.inputs)
+    if (argument && other.value != input && live.values.contains(other.value) &&
+        arguments.lookup(other.value) == argument)
+      return formatted("changes the buffer '{0}', which is the same tensor as "
+                       "'{1}'; read and change it by one name",
+                       spec->name, other.name);
+  return "";
+}
+
+llvm::Error Importer::checkChanges(const Body &body, const Node &node) const {
+  for (llvm::StringRef name : changedBy(node))
+    if (std::string why = whyConstant(body.views.rootOf(name)); !why.empty())
+      return makeError(why);
+  return llvm::Error::success();
+}
+
+/// Makes `value` the next value of a buffer. Does nothing for other values.
+llvm::Error Importer::noteNext(llvm::StringRef input, const Val &value) {
+  BlockArgument argument = arguments.lookup(input);
+  if (!argument || !value || value.value == argument)
     return llvm::Error::success();
-  if (llvm::Error error = write(body, node, index, call.results[0]))
-    return error;
-  llvm::StringRef root = body.views.rootOf(node.inputs[0].second.names[0]);
-  auto buffer = buffers.find(root);
-  if (buffer != buffers.end() &&
-      isa<FloatType>(getElementTypeOrSelf(buffer->second)))
-    emit.updates[buffer->second] = emit.materialize(body.values[root]);
+  if (value.type() != argument.getType())
+    return makeError("the next value of '{0}' is {1}, expected {2}", input,
+                     value, Val(argument));
+  emit.updates[argument] = emit.materialize(value);
+  return llvm::Error::success();
+}
+
+/// Writes the result of an in-place operator to its first argument, and the
+/// other values that the operator changes.
+llvm::Error Importer::finishWrites(Body &body, const Node &node, size_t index,
+                                   Call &call) {
+  if (writesFirst(node) && !call.results.empty() && call.results[0])
+    if (llvm::Error error =
+            write(body, node.inputs[0].second.names[0], index, call.results[0]))
+      return error;
+  for (auto &[name, value] : call.written)
+    if (llvm::Error error = write(body, name, index, value))
+      return error;
+  for (llvm::StringRef name : changedBy(node)) {
+    llvm::StringRef root = body.views.rootOf(name);
+    if (llvm::Error error = noteNext(root, body.values[root]))
+      return error;
+  }
   return llvm::Error::success();
 }
 
@@ -408,6 +465,8 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
     return unknown(node, index);
   emit.loc = NameLoc::get(
       StringAttr::get(context, node.name.empty() ? node.target : node.name));
+  if (llvm::Error error = checkChanges(body, node))
+    return nodeError(node, index, llvm::toString(std::move(error)));
   Call call(emit, graph, node, op->signature, body.values);
   call.trains = hasLoss();
   call.checkArguments();
@@ -430,9 +489,8 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
   }
   if (llvm::Error error = checkResults(graph, node, call.results))
     return nodeError(node, index, llvm::toString(std::move(error)));
-  if (writes)
-    if (llvm::Error error = finishWrite(body, node, index, call))
-      return nodeError(node, index, llvm::toString(std::move(error)));
+  if (llvm::Error error = finishWrites(body, node, index, call))
+    return nodeError(node, index, llvm::toString(std::move(error)));
   for (const auto &[name, result] : llvm::zip(node.outputs, call.results))
     if (!name.empty() && result)
       body.values[name] = result;
@@ -444,19 +502,22 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   llvm::StringSet<> names;
   llvm::StringMap<llvm::StringRef> values;
   for (const InputSpec &input : program.inputs)
-    if (input.kind == InputSpec::Kind::Buffer)
-      values[input.name] = input.value;
+    values[input.name.empty() ? input.value : input.name] = input.value;
   for (const OutputSpec &output : program.outputs) {
     if (output.kind == OutputSpec::Kind::Other)
       return makeError("{0}: an output of kind '{1}' is not supported; "
                        "accepted: user outputs, losses and changed buffers",
                        archive.path(), output.what);
-    if (output.kind == OutputSpec::Kind::BufferMutation) {
-      Val value = main.lookup(output.value.names[0]);
-      BlockArgument argument = buffers.lookup(values.lookup(output.buffer));
-      if (argument && value && value.isFloat() &&
-          value.type() == argument.getType())
-        emit.updates[argument] = emit.materialize(value);
+    if (output.kind == OutputSpec::Kind::Mutation) {
+      llvm::StringRef input = values.lookup(output.changed);
+      if (!live.changed.contains(input))
+        continue;
+      if (std::string why = whyConstant(input); !why.empty())
+        return makeError("{0}: node '{1}': {2}", archive.path(),
+                         output.value.names[0], why);
+      if (llvm::Error error =
+              noteNext(input, main.lookup(output.value.names[0])))
+        return std::move(error);
       continue;
     }
     if (output.value.kind != Argument::Kind::Tensor)

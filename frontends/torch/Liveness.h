@@ -14,6 +14,10 @@ std::string pureForm(llvm::StringRef target);
 /// Whether the node writes its first argument.
 bool writesFirst(const Node &node);
 
+/// Returns the values whose data the node changes: those that it writes, and
+/// the running statistics of a batch norm in training mode.
+llvm::SmallVector<llvm::StringRef> changedBy(const Node &node);
+
 /// Whether a ScalarType of the schema is a float type.
 bool isFloatType(int64_t dtype);
 
@@ -21,11 +25,15 @@ bool isFloatType(int64_t dtype);
 void forEachName(const Argument &argument,
                  llvm::function_ref<void(llvm::StringRef)> visit);
 
-/// Which nodes the program's results and updated float buffers depend on.
+/// Which nodes the program's results and the next values of its weights depend
+/// on. An integer buffer that nothing but its own update reads, such as
+/// `num_batches_tracked`, has no next value.
 struct Liveness {
   std::vector<bool> nodes; ///< by position: whether the node is live
   llvm::StringSet<> values;
   llvm::StringMap<size_t> lastUse; ///< last live node that uses it
+  /// Inputs of the graph that live nodes or outputs change.
+  llvm::StringSet<> changed;
 };
 
 Liveness findLive(const Program &program);

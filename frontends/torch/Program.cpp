@@ -237,11 +237,14 @@ static OutputSpec readOutputSpec(const Json &json) {
     } else {
       spec.value = readArgument(arg, 0);
     }
-  } else if (kind == "buffer_mutation") {
-    spec.kind = OutputSpec::Kind::BufferMutation;
+  } else if (kind == "buffer_mutation" || kind == "parameter_mutation" ||
+             kind == "user_input_mutation") {
+    spec.kind = OutputSpec::Kind::Mutation;
     spec.value.kind = Argument::Kind::Tensor;
     spec.value.names.push_back(value["arg"]["name"].text());
-    spec.buffer = value["buffer_name"].text();
+    llvm::StringRef member = kind;
+    member.consume_back("mutation");
+    spec.changed = value[(member + "name").str().c_str()].text();
   }
   return spec;
 }

@@ -90,14 +90,15 @@ struct InputSpec {
 };
 
 struct OutputSpec {
-  enum class Kind { User, BufferMutation, Other };
+  enum class Kind { User, Mutation, Other };
   Kind kind = Kind::Other;
   Argument value;
   /// The place of a user output in the returned dicts, such as "aux.balance",
   /// or "" if it is in no dict.
   std::string key;
-  std::string buffer; ///< path of the updated buffer
-  std::string what;   ///< the schema's name of the kind
+  /// For a mutation: the weight's path or the input's name.
+  std::string changed;
+  std::string what; ///< the schema's name of the kind
 };
 
 struct Program {

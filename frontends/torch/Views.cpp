@@ -67,7 +67,6 @@ static Kind kindOf(const Graph &graph, const Node &node,
                                           "diagonal",
                                           "split_with_sizes",
                                           "numpy_T",
-                                          "lift_fresh",
                                           "broadcast_tensors",
                                           "tensor_split"};
   static const llvm::StringSet<> self = {
@@ -174,10 +173,10 @@ static Val permutedBack(Call &maker, Val part) {
 
 Val writtenBack(Call &maker, Val base, Val part) {
   static const llvm::StringSet<> reshapes = {
-      "view",     "unsqueeze",  "squeeze", "alias",      "detach", "view_as",
-      "flatten",  "lift_fresh", "to",      "unflatten",  "float",  "type_as",
-      "reshape",  "contiguous", "dropout", "reshape_as", "double", "half",
-      "bfloat16", "long",       "int",     "bool"};
+      "view",       "unsqueeze", "squeeze",    "alias",  "detach",  "view_as",
+      "flatten",    "to",        "unflatten",  "float",  "type_as", "reshape",
+      "contiguous", "dropout",   "reshape_as", "double", "half",    "bfloat16",
+      "long",       "int",       "bool"};
   Emitter &e = maker.emit;
   if (!pureForm(maker.node.target).empty())
     return part;

@@ -39,7 +39,7 @@ public:
   /// Finds the name of tied weights: the path that comes first in the module.
   void nameTied(const llvm::StringMap<WeightEntry> &table);
   llvm::Error place(const InputSpec &spec,
-                    const llvm::StringMap<WeightEntry> &table);
+                    const llvm::StringMap<WeightEntry> &table, bool isChanged);
   /// Gives all names of the tables to arguments or to `unread`.
   void nameOthers(const llvm::StringMap<WeightEntry> &table);
   void addRemarks(const ImportOptions &options);
@@ -328,13 +328,16 @@ void Placer::addRemarks(const ImportOptions &options) {
 }
 
 llvm::Error Placer::place(const InputSpec &spec,
-                          const llvm::StringMap<WeightEntry> &table) {
+                          const llvm::StringMap<WeightEntry> &table,
+                          bool isChanged) {
   auto entry = table.find(spec.name);
   if (entry == table.end())
     return error(spec, "is not in the archive's tables of weights");
   auto weight = describeWeight(spec, entry->second);
   if (!weight)
     return weight.takeError();
+  if (isChanged)
+    return addArgument(*weight);
   auto constant = constantOf(*weight);
   if (!constant)
     return constant.takeError();
@@ -366,6 +369,7 @@ void Placer::nameOthers(const llvm::StringMap<WeightEntry> &table) {
 llvm::Expected<Weights>
 placeWeights(const Archive &archive, const Program &program,
              llvm::function_ref<bool(llvm::StringRef)> isRead,
+             llvm::function_ref<bool(llvm::StringRef)> isChanged,
              const ImportOptions &options, MLIRContext *context) {
   auto table = readWeightTable(archive);
   if (!table)
@@ -377,7 +381,7 @@ placeWeights(const Archive &archive, const Program &program,
   for (const InputSpec &spec : program.inputs)
     if (spec.kind != InputSpec::Kind::User &&
         spec.kind != InputSpec::Kind::Other && isRead(spec.value))
-      if (llvm::Error error = placer.place(spec, *table))
+      if (llvm::Error error = placer.place(spec, *table, isChanged(spec.value)))
         return std::move(error);
   placer.nameOthers(*table);
   placer.addRemarks(options);

@@ -2,8 +2,8 @@
 //
 // The program states which weights are parameters and buffers. A parameter with
 // requires_grad=False is frozen, unless --trainable names it. Some weights
-// become constants if they are small and have data: integer and boolean
-// buffers, float masks (zeros and large negative numbers), and literals.
+// become constants if they are small, have data and never change: integer and
+// boolean buffers, float masks (zeros and large negative numbers), and literals.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,11 +27,13 @@ struct Weights {
   std::vector<std::string> remarks;
 };
 
-/// Decides the role of each weight that is read. `isRead` takes the name of the
-/// weight's value in the graph.
+/// Decides the role of each weight that is read. `isRead` and `isChanged` take
+/// the name of the weight's value in the graph. A weight that the program
+/// changes is never a constant.
 llvm::Expected<Weights>
 placeWeights(const Archive &archive, const Program &program,
              llvm::function_ref<bool(llvm::StringRef)> isRead,
+             llvm::function_ref<bool(llvm::StringRef)> isChanged,
              const ImportOptions &options, mlir::MLIRContext *context);
 
 } // namespace dpc::frontend::pt2

@@ -43,14 +43,16 @@ Status Evaluation::start(const std::string &dir, int64_t samples,
   return Status::success();
 }
 
-Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count) {
-  counted += count;
+Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count,
+                       int64_t weight) {
+  weights += weight;
   int loss = findLoss(plan);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const HostTensor &value = outputs[i];
     if (static_cast<int>(i) == loss) {
       hasLoss = true;
-      lossSum += value.at(0) * static_cast<double>(count);
+      if (weight > 0) // a mean over no labels is not a number
+        lossSum += value.at(0) * static_cast<double>(weight);
     }
     if (writers.empty())
       continue;
@@ -71,7 +73,7 @@ Status Evaluation::finish() {
 std::optional<double> Evaluation::meanLoss() const {
   if (!hasLoss)
     return std::nullopt;
-  return lossSum / static_cast<double>(counted);
+  return lossSum / static_cast<double>(weights);
 }
 
 } // namespace dpc

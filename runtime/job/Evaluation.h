@@ -23,18 +23,20 @@ public:
   /// Creates DIR/NAME.npy for every output, or no files if `dir` is "".
   Status start(const std::string &dir, int64_t samples, int64_t steps);
   /// Appends the outputs of a step, whose first `counted` samples count.
-  Status add(const std::vector<rt::HostTensor> &outputs, int64_t counted);
+  /// `weight` is that of its loss (LossWeight.h).
+  Status add(const std::vector<rt::HostTensor> &outputs, int64_t counted,
+             int64_t weight);
   Status finish();
 
-  int64_t samples() const { return counted; }
-  /// The mean of the output 'loss' over all steps. All steps have equally many
-  /// samples (checkEvaluation()).
+  /// The sum of the weights of all steps.
+  int64_t weight() const { return weights; }
+  /// The weighted mean of the losses of all steps.
   std::optional<double> meanLoss() const;
 
 private:
   const rt::Plan &plan;
   std::vector<rt::NpyWriter> writers;
-  int64_t counted = 0;
+  int64_t weights = 0;
   double lossSum = 0;
   bool hasLoss = false;
 };

@@ -167,7 +167,9 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   bool isResumed = resumed >= 0;
   StartValues values{options, plan, init, *session, *checkpoints};
   DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
-  if (!isResumed || hasChecked)
+  lossWeight.emplace(options, plan);
+  DPC_ASSIGN(bool hasTold, tellWeight(values, *inputs, done, *lossWeight));
+  if (!isResumed || hasChecked || hasTold)
     DPC_TRY(values.fill());
   if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
@@ -331,7 +333,9 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
     return Status::success();
   Expected<double> loss = validation->meanLoss({plan, *session});
   if (loss && progress)
-    warnOnce(progress->report(EvalReport{step, *loss, validation->samples()}));
+    warnOnce(progress->report(EvalReport{step, *loss, validation->samples(),
+                                         validation->weighed(),
+                                         validation->unit()}));
   if (loss && !std::isfinite(*loss) && options.onNan == "stop") {
     failure = Status::invalid(
         "after step ", step, ": the loss of --eval-data=", options.evalData,
@@ -413,7 +417,9 @@ Status Job::evaluate(int64_t step) {
   if (!evaluation)
     return Status::success();
   return onRankZero(*session, [&] {
-    return evaluation->add(session->outputs(), inputs->samplesIn(step));
+    int64_t samples = inputs->samplesIn(step);
+    return evaluation->add(session->outputs(), samples,
+                           lossWeight->of(stepInputs, samples));
   });
 }
 
@@ -481,19 +487,21 @@ Expected<StepReport> Job::runStep(int64_t step) {
 }
 
 /// Without `isWhole`, samples are missing, so that no outputs are written.
-static Status finishEvaluation(Evaluation &evaluation, bool isWhole) {
+static Status finishEvaluation(Evaluation &evaluation, const char *unit,
+                               bool isWhole) {
   if (isWhole)
     DPC_TRY(evaluation.finish());
   if (std::optional<double> loss = evaluation.meanLoss())
-    std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
-                static_cast<long long>(evaluation.samples()));
+    std::printf("loss %s over %lld %s\n", spell(*loss, "%.6g").c_str(),
+                static_cast<long long>(evaluation.weight()), unit);
   return Status::success();
 }
 
 Status Job::saveOutputs() {
   if (evaluation)
     return session->holdsRankZero()
-               ? finishEvaluation(*evaluation, endedBySignal == 0)
+               ? finishEvaluation(*evaluation, lossWeight->unit(),
+                                  endedBySignal == 0)
                : Status::success();
   // A resumed run that has no steps left has no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||

@@ -4,6 +4,8 @@
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
 
+#include <algorithm>
+
 namespace dpc {
 
 using namespace rt;
@@ -58,6 +60,13 @@ numbersOf(const StartValues &start, int64_t done,
   return numbers;
 }
 
+/// Removes the steps of a check from the measurements of the run.
+static void forgetSteps(Session &session) {
+  session.forgetTrace();
+  for (const auto &executor : session.ranksHere())
+    executor->takeOwnSeconds();
+}
+
 Expected<bool> checkLastBatch(const StartValues &start, InputSource &inputs,
                               int64_t done) {
   const RunOptions &options = start.options;
@@ -78,14 +87,35 @@ Expected<bool> checkLastBatch(const StartValues &start, InputSource &inputs,
                          : "use --last-batch=drop",
              ", or plan with a --global-batch that divides ",
              inputs.positionAfter(0).samples));
-  start.session.forgetTrace();
-  for (const auto &executor : start.session.ranksHere())
-    executor->takeOwnSeconds();
+  forgetSteps(start.session);
   if (!status.ok())
     return status.code() == StatusCode::Cancelled
                ? status
                : status.in("--last-batch=mask");
   return true;
+}
+
+Expected<bool> tellWeight(const StartValues &start, InputSource &inputs,
+                          int64_t done, LossWeight &weight) {
+  constexpr int64_t kMaxSteps = 100; // data without ignored labels never tell
+  if (start.plan.trains || start.options.data.empty() ||
+      findLoss(start.plan) < 0)
+    return false;
+  int64_t last = std::min(start.options.steps, done + kMaxSteps);
+  for (int64_t step = done + 1; step <= last; ++step) {
+    DPC_ASSIGN(std::vector<const void *> arrays, inputs.load(step));
+    if (!weight.canTell(arrays))
+      continue;
+    Status status =
+        weight.tell(arrays, [&](const std::vector<const void *> &tried) {
+          return numbersOf(start, done, tried);
+        });
+    forgetSteps(start.session);
+    if (!status.ok())
+      return status;
+    return true;
+  }
+  return false;
 }
 
 } // namespace dpc

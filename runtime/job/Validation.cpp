@@ -7,6 +7,8 @@
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/RunSettings.h"
 
+#include <algorithm>
+
 namespace dpc {
 
 using namespace rt;
@@ -68,9 +70,11 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
 }
 
 Expected<double> Validation::meanLoss(const Running &training) {
+  if (!weight)
+    DPC_TRY(tellWeight(training));
   DPC_TRY(copyValues(training, {plan, *session}));
   DPC_ASSIGN(double sum, sumOfLosses());
-  return sum / static_cast<double>(count);
+  return sum / static_cast<double>(weights);
 }
 
 /// Reads the samples of a step. Fails in all processes if it fails in one.
@@ -84,10 +88,29 @@ Expected<std::vector<const void *>> Validation::load(int64_t step) {
   return failure;
 }
 
-/// Returns the sum of the losses of all samples. The loss of a step is the mean
-/// over the samples that count.
+/// Lets the first steps tell what the loss is a mean over.
+Status Validation::tellWeight(const Running &training) {
+  constexpr int64_t kMaxSteps = 100; // data without ignored labels never tell
+  weight.emplace(options, plan);
+  for (int64_t step = 1; step <= std::min(inputs->steps(), kMaxSteps); ++step) {
+    DPC_ASSIGN(std::vector<const void *> arrays, load(step));
+    if (!weight->canTell(arrays))
+      continue;
+    return weight->tell(
+        arrays,
+        [&](const std::vector<const void *> &tried) -> Expected<StepNumbers> {
+          DPC_TRY(copyValues(training, {plan, *session}));
+          return numbersOf(step, tried);
+        });
+  }
+  return Status::success();
+}
+
+/// Returns the weighted sum of the losses of all steps. The loss of a step is
+/// the mean over the samples, or over the labels, that count.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
+  weights = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
     DPC_ASSIGN(std::vector<const void *> arrays, load(step));
     if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
@@ -95,7 +118,10 @@ Expected<double> Validation::sumOfLosses() {
       isMaskChecked = true;
     }
     DPC_ASSIGN(StepNumbers numbers, numbersOf(step, arrays));
-    sum += numbers.loss * static_cast<double>(inputs->samplesIn(step));
+    int64_t share = weight->of(arrays, inputs->samplesIn(step));
+    weights += share;
+    if (share > 0) // a mean over no labels is not a number
+      sum += numbers.loss * static_cast<double>(share);
   }
   return sum;
 }

@@ -3,7 +3,7 @@
 
 #include "runtime/exec/CopyValues.h"
 #include "runtime/io/InputSource.h"
-#include "runtime/job/MaskCheck.h"
+#include "runtime/job/LossWeight.h"
 #include "runtime/job/SessionMaker.h"
 
 #include <memory>
@@ -22,7 +22,7 @@ public:
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                const rt::SessionOptions &sessionOptions);
   /// Copies the current values of tensors from `training` and returns the mean
-  /// loss over all samples.
+  /// loss over all samples, or over all labels (LossWeight.h).
   Expected<double> meanLoss(const rt::Running &training);
 
   /// Returns a warning if the loss may be another function than the one that
@@ -35,6 +35,9 @@ public:
   /// Cancelled if another process could not. All processes know it.
   const Status &readFailure() const { return failure; }
   int64_t samples() const { return count; }
+  /// The number of samples or labels that the last mean is over.
+  int64_t weighed() const { return weights; }
+  const char *unit() const { return weight->unit(); }
   bool isDue(int64_t step, bool isLast) const {
     return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);
   }
@@ -42,6 +45,7 @@ public:
 private:
   Status check(const rt::Plan &training) const;
   Expected<std::vector<const void *>> load(int64_t step);
+  Status tellWeight(const rt::Running &training);
   Expected<double> sumOfLosses();
   Expected<StepNumbers> numbersOf(int64_t step,
                                   const std::vector<const void *> &arrays);
@@ -55,6 +59,8 @@ private:
   std::unique_ptr<rt::Session> session;
   int64_t count = 0;
   Status failure; ///< see readFailure()
+  int64_t weights = 0;
+  std::optional<LossWeight> weight; ///< since the first mean
   bool isMaskChecked = false;
 };
 

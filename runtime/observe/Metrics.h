@@ -57,6 +57,8 @@ struct EvalReport {
   int64_t step = 0;
   double loss = 0;
   int64_t samples = 0;
+  int64_t weighed = 0; ///< what the loss is a mean over, in `unit`
+  const char *unit = "samples";
 };
 
 /// Returns the name of an output in metrics: its own name, or "output.NAME" if

@@ -56,10 +56,10 @@ Status Progress::report(const StepReport &step) {
 
 Status Progress::report(const EvalReport &evaluation) {
   clearBar();
-  std::printf("step %lld: loss %s over %lld samples of --eval-data\n",
+  std::printf("step %lld: loss %s over %lld %s of --eval-data\n",
               static_cast<long long>(evaluation.step),
               spell(evaluation.loss, "%.6g").c_str(),
-              static_cast<long long>(evaluation.samples));
+              static_cast<long long>(evaluation.weighed), evaluation.unit);
   std::fflush(stdout);
   drawBar(evaluation.step);
   for (const std::unique_ptr<Metrics> &one : metrics)

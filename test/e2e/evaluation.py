@@ -159,9 +159,32 @@ class Evaluation(unittest.TestCase):
     def test_a_mean_of_inference_weighs_samples_alike(self):
         data, plan = "--data=" + self.path("held-out"), self.plan(2, "dp=2", "--infer")
         said = e2e.must([e2e.tool("dpc-run"), plan, data, "--last-batch=mask"]).splitlines()[-1].split()
-        self.assertEqual((said[0], said[3]), ("loss", str(HELD_OUT)))
+        _, shape, _ = e2e.read_npy(self.path("held-out", "labels.npy"))
+        self.assertEqual((said[0], *said[2:]), ("loss", "over", str(HELD_OUT * shape[1]), "labels"))
         alone = e2e.must([e2e.tool("dpc-run"), self.plan(1, "dp=1", "--infer", batch=1), data]).splitlines()[-1].split()
         self.assertLess(abs(float(said[1]) - float(alone[1])), 1e-5 * float(alone[1]))
+
+    def test_a_mean_over_labels_does_not_depend_on_the_steps(self):
+        """Steps have different numbers of labels, and the last samples have none: every batch size gives the mean over all labels."""
+        file = self.path("held-out", "labels.npy")
+        dtype, shape, values = e2e.read_npy(file)
+        kept = [min(shape[1], 1 + sample) if sample < 16 else 0 for sample in range(HELD_OUT)]
+        for sample, count in enumerate(kept):
+            for place in range(count, shape[1]):
+                values[sample * shape[1] + place] = -100
+        e2e.write_npy(file, dtype, shape, values)
+        held_out, losses = self.path("held-out"), []
+        for batch, words in ((1, []), (19, []), (8, ["--last-batch=mask"])):
+            said = e2e.must([e2e.tool("dpc-run"), self.plan(1, "dp=1", "--infer", batch=batch), "--data=" + held_out, *words]).splitlines()[-1].split()
+            self.assertEqual((said[0], *said[2:]), ("loss", "over", str(sum(kept)), "labels"))
+            losses.append(float(said[1]))
+        saved = self.path("saved")
+        _, evaluations = self.run_plan(self.plan(1, "dp=1"), "--data=" + self.path("train"), "--steps=1", "--checkpoint=" + saved,
+                                       "--eval-plan=" + self.plan(1, "dp=1", "--infer"), "--eval-data=" + held_out)
+        said = e2e.must([e2e.tool("dpc-run"), self.plan(1, "dp=1", "--infer", batch=19), "--data=" + held_out, "--resume=" + saved]).splitlines()[-1]
+        for loss, want in ((losses[1], losses[0]), (losses[2], losses[0]), (evaluations[-1]["eval_loss"], float(said.split()[1]))):
+            self.assertLess(abs(loss - want), 1e-4 * want)
+            self.assertGreater(want, 0)
 
     def test_a_loss_that_counts_what_fills_up_is_refused(self):
         for words, part in ((["--ignored-label=labels=5"], "--last-batch=mask: the loss is not the mean over labels other than 5 in 'labels'"),

@@ -226,7 +226,8 @@ void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
     return;
   Val running = c.tensor(name);
   double momentum = c.number("momentum");
-  movedStatistic(c.emit, running, batch, 1.0 - momentum, momentum);
+  c.write(name,
+          movedStatistic(c.emit, running, batch, 1.0 - momentum, momentum));
 }
 
 /// The running variance is unbiased: n / (n - 1) times the biased one.

@@ -6,6 +6,7 @@
 #include "test/unit/frontends/TorchFile.h"
 
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -124,6 +125,30 @@ TEST(TorchFile, RunningStatisticsAreUpdated) {
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     updates += forward.getResultAttr(i, attr::kTies) != nullptr;
   EXPECT_EQ(updates, 40); // mean and variance of 20 layers
+}
+
+/// A changed integer is a buffer with a next value, and never a constant.
+TEST(TorchFile, ChangedIntegersAreUpdated) {
+  Outcome outcome = import(contents(DPC_FIXTURES "/torch/changes.pt2"));
+  ASSERT_EQ(outcome.error, "");
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  std::vector<std::string> updated;
+  for (unsigned i = 0; i < forward.getNumResults(); ++i) {
+    auto tied = forward.getResultAttrOfType<IntegerAttr>(i, attr::kTies);
+    if (!tied)
+      continue;
+    auto argument = static_cast<unsigned>(tied.getInt());
+    EXPECT_EQ(forward.getResultTypes()[i],
+              forward.getArgumentTypes()[argument]);
+    EXPECT_EQ(dpc::roleOf(forward.getArgument(argument)), role::kBuffer);
+    updated.push_back(
+        forward.getArgAttrOfType<StringAttr>(argument, attr::kName).str());
+  }
+  llvm::sort(updated);
+  EXPECT_EQ(updated,
+            (std::vector<std::string>{"mask", "mean", "norm.running_mean",
+                                      "norm.running_var", "odd", "powers",
+                                      "seen", "slow", "steps", "unsaved"}));
 }
 
 TEST(TorchFile, SymbolsAreBoundByPlaceToo) {
