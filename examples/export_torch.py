@@ -7,7 +7,7 @@
 
 --module names your own function that returns (module, inputs): an nn.Module whose forward returns the loss as a scalar,
 and a dict from the names of forward's arguments to tensors. Dimension 0 of every input is the batch. An example with a
-Hugging Face model (dropout must be 0, or the module in .eval()):
+Hugging Face model, which trains with dropout if it is in .train() mode:
 
     class Loss(nn.Module):
         def __init__(self, model):

@@ -3,6 +3,7 @@
 #include "frontends/emit/Forward.h"
 #include "frontends/torch/Call.h"
 #include "frontends/torch/Liveness.h"
+#include "frontends/torch/LossRemarks.h"
 #include "frontends/torch/Views.h"
 #include "frontends/torch/Weights.h"
 
@@ -206,6 +207,10 @@ llvm::Error Importer::begin() {
   llvm::StringMap<Val> values =
       forward.begin(weights->arguments, *inputs, weights->constantNames);
   forward.noteUnread(weights->unread);
+  for (const std::vector<std::string> &remarks :
+       {weights->remarks, remarksOnLosses(program, live)})
+    for (const std::string &remark : remarks)
+      emitRemark(UnknownLoc::get(context)) << remark;
   for (const auto &[value, name] : weights->bound)
     main[value] = values[name];
   for (auto &[value, constant] : weights->constants)

@@ -42,6 +42,7 @@ public:
                     const llvm::StringMap<WeightEntry> &table, bool isChanged);
   /// Gives all names of the tables to arguments or to `unread`.
   void nameOthers(const llvm::StringMap<WeightEntry> &table);
+  void addRemarks(const ImportOptions &options);
   Weights result;
 
 private:
@@ -49,6 +50,7 @@ private:
                                         const WeightEntry &entry) const;
   llvm::Expected<std::optional<Val>> constantOf(const Weight &weight) const;
   llvm::Error addArgument(const Weight &weight);
+  void noteTrainable(const Weight &weight);
   bool trains(const Weight &weight) const;
   llvm::Error error(const InputSpec &spec, const llvm::Twine &why) const {
     return makeError("{0}: weight '{1}' {2}", archive.path(), spec.name, why);
@@ -64,6 +66,9 @@ private:
   /// The first position and name of the tensors at each place.
   std::map<Place, std::pair<size_t, std::string>> places;
   llvm::StringSet<> added;
+  /// Weights that --trainable matches: those that it changes, those that are
+  /// trained anyway, and those that --frozen matches too.
+  std::vector<std::string> changed, idle, contradicted;
   /// Empty records that tensors of different types share without being tied.
   llvm::StringSet<> shared;
 };
@@ -258,6 +263,7 @@ llvm::Error Placer::addArgument(const Weight &weight) {
   result.bound.emplace_back(spec.value, name);
   if (!added.insert(name).second)
     return llvm::Error::success();
+  noteTrainable(weight);
   if (weight.record && weight.record->offset < 0)
     return error(spec, "is in record '" + weight.entry->record +
                            "', which is compressed; weights must be stored, "
@@ -267,6 +273,58 @@ llvm::Error Placer::addArgument(const Weight &weight) {
         archive.path(), weight.record->offset + weight.offset, weight.bytes};
   result.arguments.push_back(std::move(argument));
   return llvm::Error::success();
+}
+
+void Placer::noteTrainable(const Weight &weight) {
+  const std::string &name = weight.spec->name;
+  if (!trains(weight) || !trainable.matches(name))
+    return;
+  bool isByDefault = weight.spec->kind == InputSpec::Kind::Parameter &&
+                     weight.entry->meta.requiresGrad;
+  (frozen.matches(name) ? contradicted
+   : isByDefault        ? idle
+                        : changed)
+      .push_back(name);
+}
+
+/// "2 weights of the model are not used: a, b"
+static std::string listed(const std::vector<std::string> &names,
+                          llvm::StringRef what = "") {
+  constexpr size_t kMost = 5;
+  std::string text = std::to_string(names.size()) +
+                     (names.size() == 1 ? " weight" : " weights") + what.str() +
+                     ": ";
+  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
+    text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kMost)
+    text += " and " + std::to_string(names.size() - kMost) + " more";
+  return text;
+}
+
+void Placer::addRemarks(const ImportOptions &options) {
+  llvm::StringSet<> parameters;
+  for (const InputSpec &spec : program.inputs)
+    if (spec.kind == InputSpec::Kind::Parameter)
+      parameters.insert(spec.name);
+  std::vector<std::string> unused;
+  for (const std::string &name : result.unread)
+    if (parameters.contains(name))
+      unused.push_back(name);
+  if (!unused.empty())
+    result.remarks.push_back(
+        listed(unused, unused.size() == 1 ? " of the model is not used"
+                                          : " of the model are not used"));
+  if (!contradicted.empty())
+    result.remarks.push_back(
+        "--trainable takes precedence over --frozen, and both match " +
+        listed(contradicted));
+  if (!options.trainable.empty() && changed.empty() && contradicted.empty())
+    result.remarks.push_back(
+        idle.empty() ? "--trainable changes nothing: it matches no float "
+                       "weight that the model reads"
+                     : "--trainable changes nothing: without it, training "
+                       "changes " +
+                           listed(idle));
 }
 
 llvm::Error Placer::place(const InputSpec &spec,
@@ -326,6 +384,7 @@ placeWeights(const Archive &archive, const Program &program,
       if (llvm::Error error = placer.place(spec, *table, isChanged(spec.value)))
         return std::move(error);
   placer.nameOthers(*table);
+  placer.addRemarks(options);
   return std::move(placer.result);
 }
 

@@ -23,6 +23,8 @@ struct Weights {
   std::vector<std::string> constantNames;
   /// Names in the archive's tables that are neither arguments nor aliases.
   std::vector<std::string> unread;
+  /// Lines about parameters that are not read, and about --trainable.
+  std::vector<std::string> remarks;
 };
 
 /// Decides the role of each weight that is read. `isRead` and `isChanged` take

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace dpc::rt {
 
@@ -43,6 +44,18 @@ Status CheckpointReader::check(const Plan &plan) const {
           ", the plan has ", describe(tensor.dtype, tensor.globalShape));
   }
   return Status::success();
+}
+
+std::vector<std::string> CheckpointReader::unread(const Plan &plan) const {
+  std::set<std::string> known;
+  for (const Tensor &tensor : plan.tensors)
+    known.insert(tensor.name);
+  std::vector<std::string> names;
+  for (const SavedTensor &tensor : saved.tensors)
+    if (!known.count(tensor.name) &&
+        (plan.trains || tensor.role != TensorRole::State))
+      names.push_back(tensor.name);
+  return names;
 }
 
 Status CheckpointReader::verify() const {

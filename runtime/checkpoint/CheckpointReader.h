@@ -31,6 +31,9 @@ public:
   /// Checks that the checkpoint has every tensor of `plan` with the same type
   /// and shape.
   Status check(const Plan &plan) const override;
+  /// Returns the names of saved tensors that `plan` does not have. Inference
+  /// needs no optimizer states.
+  std::vector<std::string> unread(const Plan &plan) const;
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

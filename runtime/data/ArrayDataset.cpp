@@ -6,6 +6,7 @@
 #include "runtime/io/Safetensors.h"
 
 #include <algorithm>
+#include <set>
 
 namespace dpc::rt {
 
@@ -42,15 +43,23 @@ public:
   }
 
   int64_t samples() const override { return count; }
+  std::vector<std::string> unread() const override { return others; }
+  void setUnread(std::vector<std::string> names) { others = std::move(names); }
 
-  Status read(int64_t index,
+  Status read(int64_t first, int64_t many,
               const std::vector<std::byte *> &to) const override {
     for (size_t i = 0; i < columns.size(); ++i) {
       const Column &column = columns[i];
-      DPC_TRY(
-          column.array.read(index * sizes[i], sizes[i], ports[i].dtype, to[i]));
-      DPC_TRY(checkIndexes(ports[i], ports[i].dtype, to[i], sizes[i],
-                           concat(column.place, ": sample ", index)));
+      DType type = ports[i].dtype;
+      int64_t size = sizes[i];
+      DPC_TRY(column.array.read(first * size, many * size, type, to[i]));
+      auto bad = findInvalidIndex(ports[i], type, to[i], many * size);
+      if (!bad)
+        continue;
+      int64_t sample = bad->position / size;
+      return checkIndexes(ports[i], type, to[i] + sample * size * sizeOf(type),
+                          size,
+                          concat(column.place, ": sample ", first + sample));
     }
     return Status::success();
   }
@@ -69,6 +78,7 @@ private:
   std::vector<Port> ports;
   std::vector<int64_t> sizes; ///< elements per sample
   int64_t count = 0;
+  std::vector<std::string> others; ///< see unread()
 };
 
 } // namespace
@@ -85,6 +95,7 @@ Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
                             path,
                             array.shape}));
   }
+  dataset->setUnread(otherNpyFiles(dir, plan.inputs));
   return std::unique_ptr<Dataset>(std::move(dataset));
 }
 
@@ -93,6 +104,7 @@ openSafetensorsDataset(const Plan &plan, const std::string &path) {
   DPC_ASSIGN(SafetensorsFile file, openSafetensors(path));
   DPC_ASSIGN(InputFile samples, InputFile::open(path));
   auto dataset = std::make_unique<ArrayDataset>();
+  std::set<std::string> read;
   for (const Port &port : plan.inputs) {
     auto it = file.entries.find(port.name);
     if (it == file.entries.end()) {
@@ -104,10 +116,16 @@ openSafetensorsDataset(const Plan &plan, const std::string &path) {
       return Status::notFound(path, ": has no tensor '", port.name,
                               "', an input of the plan");
     const SafetensorsEntry &entry = it->second;
+    read.insert(it->first);
     DPC_TRY(dataset->add(port, {{samples, entry.offset, entry.dtype},
                                 path + ": '" + it->first + "'",
                                 entry.shape}));
   }
+  std::vector<std::string> others;
+  for (const auto &[name, entry] : file.entries)
+    if (!read.count(name))
+      others.push_back(name);
+  dataset->setUnread(std::move(others));
   return std::unique_ptr<Dataset>(std::move(dataset));
 }
 

@@ -19,14 +19,19 @@ public:
 
   /// At least 1.
   virtual int64_t samples() const = 0;
-  /// Copies sample `index` (0-based). The array of input i goes to to[i], with
-  /// the type of the input and its global shape without the first extent. Safe
-  /// to call from several threads.
-  virtual Status read(int64_t index,
+  /// Copies `count` samples from `first` (0-based) on. The array of input i
+  /// goes to to[i], with the type of the input and for each sample its global
+  /// shape without the first extent. Safe to call from several threads.
+  virtual Status read(int64_t first, int64_t count,
                       const std::vector<std::byte *> &to) const = 0;
+  Status read(int64_t index, const std::vector<std::byte *> &to) const {
+    return read(index, 1, to);
+  }
 
   /// Says which input gets which data, in one line, or "" if names say it.
   virtual std::string mapping() const { return ""; }
+  /// Names the arrays in the files that no input reads.
+  virtual std::vector<std::string> unread() const { return {}; }
 };
 
 /// Opens the samples at `path`, which is one of

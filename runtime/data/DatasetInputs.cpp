@@ -102,7 +102,8 @@ DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
 DatasetInputs::DatasetInputs(const Plan &plan, std::unique_ptr<Dataset> data,
                              const DataOptions &options)
     : dataset(std::move(data)), options(options), samples(dataset->samples()),
-      perStep(samplesPerStep(plan)), order(samples, options.shuffle) {
+      perStep(samplesPerStep(plan)), ports(plan.inputs),
+      order(samples, options.shuffle) {
   for (const Port &port : plan.inputs) {
     current.arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
     next.arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
@@ -191,14 +192,46 @@ std::string DatasetInputs::contentHash() const {
     place += size;
   }
   for (int64_t i = 0; i < count; ++i) {
-    int64_t index = count == 1
-                        ? 0
-                        : (samples - 1) / (count - 1) * i +
-                              (samples - 1) % (count - 1) * i / (count - 1);
-    Status status = dataset->read(index, to);
+    Status status = dataset->read(evenRow(i, count, samples), to);
     all += status.ok() ? hashText(sample) : status.message();
   }
   return hash = hashText(all);
+}
+
+Expected<DataFacts> DatasetInputs::scan() const {
+  std::vector<int64_t> perRow;
+  for (const Port &port : ports)
+    perRow.push_back(numElements(port.globalShape) / perStep);
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    return dataset->read(first, count, to);
+  };
+  return scanRows(ports, perRow, "sample", samples, read);
+}
+
+/// Looks at the steps of one epoch at most: later ones have the same samples.
+int64_t DatasetInputs::ignoredStep(const DataFacts &facts, int64_t first,
+                                   int64_t last) {
+  SampleOrder own(samples, options.shuffle); // the thread uses `order`
+  auto isIgnored = [&](const ArrayFacts &input, int64_t step) {
+    Place place = placeOf(step);
+    int64_t end = place.position + samplesIn(step);
+    for (int64_t position = place.position; position < end; ++position) {
+      int64_t sample =
+          own.at(place.epoch + position / samples, position % samples);
+      if (!std::binary_search(input.ignoredRows.begin(),
+                              input.ignoredRows.end(), sample))
+        return false;
+    }
+    return true;
+  };
+  for (const ArrayFacts &input : facts.inputs)
+    if (!input.ignoredRows.empty())
+      for (int64_t step = first; step <= std::min(last, first + steps());
+           ++step)
+        if (isIgnored(input, step))
+          return step;
+  return 0;
 }
 
 Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {

@@ -77,6 +77,10 @@ public:
     return options.last == LastBatch::Mask ? options.ignored.input : "";
   }
   std::string mapping() const override { return dataset->mapping(); }
+  std::vector<std::string> unread() const override { return dataset->unread(); }
+  Expected<DataFacts> scan() const override;
+  int64_t ignoredStep(const DataFacts &facts, int64_t first,
+                      int64_t last) override;
   int64_t lastStepOf(int64_t epochs) const override;
   std::string contentHash() const override;
   DataPosition positionAfter(int64_t step) const override;
@@ -109,6 +113,7 @@ private:
   std::unique_ptr<Dataset> dataset;
   DataOptions options;
   int64_t samples, perStep;
+  std::vector<Port> ports;          ///< the inputs
   std::vector<int64_t> sampleBytes; ///< of each input
   size_t labels = 0;                ///< index of the input with the labels
   DType labelType = DType::I64;

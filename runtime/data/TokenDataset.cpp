@@ -38,18 +38,18 @@ public:
 
   int64_t samples() const override { return (tokens - isShifted()) / length; }
 
-  Status read(int64_t index,
+  Status read(int64_t sample, int64_t count,
               const std::vector<std::byte *> &to) const override {
-    int64_t first = index * length;
-    std::vector<char> bytes((length + isShifted()) * width);
+    int64_t first = sample * length, taken = count * length;
+    std::vector<char> bytes((taken + isShifted()) * width);
     DPC_TRY(file.read(begin + first * width, static_cast<int64_t>(bytes.size()),
                       bytes.data()));
     for (size_t p = 0; p < ports.size(); ++p)
-      for (int64_t i = 0; i < length; ++i) {
-        int64_t inSample = i + (p == idsAt ? 0 : isShifted());
-        int64_t at = first + inSample;
+      for (int64_t i = 0; i < taken; ++i) {
+        int64_t inBytes = i + (p == idsAt ? 0 : isShifted());
+        int64_t at = first + inBytes;
         uint32_t token = 0;
-        std::memcpy(&token, bytes.data() + inSample * width, width);
+        std::memcpy(&token, bytes.data() + inBytes * width, width);
         if (!acceptsIndex(ports[p], token))
           return Status::invalid(file.path(), ": token ", at, " of input '",
                                  ports[p].name, "' is ", token, ", expected ",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 
 namespace dpc::rt {
@@ -149,6 +150,30 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
              });
 }
 
+/// Returns "nan" or "inf" if an element of the shard has this value, otherwise
+/// "". -inf is accepted, because a weight may be a mask. Padding is not read.
+static std::string faultIn(const Tensor &tensor, const Mesh &mesh, int rank,
+                           const void *local) {
+  const char *fault = "";
+  auto look = [&](double value) {
+    if (std::isnan(value))
+      fault = "nan";
+    else if (value == HUGE_VAL)
+      fault = "inf";
+  };
+  if (!isFloat(tensor.dtype))
+    return fault;
+  forEachRun(tensor.layout, mesh, rank, 0,
+             [&](int64_t, int64_t at, int64_t count) {
+               const float *floats = static_cast<const float *>(local);
+               for (int64_t i = at; !*fault && i < at + count; ++i)
+                 look(tensor.dtype == DType::F32
+                          ? floats[i]
+                          : loadAsDouble(local, tensor.dtype, i));
+             });
+  return fault;
+}
+
 Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();
@@ -165,7 +190,10 @@ Status InitialValues::fillFromFile(const WeightFiles::Weight &weight,
                            ", expected ",
                            describe(tensor.dtype, tensor.globalShape));
   packConverted(weight.data(), entry.dtype, tensor, mesh, rank, local);
-  return Status::success();
+  std::string fault = faultIn(tensor, mesh, rank, local);
+  return fault.empty() ? Status::success()
+                       : Status::invalid("--init: ", nameWithRole(tensor), ": ",
+                                         weight.file.path(), " holds ", fault);
 }
 
 Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,

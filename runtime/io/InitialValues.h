@@ -46,7 +46,8 @@ public:
   Status check(const Plan &plan) const override;
   /// Uses the first value that exists: `given`, the --init file, the data of
   /// the model, --init=random or zeros, the `init` of the plan. Refuses data of
-  /// a file that is not the one which the plan has recorded.
+  /// a file that is not the one which the plan has recorded, and NaN and
+  /// infinity in an --init file.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

@@ -26,6 +26,8 @@ public:
   Status open(const Plan &plan, const std::string &dir, bool perStep) {
     for (const Port &port : plan.inputs)
       DPC_TRY(openOne(port, dir, perStep));
+    ports = plan.inputs;
+    others = otherNpyFiles(dir, ports);
     return Status::success();
   }
 
@@ -33,6 +35,34 @@ public:
   std::string contentHash() const override { return hashText(hashes); }
   DataPosition positionAfter(int64_t /*step*/) const override {
     return {0, 0, 0, "", contentHash()};
+  }
+  std::vector<std::string> unread() const override { return others; }
+
+  Expected<DataFacts> scan() const override {
+    std::vector<int64_t> perRow;
+    for (const File &file : files)
+      perRow.push_back(file.elements);
+    auto read = [&](int64_t first, int64_t count,
+                    const std::vector<std::byte *> &to) {
+      for (size_t i = 0; i < files.size(); ++i)
+        DPC_TRY(files[i].array.read(first * perRow[i], count * perRow[i],
+                                    ports[i].dtype, to[i]));
+      return Status::success();
+    };
+    return scanRows(ports, perRow, "step", stepCount, read);
+  }
+
+  int64_t ignoredStep(const DataFacts &facts, int64_t first,
+                      int64_t last) override {
+    int64_t found = 0;
+    for (const ArrayFacts &input : facts.inputs)
+      for (int64_t row : input.ignoredRows) {
+        int64_t ahead = (row - (first - 1) % stepCount + stepCount) % stepCount;
+        int64_t step = first + ahead;
+        if (step <= last && (found == 0 || step < found))
+          found = step;
+      }
+    return found;
   }
 
   Expected<std::vector<const void *>> load(int64_t step) override {
@@ -86,7 +116,9 @@ private:
   }
 
   std::vector<File> files;
-  std::string hashes; ///< sampleHash() of each array
+  std::vector<Port> ports;         ///< of each file
+  std::vector<std::string> others; ///< see unread()
+  std::string hashes;              ///< sampleHash() of each array
   int64_t stepCount = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/Random.h"
+#include "runtime/io/DataFacts.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -39,6 +40,17 @@ public:
   virtual std::string ignoredInput() const { return ""; }
   /// Says how the data becomes inputs, in one line, or "".
   virtual std::string mapping() const { return ""; }
+  /// Names the arrays in the files that no input reads.
+  virtual std::vector<std::string> unread() const { return {}; }
+  /// Reads the values of all data once (scanRows()). Fails at an index that its
+  /// input does not accept. Without data, there are no facts.
+  virtual Expected<DataFacts> scan() const { return DataFacts(); }
+  /// Returns the first of the steps `first` to `last` in which one input has
+  /// only ignored labels, or 0. `facts` come from scan().
+  virtual int64_t ignoredStep(const DataFacts & /*facts*/, int64_t /*first*/,
+                              int64_t /*last*/) {
+    return 0;
+  }
   virtual int64_t lastStepOf(int64_t epochs) const { return epochs * steps(); }
   /// Returns a hash of values spread over the data, which tells most other data
   /// apart, or "" if there is no data. Takes at most about a second.

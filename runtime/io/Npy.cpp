@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -104,6 +105,10 @@ Status parseFile(const MappedFile &file, NpyArray &array) {
     return Status::invalid(
         "data is cut off: ", describe(array.dtype, array.shape), " needs ",
         bytes, " bytes, the file has ", have);
+  if (have > bytes)
+    return Status::invalid(have - bytes, " bytes follow the array ",
+                           describe(array.dtype, array.shape),
+                           ", expected one array and nothing else");
   array.data = data + begin + length;
   return Status::success();
 }
@@ -123,6 +128,22 @@ std::string npyFile(const std::string &dir, const Port &port) {
   std::string name = port.name;
   std::replace(name.begin(), name.end(), '/', '_');
   return dir + "/" + name + ".npy";
+}
+
+std::vector<std::string> otherNpyFiles(const std::string &dir,
+                                       const std::vector<Port> &ports) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto &entry : std::filesystem::directory_iterator(dir, error)) {
+    bool isRead = std::any_of(ports.begin(), ports.end(), [&](const Port &p) {
+      return std::filesystem::path(npyFile(dir, p)).filename() ==
+             entry.path().filename();
+    });
+    if (!isRead && entry.path().extension() == ".npy")
+      names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Status StoredArray::read(int64_t first, int64_t count, DType as,

@@ -17,12 +17,17 @@ struct NpyArray {
   const char *data = nullptr; ///< in the mapping; not aligned
 };
 
-/// Opens a .npy file of format 1 to 3 and checks that its data is complete.
+/// Opens a .npy file of format 1 to 3 and checks that it holds its array
+/// and nothing else.
 /// Refuses Fortran order, big-endian data and unsupported element types.
 Expected<NpyArray> openNpy(const std::string &path);
 
 /// Returns DIR/NAME.npy for an input or output; "_" replaces "/" in NAME.
 std::string npyFile(const std::string &dir, const Port &port);
+
+/// Returns the names of the .npy files in `dir` that none of `ports` reads.
+std::vector<std::string> otherNpyFiles(const std::string &dir,
+                                       const std::vector<Port> &ports);
 
 /// An array that a run reads in parts. If the file is truncated, a read fails
 /// with a message; an access to a mapping would end the process.

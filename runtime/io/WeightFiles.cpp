@@ -30,25 +30,52 @@ bool namesWeightFiles(const std::string &text) {
          fs::is_directory(text, code);
 }
 
-/// Returns the first file to read. In a folder, model.safetensors has priority
-/// over an index, as in other readers.
-static std::string entryOf(const std::string &path) {
-  std::error_code code;
-  if (!fs::is_directory(path, code))
-    return path;
-  bool hasSingle = fs::exists(path + "/" + kSingle, code);
-  return path + "/" + (hasSingle ? kSingle : kIndex);
-}
-
 Expected<WeightFiles> WeightFiles::open(const std::string &path) {
   WeightFiles self;
   self.name = path;
-  std::string entry = entryOf(path);
-  Status status =
-      endsWith(entry, ".json") ? self.addIndex(entry) : self.addFile(entry);
-  if (!status.ok())
-    return status;
+  std::error_code code;
+  std::string entry = path;
+  if (fs::is_directory(path, code)) {
+    // Readers differ in which of the two they prefer.
+    std::string single = path + "/" + kSingle, index = path + "/" + kIndex;
+    bool hasSingle = fs::exists(single, code);
+    if (hasSingle && fs::exists(index, code))
+      DPC_TRY(checkAgreement(single, index));
+    entry = hasSingle ? single : index;
+  }
+  DPC_TRY(endsWith(entry, ".json") ? self.addIndex(entry)
+                                   : self.addFile(entry));
   return self;
+}
+
+static bool isEqual(const WeightFiles::Weight &a,
+                    const WeightFiles::Weight &b) {
+  return a.entry.dtype == b.entry.dtype && a.entry.shape == b.entry.shape &&
+         (a.data() == b.data() ||
+          std::equal(a.data(), a.data() + a.entry.bytes, b.data()));
+}
+
+/// Refuses a folder in which one file and an index give different weights.
+Status WeightFiles::checkAgreement(const std::string &single,
+                                   const std::string &index) {
+  WeightFiles one, several;
+  DPC_TRY(one.addFile(single));
+  auto refuse = [&](const std::string &why) {
+    return Status::invalid(single, " and ", index, " disagree: ", oneLine(why),
+                           "; name one of the two");
+  };
+  if (Status status = several.addIndex(index); !status.ok())
+    return refuse(status.message());
+  for (const auto &[from, other] :
+       {std::pair(&one, &several), std::pair(&several, &one)})
+    for (const auto &[tensor, weight] : from->weights) {
+      const Weight *twin = other->find(tensor);
+      if (!twin)
+        return refuse("only one of them has '" + tensor + "'");
+      if (!isEqual(weight, *twin))
+        return refuse("they have different values for '" + tensor + "'");
+    }
+  return Status::success();
 }
 
 Status WeightFiles::addFile(const std::string &path) {

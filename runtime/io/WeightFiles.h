@@ -25,6 +25,7 @@ public:
   };
 
   /// Opens a .safetensors file, an .index.json, or a folder with one of them.
+  /// A folder may have both if they give the same weights.
   /// The files are untrusted: an index may only name files in its folder.
   static Expected<WeightFiles> open(const std::string &path);
 
@@ -38,6 +39,8 @@ public:
   std::map<std::string, MappedFile> files() const;
 
 private:
+  static Status checkAgreement(const std::string &single,
+                               const std::string &index);
   Status addFile(const std::string &path);
   Status addIndex(const std::string &path);
 

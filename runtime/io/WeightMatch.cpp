@@ -51,6 +51,37 @@ static std::string differingNames(const WeightFiles &files,
   return "";
 }
 
+/// Returns whether all elements are equal, as in new biases.
+static bool isConstant(const WeightFiles::Weight &weight) {
+  int64_t size = sizeOf(weight.entry.dtype);
+  return std::equal(weight.data(), weight.data() + weight.entry.bytes - size,
+                    weight.data() + size);
+}
+
+/// Returns pairs of trained weights whose values in `files` are equal. Only the
+/// first bytes of most weights are read.
+static std::vector<std::string> equalPairs(const Plan &plan,
+                                           const WeightFiles &files) {
+  constexpr int64_t kBegin = 64;
+  std::map<std::string, std::vector<const Tensor *>> byBegin;
+  std::vector<std::string> pairs;
+  for (const Tensor &tensor : plan.tensors) {
+    const WeightFiles::Weight *weight = findWeight(files, tensor);
+    if (tensor.role != TensorRole::Parameter || !weight ||
+        weight->entry.shape.size() < 2 || weight->entry.bytes <= kBegin ||
+        isConstant(*weight))
+      continue;
+    auto &others = byBegin[std::string(weight->data(), kBegin)];
+    for (const Tensor *other : others)
+      if (isEqual(*findWeight(files, *other), *weight)) {
+        pairs.push_back(concat("'", other->name, "' and '", tensor.name, "'"));
+        break;
+      }
+    others.push_back(&tensor);
+  }
+  return pairs;
+}
+
 WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
   WeightMatch match;
   match.path = files.path();
@@ -71,12 +102,17 @@ WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
     }
     if (std::string names = differingNames(files, tensor); !names.empty())
       match.untied.push_back(names);
+    if (weight && tensor.isWeight() && weight->entry.dtype != tensor.dtype)
+      ++match.conversions[concat(nameOf(weight->entry.dtype), " to ",
+                                 nameOf(tensor.dtype))];
     if (weight && !fits(weight->entry, tensor))
       match.misfits.push_back(concat(
           "'", tensor.name, "' (",
           describe(weight->entry.dtype, weight->entry.shape), ", expected ",
           describe(tensor.dtype, tensor.globalShape), ")"));
   }
+  if (plan.trains)
+    match.equal = equalPairs(plan, files);
   for (const auto &[name, weight] : files.all())
     if (!known.count(name))
       match.unknown.push_back(name);
@@ -163,6 +199,14 @@ std::vector<std::string> WeightMatch::remarks() const {
         concat("--init-partial: ", counted(unknown.size(), "tensor"), " of ",
                path, " that the model lacks ",
                unknown.size() == 1 ? "is" : "are", " ignored: ", all(unknown)));
+  for (const auto &[types, count] : conversions)
+    lines.push_back(concat("--init: ", counted(count, "weight"),
+                           count == 1 ? " is" : " are", " converted from ",
+                           types));
+  if (!equal.empty())
+    lines.push_back(concat("--init: the values of ", listed(equal),
+                           " are equal in ", path,
+                           ", but the plan trains them separately"));
   return lines;
 }
 

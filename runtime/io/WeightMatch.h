@@ -4,6 +4,8 @@
 #include "runtime/io/WeightFiles.h"
 #include "runtime/plan/Plan.h"
 
+#include <map>
+
 namespace dpc::rt {
 
 /// Returns the tensor of `files` that has the name or an alias of `tensor`, or
@@ -26,13 +28,20 @@ struct WeightMatch {
   std::vector<std::string> misfits;
   /// Tied weights whose names have different values: "'a' and 'b'".
   std::vector<std::string> untied;
+  /// The number of weights whose type in the files is another one than in the
+  /// plan, by both types: "f16 to f32".
+  std::map<std::string, int64_t> conversions;
+  /// Trained weights with equal values in the files, which may have been tied
+  /// there: "'a' and 'b'".
+  std::vector<std::string> equal;
   bool isForeign = false; ///< whether the files fill no tensor of the plan
   std::string example;    ///< the name of a parameter of the plan, or ""
 
   /// Refuses everything that does not fit, in one line. If `isPartial`, accepts
   /// unknown tensors, and missing weights that have a value in the plan.
   Status check(bool isPartial) const;
-  /// Returns what a partial match leaves out, one sentence each.
+  /// Returns what a partial match leaves out, and what else the files change
+  /// or share, one sentence each. Call it if check() has succeeded.
   std::vector<std::string> remarks() const;
 };
 

@@ -1,10 +1,12 @@
 #include "runtime/job/Checkpoints.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/job/StopSignal.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/RunSettings.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -98,6 +100,25 @@ std::string Checkpoints::otherChoice() const {
                    " resumes from the checkpoint before it";
 }
 
+/// Warns of tensors of a checkpoint that the plan does not have: the plan may
+/// be of another model, for example one that ties two weights.
+static void warnOfUnread(const std::vector<std::string> &names,
+                         const std::string &path) {
+  constexpr size_t kMost = 5;
+  if (names.empty())
+    return;
+  std::string list;
+  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
+    list += (i > 0 ? ", '" : "'") + names[i] + "'";
+  if (names.size() > kMost)
+    list += concat(" and ", names.size() - kMost, " more");
+  std::fprintf(stderr,
+               "dpc-run: warning: --resume: %s has %zu tensor%s that the plan "
+               "does not read: %s\n",
+               path.c_str(), names.size(), names.size() == 1 ? "" : "s",
+               oneLine(list).c_str());
+}
+
 Expected<int64_t> Checkpoints::begin() {
   if (!options.checkpoint.empty()) {
     DPC_ASSIGN(std::string tag,
@@ -141,6 +162,8 @@ Expected<int64_t> Checkpoints::read() {
                    (!reader || (*reader)->check(plan).ok());
   if (isDamaged)
     status = Status(status.code(), status.message() + otherChoice());
+  if (status.ok() && session.holdsRankZero())
+    warnOfUnread((*reader)->unread(plan), path);
   if (status.ok() && !plan.trains) // inference needs only the tensors
     return int64_t(0);
   if (status.ok())
@@ -220,14 +243,17 @@ Status Checkpoints::finish() {
   return writer ? writer->finish() : Status::success();
 }
 
-Expected<int> Checkpoints::stoppedBy() {
+Expected<int> Checkpoints::stoppedBy(bool canGoOn) {
   int own = stopSignal();
   bool hasFailed = writer && writer->hasFailed();
-  Expected<bool> any = session.anywhere(own != 0 || hasFailed);
+  Expected<bool> any = session.anywhere(own != 0 || hasFailed || !canGoOn);
   if (!any || !*any)
     return any ? Expected<int>(0) : any.status();
   if (writer)
     DPC_TRY(writer->agree());
+  DPC_ASSIGN(bool mustEnd, session.anywhere(!canGoOn));
+  if (mustEnd)
+    return kCannotGoOn;
   Expected<bool> came = session.anywhere(own != 0);
   if (!came || !*came)
     return came ? Expected<int>(0) : came.status();

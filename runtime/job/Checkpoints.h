@@ -29,9 +29,12 @@ public:
   /// and after the last step.
   Status afterStep(int64_t step, bool isLast);
   Status finish();
-  /// Returns in all processes the signal that one of them has received, or 0.
-  /// Fails if a background checkpoint has failed in any process.
-  Expected<int> stoppedBy();
+  /// What stoppedBy() returns if a process cannot go on.
+  static constexpr int kCannotGoOn = -1;
+  /// Returns in all processes the signal that one of them has received,
+  /// kCannotGoOn if `canGoOn` is false in one of them, or 0. Fails if a
+  /// background checkpoint has failed in any process.
+  Expected<int> stoppedBy(bool canGoOn);
 
   bool areAgreed() const { return writer && writer->areAgreed(); }
 

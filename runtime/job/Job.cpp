@@ -8,6 +8,7 @@
 #include "runtime/io/Npy.h"
 #include "runtime/io/WeightMatch.h"
 #include "runtime/job/MaskCheck.h"
+#include "runtime/job/OutputFiles.h"
 #include "runtime/job/RankAgreement.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/RunStart.h"
@@ -22,6 +23,7 @@
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -33,37 +35,10 @@ namespace dpc {
 
 using namespace rt;
 
-/// Creates `folder` and checks that the file `name` can be written there.
-static Status checkFolder(const std::string &folder, const char *name) {
-  if (folder.empty())
-    return Status::success();
-  DPC_TRY(makeFolder(folder));
-  return checkWritable(folder + "/" + name);
-}
-
-static Status checkOutputs(const RunOptions &options, const Plan &plan,
-                           bool isDistributed) {
+/// Whether this process is the one of rank 0.
+static bool isRankZero(const Plan &plan, bool isDistributed) {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
-  if (isDistributed && detectLaunch().rank != first)
-    return Status::success();
-  for (const std::string &word : options.metrics) {
-    MetricsPlace place(word);
-    DPC_TRY((place.isFolder ? checkFolder(place.path, "events")
-                            : checkWritable(place.path))
-                .in("--metrics"));
-  }
-  // These files are first written as PATH.new.
-  std::string profile = options.profile ? options.plan + "/profile.json" : "";
-  for (const auto &[option, path] :
-       {std::pair("--save-params", options.saveParams),
-        {"--trace", options.trace},
-        {"--profile", profile}}) {
-    DPC_TRY(checkWritable(path).in(option));
-    if (!path.empty())
-      DPC_TRY(checkWritable(path + ".new").in(option));
-  }
-  DPC_TRY(checkFolder(options.outputs, "loss.npy.new").in("--outputs"));
-  return checkFolder(options.exportDir, "model.safetensors.new").in("--export");
+  return !isDistributed || detectLaunch().rank == first;
 }
 
 static Expected<std::unique_ptr<InputSource>>
@@ -120,7 +95,17 @@ Status Job::prepare() {
     validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
   }
-  return checkOutputs(options, plan, isDistributed);
+  if (!isRankZero(plan, isDistributed))
+    return Status::success();
+  DPC_TRY(checkOutputs({options, plan, evalPlan(), init}));
+  return checkInputs();
+}
+
+/// The processes have the same data (compareRanks()), so that one reads it.
+Status Job::checkInputs() {
+  DPC_ASSIGN(data, checkData(options, *inputs,
+                             validation ? &validation->theInputs() : nullptr));
+  return Status::success();
 }
 
 Status Job::compareRanks(Communicator &world) const {
@@ -186,7 +171,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   DPC_ASSIGN(bool hasTold, tellWeight(values, *inputs, done, *lossWeight));
   if (!isResumed || hasChecked || hasTold)
     DPC_TRY(values.fill());
-  if (!isResumed && options.initPartial && session->holdsRankZero())
+  if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
   return Status::success();
@@ -194,6 +179,11 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
 
 Status Job::run() {
   DPC_TRY(runSteps());
+  if (!failure.ok()) {
+    if (plan.trains && ran > 0)
+      DPC_TRY(saveWeights(options, plan, *session));
+    return failure;
+  }
   RunSummary summary;
   summary.ran = ran;
   summary.step = done + ran;
@@ -252,25 +242,48 @@ static Expected<int64_t> countSkips(const Plan &plan, Session &session) {
   return int64_t{0};
 }
 
+void Job::sayFirstLines() {
+  for (const std::string &line : firstLines(
+           {options, plan, *inputs, init, data, checkpoints->from(), done}))
+    std::printf("%s\n", line.c_str());
+  if (std::string text = validation ? validation->warning(plan) : "";
+      !text.empty())
+    std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
+  if ((traces() || options.slowRank > 0) && !sessions.hasDevice())
+    warnOfSharedProcessors(session->ranksHere().size());
+}
+
+/// Reads the inputs of a step into `stepInputs`. stoppedBy() follows, which
+/// tells all processes whether one has failed, so that none waits in the step.
+Status Job::loadInputs(int64_t step) {
+  Expected<std::vector<const void *>> arrays = inputs->load(step);
+  if (arrays)
+    stepInputs = *arrays;
+  return arrays ? Status::success() : arrays.status().in(concat("step ", step));
+}
+
+/// Returns the failure of this process, or Cancelled if another one has failed.
+static Status ownOrCancelled(const Status &own) {
+  return own.ok() ? Status::cancelled() : own;
+}
+
 Status Job::runSteps() {
   if (done < options.steps) {
     // A signal may have come before the first step.
-    DPC_ASSIGN(endedBySignal, checkpoints->stoppedBy());
-    if (endedBySignal != 0)
+    Status loaded = loadInputs(done + 1);
+    DPC_ASSIGN(int stopped, checkpoints->stoppedBy(loaded.ok()));
+    if (stopped == Checkpoints::kCannotGoOn)
+      failure = ownOrCancelled(loaded);
+    else
+      endedBySignal = stopped;
+    if (stopped != 0)
       return Status::success();
   }
   std::optional<Progress> progress;
   if (session->holdsRankZero()) {
     progress.emplace(options.steps);
     DPC_TRY(progress->openMetrics(options.metrics, done));
-    for (const std::string &line :
-         firstLines(options, plan, *inputs, checkpoints->from(), done))
-      std::printf("%s\n", line.c_str());
-    if (std::string text = validation ? validation->warning(plan) : "";
-        !text.empty())
-      std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
-    if ((traces() || options.slowRank > 0) && !sessions.hasDevice())
-      warnOfSharedProcessors(session->ranksHere().size());
+    sayFirstLines();
   }
   DPC_TRY(startEvaluation());
   DPC_ASSIGN(skips, countSkips(plan, *session));
@@ -283,6 +296,8 @@ Status Job::runSteps() {
                  ? Status::timeout("after step ", step, ": ",
                                    stopped.status().message())
                  : stopped.status();
+    if (!failure.ok())
+      break;
     if (*stopped == 0 || step == options.steps)
       continue;
     endedBySignal = *stopped;
@@ -291,7 +306,7 @@ Status Job::runSteps() {
   return Status::success();
 }
 
-/// Returns the signal that ends the run, or 0.
+/// Returns the signal that ends the run, or 0. May set `failure`.
 Expected<int> Job::betweenSteps(StepReport &report,
                                 std::optional<Progress> &progress) {
   DPC_TRY(detectStragglers(report));
@@ -299,12 +314,17 @@ Expected<int> Job::betweenSteps(StepReport &report,
     warnOnce(progress->report(report));
   DPC_TRY(guard(report));
   DPC_TRY(evaluate(report.step));
-  Expected<int> stopped = checkpoints->stoppedBy();
+  bool isEnd = report.step == options.steps;
+  Status loaded = isEnd ? Status::success() : loadInputs(report.step + 1);
+  Expected<int> stopped = checkpoints->stoppedBy(loaded.ok());
   if (!stopped)
     return stopped;
-  bool isEnd = report.step == options.steps;
-  DPC_TRY(validate(report.step, isEnd, progress ? &*progress : nullptr));
-  DPC_TRY(checkpoints->afterStep(report.step, *stopped != 0 || isEnd));
+  if (*stopped == Checkpoints::kCannotGoOn)
+    failure = ownOrCancelled(loaded);
+  else
+    DPC_TRY(validate(report.step, isEnd, progress ? &*progress : nullptr));
+  bool isLast = *stopped != 0 || isEnd || !failure.ok();
+  DPC_TRY(checkpoints->afterStep(report.step, isLast));
   return stopped;
 }
 
@@ -316,7 +336,15 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
     warnOnce(progress->report(EvalReport{step, *loss, validation->samples(),
                                          validation->weighed(),
                                          validation->unit()}));
-  return loss.status();
+  if (loss && !std::isfinite(*loss) && options.onNan == "stop") {
+    failure = Status::invalid(
+        "after step ", step, ": the loss of --eval-data=", options.evalData,
+        " is ", spell(*loss), "; --on-nan=go-on continues");
+    failureCode = kExitNotFinite;
+  } else if (!loss && !validation->readFailure().ok()) {
+    failure = validation->readFailure();
+  }
+  return failure.ok() ? loss.status() : Status::success();
 }
 
 Status Job::detectStragglers(StepReport &report) {
@@ -432,10 +460,8 @@ static void reportOutputs(const Plan &plan, const Session &session, int loss,
 }
 
 Expected<StepReport> Job::runStep(int64_t step) {
-  DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
-  stepInputs = arrays;
   double begin = nowSeconds();
-  DPC_TRY(session->step(step, arrays));
+  DPC_TRY(session->step(step, stepInputs));
   StepReport report;
   report.step = step;
   int loss = findLoss(plan);

@@ -7,6 +7,7 @@
 #include "runtime/io/InitialValues.h"
 #include "runtime/io/InputSource.h"
 #include "runtime/job/Checkpoints.h"
+#include "runtime/job/DataCheck.h"
 #include "runtime/job/Evaluation.h"
 #include "runtime/job/RunOptions.h"
 #include "runtime/job/SessionMaker.h"
@@ -47,7 +48,9 @@ public:
   }
   bool hasPrintedFailure() const { return isPrinted; }
   /// Whether all processes know that the run has failed.
-  bool areAgreed() const { return checkpoints && checkpoints->areAgreed(); }
+  bool areAgreed() const {
+    return !failure.ok() || (checkpoints && checkpoints->areAgreed());
+  }
   /// The exit code after a successful run(): 0, or 128 + the signal that ended
   /// the run early. A supervisor sends SIGUSR1 to restart the run. The exit
   /// code is then 0, because after any other exit code, a launcher would kill
@@ -60,6 +63,9 @@ public:
 
 private:
   Status runSteps();
+  Status checkInputs();
+  Status loadInputs(int64_t step);
+  void sayFirstLines();
   Expected<StepReport> runStep(int64_t step);
   Status detectStragglers(StepReport &report);
   Status guard(const StepReport &report);
@@ -91,8 +97,12 @@ private:
   std::unique_ptr<Validation> validation; ///< with --eval-plan
   SpikeAlarm lossAlarm, normAlarm;
   SkipAlarm skipAlarm;
-  std::vector<const void *> stepInputs; ///< of the last step
-  int64_t done = 0;                     ///< completed steps before this run
+  DataReport data;                      ///< only in the process of rank 0
+  std::vector<const void *> stepInputs; ///< of the last or the next step
+  /// Ends the run after the state of the last completed step is written. All
+  /// processes know it; where it did not occur, it is Cancelled.
+  Status failure;
+  int64_t done = 0;  ///< completed steps before this run
   int64_t skips = 0; ///< skipped updates before the next step
   int64_t timed = 0; ///< steps since the last check for stragglers
   int64_t ran = 0;   ///< completed steps of this run

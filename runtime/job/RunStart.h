@@ -1,17 +1,32 @@
 //===- RunStart.h - the first lines of a run --------------------*- C++ -*-===//
 #pragma once
 
-#include "runtime/io/InputSource.h"
-#include "runtime/job/RunOptions.h"
+#include "runtime/io/InitialValues.h"
+#include "runtime/job/DataCheck.h"
 
 namespace dpc {
 
+/// Names of the weights of a plan, by what its instructions change.
+struct TrainedWeights {
+  std::vector<std::string> trained; ///< parameters that the update writes
+  std::vector<std::string> updated; ///< buffers, such as running statistics
+  /// Frozen weights, weights without a gradient, and constant buffers.
+  std::vector<std::string> kept;
+};
+TrainedWeights trainedWeights(const rt::Plan &plan);
+
+struct RunStart {
+  const RunOptions &options;
+  const rt::Plan &plan;
+  rt::InputSource &inputs;
+  const rt::InitChoice &init;
+  const DataReport &data; ///< from checkData()
+  std::string from;       ///< the checkpoint with which it resumes, or ""
+  int64_t done = 0;       ///< steps before it
+};
+
 /// Returns the lines that say what a run computes, from which data, before its
-/// first step. `from` is the checkpoint with which it resumes, or "", and
-/// `done` the number of steps before it.
-std::vector<std::string> firstLines(const RunOptions &options,
-                                    const rt::Plan &plan,
-                                    const rt::InputSource &inputs,
-                                    const std::string &from, int64_t done);
+/// first step.
+std::vector<std::string> firstLines(const RunStart &start);
 
 } // namespace dpc

@@ -8,32 +8,49 @@ using namespace rt;
 
 namespace {
 
+using Entry = SafetensorsWriter::Entry;
+
+/// --save-params has tied weights under all their names, as PyTorch's
+/// state_dict has. --export has them under the first name, as `transformers`
+/// expects.
 struct Sinks {
   std::optional<SafetensorsWriter> file;
   std::optional<WeightFolderWriter> folder;
 
   Status start(const RunOptions &options,
-               const std::vector<SafetensorsWriter::Entry> &entries);
-  Status append(const HostTensor &tensor);
+               const std::vector<const Tensor *> &tensors);
+  Status append(const HostTensor &value, const Tensor &tensor);
   Status finish();
 };
 
 } // namespace
 
+static DType savedType(const Tensor &tensor) {
+  return isFloat(tensor.dtype) ? DType::F32 : tensor.dtype;
+}
+
 Status Sinks::start(const RunOptions &options,
-                    const std::vector<SafetensorsWriter::Entry> &entries) {
+                    const std::vector<const Tensor *> &tensors) {
+  std::vector<Entry> once, all;
+  for (const Tensor *tensor : tensors) {
+    Entry entry{tensor->name, savedType(*tensor), tensor->globalShape};
+    once.push_back(entry);
+    all.push_back(entry);
+    for (const std::string &alias : tensor->aliases)
+      all.push_back({alias, entry.dtype, entry.shape});
+  }
   if (!options.saveParams.empty())
-    DPC_TRY(file.emplace().start(options.saveParams, entries));
+    DPC_TRY(file.emplace().start(options.saveParams, all));
   if (!options.exportDir.empty())
-    DPC_TRY(folder.emplace().start(options.exportDir, entries,
+    DPC_TRY(folder.emplace().start(options.exportDir, once,
                                    *parseSize(options.maxShardSize)));
   return Status::success();
 }
 
-Status Sinks::append(const HostTensor &tensor) {
-  if (file)
-    DPC_TRY(file->append(tensor));
-  return folder ? folder->append(tensor) : Status::success();
+Status Sinks::append(const HostTensor &value, const Tensor &tensor) {
+  for (size_t i = 0; file && i <= tensor.aliases.size(); ++i)
+    DPC_TRY(file->append(value));
+  return folder ? folder->append(value) : Status::success();
 }
 
 Status Sinks::finish() {
@@ -47,27 +64,22 @@ Status saveWeights(const RunOptions &options, const Plan &plan,
   if (options.saveParams.empty() && options.exportDir.empty())
     return Status::success();
   std::vector<const Tensor *> tensors;
-  std::vector<SafetensorsWriter::Entry> entries;
   for (const Tensor &tensor : plan.tensors)
-    if (tensor.isWeight()) {
+    if (tensor.isWeight())
       tensors.push_back(&tensor);
-      entries.push_back({tensor.name,
-                         isFloat(tensor.dtype) ? DType::F32 : tensor.dtype,
-                         tensor.globalShape});
-    }
   Sinks sinks;
   bool writes = session.holdsRankZero();
   if (writes)
-    DPC_TRY(sinks.start(options, entries));
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    DPC_ASSIGN(HostTensor value, session.gather(*tensors[i]));
+    DPC_TRY(sinks.start(options, tensors));
+  for (const Tensor *tensor : tensors) {
+    DPC_ASSIGN(HostTensor value, session.gather(*tensor));
     if (!writes)
       continue;
     HostTensor full =
-        HostTensor::zeros(entries[i].dtype, tensors[i]->globalShape);
+        HostTensor::zeros(savedType(*tensor), tensor->globalShape);
     convertElements(value.data.data(), value.dtype, full.data.data(),
                     full.dtype, full.elements());
-    DPC_TRY(sinks.append(full));
+    DPC_TRY(sinks.append(full, *tensor));
   }
   return sinks.finish();
 }

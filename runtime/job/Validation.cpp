@@ -82,7 +82,7 @@ Status Validation::tellWeight(const Running &training) {
   constexpr int64_t kMaxSteps = 100; // data without ignored labels never tell
   weight.emplace(options, plan);
   for (int64_t step = 1; step <= std::min(inputs->steps(), kMaxSteps); ++step) {
-    DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
+    DPC_ASSIGN(std::vector<const void *> arrays, load(step));
     if (!weight->canTell(arrays))
       continue;
     return weight->tell(
@@ -95,13 +95,24 @@ Status Validation::tellWeight(const Running &training) {
   return Status::success();
 }
 
+/// Reads the samples of a step. Fails in all processes if it fails in one.
+Expected<std::vector<const void *>> Validation::load(int64_t step) {
+  Expected<std::vector<const void *>> arrays = inputs->load(step);
+  DPC_ASSIGN(bool hasFailed, session->anywhere(!arrays));
+  if (!hasFailed)
+    return arrays;
+  failure = arrays ? Status::cancelled()
+                   : arrays.status().in("--eval-data=" + options.evalData);
+  return failure;
+}
+
 /// Returns the weighted sum of the losses of all steps. The loss of a step is
 /// the mean over the samples, or over the labels, that count.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   weights = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
-    DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
+    DPC_ASSIGN(std::vector<const void *> arrays, load(step));
     if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
       DPC_TRY(checkFiller(step, arrays));
       isMaskChecked = true;

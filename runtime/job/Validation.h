@@ -30,7 +30,10 @@ public:
   std::string warning(const rt::Plan &training) const;
 
   const rt::Plan &thePlan() const { return plan; }
-  const rt::InputSource &theInputs() const { return *inputs; }
+  rt::InputSource &theInputs() const { return *inputs; }
+  /// Not ok after meanLoss() could not read its samples: the reason, or
+  /// Cancelled if another process could not. All processes know it.
+  const Status &readFailure() const { return failure; }
   int64_t samples() const { return count; }
   /// The number of samples or labels that the last mean is over.
   int64_t weighed() const { return weights; }
@@ -42,6 +45,7 @@ public:
 private:
   Status check(const rt::Plan &training) const;
   Status tellWeight(const rt::Running &training);
+  Expected<std::vector<const void *>> load(int64_t step);
   Expected<double> sumOfLosses();
   Expected<StepNumbers> numbersOf(int64_t step,
                                   const std::vector<const void *> &arrays);
@@ -56,6 +60,7 @@ private:
   int64_t count = 0;
   int64_t weights = 0;
   std::optional<LossWeight> weight; ///< since the first mean
+  Status failure; ///< see readFailure()
   bool isMaskChecked = false;
 };
 

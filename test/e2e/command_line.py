@@ -66,6 +66,21 @@ class Help(unittest.TestCase):
         for tool, words in (("dpc-model", ["gpt", "--layers=", "--hidden=64"]), ("dpc-validate", ["--plot=", "--json"])):
             self.assertIn(f"{tool}: error: {words[-2]}: its value is missing", e2e.call([e2e.tool(tool), *words]).stderr)
 
+    def test_options_of_training_are_not_those_of_inference(self):
+        for word in ("--lr=1", "--lr-schedule=constant", "--eps=1e-6", "--weight-decay=0", "--momentum=0", "--clip-grad-norm=1", "--loss-scale=8",
+                     "--frozen=l1.*", "--seed=3", "--bucket-mb=1"):
+            done = e2e.call([e2e.tool("dpc-opt"), e2e.model("mlp"), "--infer", word])
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn(f"{word.split('=')[0]}: is for training, and --infer compiles the forward pass only", done.stderr)
+
+    def test_options_without_effect_are_said(self):
+        with e2e.scratch() as scratch:
+            said = e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--seed=3", "--init=random:1", "--cluster=local:1", "--global-batch=8", "--verify=off",
+                             "-o", f"{scratch}/plan"])
+        said = " ".join(said.split())
+        self.assertIn("--seed=3 changes nothing: the model has no dropout", said)
+        self.assertIn("no weight lacks an initial value: --init=random:1 changes nothing", said)
+
     def test_links_of_gpus_are_not_those_of_cpus(self):
         done = e2e.call([e2e.tool("dpc-run"), "--measure-links=links.txt", "--device=cuda"])
         self.assertEqual(done.returncode, 1)

@@ -144,6 +144,55 @@ class Data(unittest.TestCase):
         self.assertEqual(ran.returncode, 1)
         self.assertIn("the previous run read as many samples, but with other contents; --new-data starts with the first sample", ran.stderr)
 
+    def test_all_samples_are_checked_before_the_first_step(self):
+        plan, file = self.plan(2, "dp=2"), self.path("samples", "labels.npy")
+        _, shape, values = e2e.read_npy(file)
+        changed = list(values)
+        changed[-1] = 10000  # in the last sample, which two steps do not read
+        e2e.write_npy(file, "i8", shape, changed)
+        ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=2")])
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+        self.assertIn(f"sample {SAMPLES - 1}: element {shape[1] - 1} of input 'labels' is 10000, expected 0 to ", ran.stderr)
+        e2e.write_npy(file, "i8", shape, [-100] * len(values))
+        ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=2")])
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+        self.assertIn("all labels of input 'labels' are -100, which the loss ignores", ran.stderr)
+
+    def test_a_run_says_what_its_data_holds(self):
+        plan, file = self.plan(2, "dp=2"), self.path("samples", "labels.npy")
+        _, shape, values = e2e.read_npy(file)
+        changed = [-100] * (16 * shape[1]) + list(values)[16 * shape[1]:]  # 10 % of the samples: steps 1 and 2
+        e2e.write_npy(file, "i8", shape, changed)
+        e2e.write_npy(self.path("samples", "weights.npy"), "f4", (1,), [1.0])
+        said = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=5", "--on-nan=go-on")]).stdout.split("step 1/5")[0].splitlines()
+        kept = changed[16 * shape[1]:]
+        for line in (f"--data={self.path('samples')}: no input reads 'weights.npy'", f"input 'labels': {min(kept)} to {max(kept)}, 10 % ignored (-100)",
+                     "input 'labels': all labels of 16 of 160 samples are ignored, first sample 0",
+                     "160 samples, 20 steps an epoch, 0.25 epochs, in the order of the file",
+                     "step 1: all labels are ignored, so that their mean loss is nan"):
+            self.assertIn(line, said)
+        ids = e2e.read_npy(self.path("samples", "ids.npy"))
+        e2e.write_npy(file, "i8", shape, ids[2])  # labels that are not shifted
+        said = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--steps=1")])
+        self.assertIn("inputs 'ids' and 'labels' hold equal values\n", said)
+
+    def test_a_file_that_holds_more_than_its_array_is_refused(self):
+        file = self.path("samples", "labels.npy")
+        with open(file, "ab") as more:
+            more.write(b"12345")
+        ran = e2e.call([e2e.tool("dpc-run"), self.plan(2, "dp=2"), *self.samples("--steps=1")])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn(f"{file}: 5 bytes follow the array ", ran.stderr)
+
+    def test_a_schedule_that_does_not_fit_the_run_is_said(self):
+        plan = self.path("scheduled")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--cluster=local:1", "--global-batch=8", "--train=adamw", "--lr=1e-3", "--lr-schedule=linear,warmup=2,total=4",
+                  "--verify=off", "-o", plan])
+        for steps, line in ((2, "the run ends within the warmup of 2 steps: its last learning rate is 0.0005 of 0.001"),
+                            (3, "the run ends at step 3 of a schedule of 4 steps: its last learning rate is 0.001"),
+                            (6, "the learning rate is 0 from step 5 on")):
+            self.assertIn(line + "\n", e2e.must([e2e.tool("dpc-run"), plan, *self.samples(f"--steps={steps}")]))
+
     def test_a_run_of_batches_resumes_with_these_batches(self):
         dp2, saved, other = self.plan(2, "dp=2"), self.path("saved"), self.path("other")
         self.losses(dp2, "--batches=" + self.batches, "--steps=2", "--checkpoint=" + saved)

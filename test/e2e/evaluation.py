@@ -101,6 +101,40 @@ class Evaluation(unittest.TestCase):
             self.assertIn(part, ran.stderr)
             self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
 
+    def changed_labels(self, name, change):
+        """Writes the held-out samples with the labels change(labels, length) to the folder `name`. Returns the option."""
+        shutil.copytree(self.path("held-out"), self.path(name))
+        dtype, shape, values = e2e.read_npy(self.path(name, "labels.npy"))
+        e2e.write_npy(self.path(name, "labels.npy"), dtype, shape, change(list(values), shape[1]))
+        return "--eval-data=" + self.path(name)
+
+    def test_held_out_samples_are_checked_before_the_first_step(self):
+        words = [e2e.tool("dpc-run"), self.plan(2, "dp=2"), "--data=" + self.path("train"), "--steps=2", "--eval-plan=" + self.plan(2, "dp=2", "--infer")]
+        for name, change, part in (("off", lambda labels, length: labels[:-1] + [10000], f"sample {HELD_OUT - 1}: element "),
+                                   ("none", lambda labels, length: [-100] * len(labels), "all labels of input 'labels' are -100, which the loss ignores")):
+            ran = e2e.call([*words, self.changed_labels(name, change)])
+            self.assertEqual((ran.returncode, ran.stdout), (1, ""), name)
+            self.assertIn(part, ran.stderr)
+        said = e2e.must([*words, "--eval-data=" + self.path("train")])
+        self.assertIn("--eval-data: these samples are those of --data\n", said)
+        self.assertNotIn("these samples", e2e.must([*words, "--eval-data=" + self.path("held-out")]))
+
+    def test_an_evaluation_that_is_not_finite_ends_the_run_after_it_is_saved(self):
+        # The labels of the first step are all ignored, so that their mean loss is NaN.
+        data = self.changed_labels("gap", lambda labels, length: [-100] * (8 * length) + labels[8 * length:])
+        saved, file = self.path("saved"), self.path("p.safetensors")
+        words = ["--data=" + self.path("train"), "--steps=3", "--eval-plan=" + self.plan(2, "dp=2", "--infer"), data, "--eval-every=2"]
+        for before in [()] + ([e2e.mpirun(2)] if e2e.mpirun(2) else []):
+            ran = e2e.call([*before, e2e.tool("dpc-run"), self.plan(2, "dp=2"), *words, "--checkpoint=" + saved, "--save-params=" + file])
+            self.assertEqual(ran.returncode, 3, ran.stderr)
+            self.assertIn("--eval-data: step 1: all labels are ignored", ran.stdout)
+            errors = [line for line in ran.stderr.splitlines() if line.startswith("dpc-run:")]
+            self.assertEqual(errors, [f"dpc-run: error: after step 2: the loss of {data} is nan; --on-nan=go-on continues"])
+            self.assertEqual([name for name in os.listdir(saved) if name.startswith("step-")], ["step-2"])
+            os.remove(file)
+            shutil.rmtree(saved)
+        e2e.must([e2e.tool("dpc-run"), self.plan(2, "dp=2"), *words, "--on-nan=go-on"])
+
     def test_an_evaluation_of_another_loss_is_said(self):
         text = """func.func @forward(%x: tensor<8x4xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0}},
                                    %w: tensor<4x4xf32> {{dpc.name = "w", dpc.role = "parameter"}}) -> (tensor<f32> {{dpc.name = "loss", dpc.loss}}) {{

@@ -81,7 +81,7 @@ class MaskedSteps(e2e.ScratchTest):
         self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
         for part in parts:
             self.assertIn(part, ran.stderr)
-        self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
+        self.assertEqual(ran.stderr.count("dpc-run: error: "), 1, ran.stderr)
 
     STRATEGIES = (("dp=1", 1), ("dp=2", 2), ("dp=2,micro_batch=1", 2), ("tp=2", 2))
 

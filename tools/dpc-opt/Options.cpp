@@ -263,7 +263,22 @@ std::pair<std::string, int64_t> parseBinding(const std::string &word,
                              (isPositive ? "positive" : "whole") + " number");
 }
 
+/// Refuses options that only a training step has. --trainable is accepted,
+/// because it also decides which values of the file are constants.
+void refuseOptionsOfTraining(const CLI::App &app) {
+  for (const char *name :
+       {"--lr", "--lr-schedule", "--beta1", "--beta2", "--eps",
+        "--weight-decay", "--momentum", "--clip-grad-norm", "--loss-scale",
+        "--frozen", "--seed", "--bucket-mb"})
+    if (app.count(name) > 0)
+      throw CLI::ValidationError(std::string(name) +
+                                 ": is for training, and --infer compiles the "
+                                 "forward pass only");
+}
+
 void refuseOptionsOfOthers(const CLI::App &app, const CompileOptions &o) {
+  if (o.infer)
+    refuseOptionsOfTraining(app);
   bool isSgd = o.train == "sgd";
   for (const char *name : {"--momentum", "--beta1", "--beta2", "--eps"}) {
     bool isOfSgd = std::string(name) == "--momentum";

@@ -119,17 +119,25 @@ static Status writeCommand(const CompileOptions &options,
   return rt::writePlanCommand(command, dir);
 }
 
-/// Checks the names and shapes of an --init file.
+/// Checks the names and shapes of an --init file. Says if --init=random or
+/// zeros has no effect.
 static LogicalResult checkWeights(Session &session, const rt::Plan &plan,
                                   const rt::InitChoice &choice) {
-  if (!choice.file)
+  if (choice.kind == rt::InitChoice::Kind::None)
     return success();
+  if (!choice.file) {
+    if (llvm::all_of(plan.tensors, [](const rt::Tensor &tensor) {
+          return tensor.source || !tensor.isWeight();
+        }))
+      session.notice("no weight lacks an initial value: --init=" +
+                     session.options().init + " changes nothing");
+    return success();
+  }
   rt::WeightMatch match = rt::matchWeights(plan, *choice.file);
   if (Status status = match.check(choice.isPartial); !status.ok())
     return session.fail(status.message());
-  if (choice.isPartial)
-    for (const std::string &line : match.remarks())
-      session.notice(line);
+  for (const std::string &line : match.remarks())
+    session.notice(line);
   return success();
 }
 

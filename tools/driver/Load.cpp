@@ -8,6 +8,7 @@
 #include "frontends/stablehlo/Import.h"
 #include "frontends/torch/Import.h"
 #include "ir/Attributes.h"
+#include "ir/TensorUtils.h"
 #include "runtime/base/OneLine.h"
 #include "tools/driver/Calibration.h"
 #include "tools/driver/Compile.h"
@@ -211,6 +212,17 @@ static LogicalResult findSources(Session &session, Loaded &loaded) {
   return success();
 }
 
+/// Returns whether the model draws random numbers. Only then @forward has a
+/// scalar argument, the step.
+static bool hasDropout(ModuleOp model) {
+  auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  if (!forward)
+    return false;
+  return llvm::any_of(forward.getArguments(), [&](BlockArgument argument) {
+    return roleOf(argument) == role::kScalar;
+  });
+}
+
 FailureOr<Loaded> load(Session &session) {
   const CompileOptions &options = session.options();
   session.begin("reading " + rt::oneLine(options.model));
@@ -232,6 +244,9 @@ FailureOr<Loaded> load(Session &session) {
     return session.fail(options.model + ": cannot be imported");
   if (std::string why = whyNoStep(options, *loaded.model); !why.empty())
     return session.fail(why);
+  if (options.seed != 0 && !hasDropout(*loaded.model))
+    session.notice("--seed=" + std::to_string(options.seed) +
+                   " changes nothing: the model has no dropout");
   if (failed(findSources(session, loaded)))
     return failure();
   return loaded;

@@ -98,6 +98,9 @@ TEST_F(Data, NpyRefusesBadFiles) {
     return openNpy(at("b.npy")).status().message();
   };
   EXPECT_HAS(errorOf(good.substr(0, good.size() - 1)), "data is cut off");
+  EXPECT_HAS(errorOf(good + good),
+             std::to_string(good.size()) +
+                 " bytes follow the array f32[2, 3], expected one array");
   EXPECT_HAS(errorOf(good.substr(0, 40)), "header is cut off");
   EXPECT_HAS(errorOf("hello"), "not a .npy");
   std::string text = good;

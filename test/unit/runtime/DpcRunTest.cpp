@@ -176,9 +176,13 @@ protected:
   }
 
   /// Expects metrics and saved parameters that equal those of one device.
-  void expectTrained(const Ran &ran, int otherLines = 0) const {
+  void expectTrained(const Ran &ran) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
-    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4 + otherLines)
+    size_t steps = ran.out.find("
+step 1/3");
+    ASSERT_NE(steps, std::string::npos) << ran.out;
+    EXPECT_EQ(std::count(ran.out.begin() + steps, ran.out.end(), '
+'), 5)
         << ran.out;
     EXPECT_HAS(ran.out, "\nwrote m.jsonl (metrics), p.safetensors "
                         "(weights)");
@@ -241,6 +245,7 @@ TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
   std::filesystem::remove(dir / "weights.bin");
   Ran ran = run("plan --steps=2 --init=random:5");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_HAS(ran.out, "\nweights: 2 from --init=random:5\n");
   expectError(run("plan --steps=2"), "parameter 'w'");
 }
 
@@ -312,13 +317,16 @@ TEST_F(DpcRun, ErrorsInInputAreOneLine) {
 
 TEST_F(DpcRun, ANanLossEndsTheRun) {
   HostTensor bad = x();
-  bad.set(32 + 30, std::nan("")); // step 2, on rank 1
+  // In step 2, on rank 1. The weights of the two have different signs, so that
+  // their sum is NaN.
+  bad.set(32 + 28, -INFINITY);
+  bad.set(32 + 31, -INFINITY);
   ASSERT_TRUE(writeNpy(at("batches/x.npy"), bad).ok());
   std::string words = "plan --batches=batches --checkpoint=c "
                       "--checkpoint-every=1 --check-replicas=1";
   Ran ran = run(words);
   expectError(ran,
-              "step 2: the loss is nan; input 'x' holds nan in "
+              "step 2: the loss is nan; input 'x' holds -inf in "
               "sample 7; --check-numbers names",
               3);
   std::filesystem::remove_all(at("c"));
@@ -326,7 +334,7 @@ TEST_F(DpcRun, ANanLossEndsTheRun) {
   expectError(ran, "step 2: the loss is nan", 3);
   EXPECT_TRUE(std::filesystem::exists(at("c/step-1")));
   EXPECT_FALSE(std::filesystem::exists(at("c/step-2")));
-  const char *place = "step 2: the loss is nan; input 'x' holds nan in sample "
+  const char *place = "step 2: the loss is nan; input 'x' holds -inf in sample "
                       "7; it comes from rank 1: ";
   expectError(run("plan --batches=batches --check-numbers"), place, 3);
   ran = run("plan --batches=batches --on-nan=go-on");
@@ -336,10 +344,62 @@ TEST_F(DpcRun, ANanLossEndsTheRun) {
     expectError(run("plan --batches=batches --comm=mpi --check-numbers",
                     "mpirun --oversubscribe -np 2"),
                 place, 3);
-  bad.set(32 + 30, -INFINITY);
-  ASSERT_TRUE(writeNpy(at("batches/x.npy"), bad).ok());
-  expectError(run("plan --batches=batches"), "input 'x' holds -inf in sample 7",
-              3);
+}
+
+TEST_F(DpcRun, DataIsCheckedBeforeTheFirstStep) {
+  HostTensor bad = x();
+  for (double value : {double(NAN), double(INFINITY)}) {
+    bad.set(64 + 30, value); // in step 3
+    ASSERT_TRUE(writeNpy(at("batches/x.npy"), bad).ok());
+    std::string place = std::string("input 'x' holds ") +
+                        (std::isnan(value) ? "nan" : "inf") +
+                        " in step 3, element 30";
+    Ran ran = run("plan --batches=batches --metrics=m.jsonl");
+    expectError(ran, "--batches=batches: " + place +
+                         ", expected finite numbers; --on-nan=go-on");
+    EXPECT_EQ(ran.out, "");
+    ran = run("plan --batches=batches --steps=1 --on-nan=go-on");
+    EXPECT_EQ(ran.exitCode, 0) << ran.err;
+    EXPECT_HAS(ran.out, "\n" + place + "\n");
+  }
+  if (hasMpi())
+    expectError(run("plan --batches=batches --comm=mpi",
+                    "mpirun --oversubscribe -np 2"),
+                "input 'x' holds inf in step 3");
+}
+
+TEST_F(DpcRun, TheDataIsDescribedBeforeTheFirstStep) {
+  ASSERT_TRUE(writeNpy(at("batches/other.npy"), x()).ok());
+  Ran ran = run("plan --batches=batches --steps=4");
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_HAS(ran.out, "--batches=batches: no input reads 'other.npy'\n");
+  EXPECT_HAS(ran.out, "\ninput 'x': -0.75 to 0.7344, mean -0.007812\n");
+  EXPECT_HAS(ran.out, "3 batches are repeated\n");
+  EXPECT_LT(ran.out.find("input 'x'"), ran.out.find("step 1/4"));
+  ran = run("plan --batches=batches --steps=3");
+  EXPECT_EQ(ran.out.find("repeated"), std::string::npos);
+  std::filesystem::create_directories(dir / "data");
+  ASSERT_TRUE(writeNpy(at("data/x.npy"), ramp({5, 4}, 0.125)).ok());
+  ran = run("plan --data=data --steps=5");
+  EXPECT_HAS(ran.out,
+             "5 samples, 1 step an epoch, 8 epochs, in the order of the file\n"
+             "5 samples fill a step of 8\n");
+}
+
+/// The state after the last step is saved, and no rank waits in the next step.
+TEST_F(DpcRun, AStepWithoutItsDataEndsTheRun) {
+  Started run(dir, {"plan", "--batches=batches", "--steps=100000000",
+                    "--save-params=p.safetensors", "--checkpoint=c"});
+  ASSERT_TRUE(run.await("step 3/")) << run.output();
+  std::filesystem::resize_file(at("batches/x.npy"), 200); // within step 1
+  EXPECT_EQ(run.exitCode(), 1);
+  EXPECT_HAS(run.output(), "batches/x.npy");
+  EXPECT_TRUE(std::filesystem::exists(at("p.safetensors")));
+  size_t place = run.output().find("dpc-run: error: step ");
+  ASSERT_NE(place, std::string::npos) << run.output();
+  int64_t failed = std::stoll(run.output().substr(place + 21));
+  EXPECT_TRUE(
+      std::filesystem::exists(at("c/step-" + std::to_string(failed - 1))));
 }
 
 TEST_F(DpcRun, OutputsAreCheckedBeforeTheFirstStep) {
@@ -369,11 +429,9 @@ TEST_F(DpcRun, OneRanksErrorDoesNotStallTheOthers) {
 
 TEST_F(DpcRun, ErrorsInPlansAreOneLine) {
   Plan plan = planFor(2);
-  plan.version = 12;
+  plan.version = kPlanVersion + 1;
   ASSERT_TRUE(writePlan(plan, at("plan")).ok());
-  expectError(run("plan"), "plan version 12 is not supported, this build "
-                           "reads 11; compile again with this build's "
-                           "dpc-opt");
+  expectError(run("plan"), "is not supported, this build reads");
   std::string text = planToJson(planFor(2));
   size_t number = text.find("\"m\":") + 4;
   text[number] = text[number] == '1' ? '2' : '1';
@@ -492,7 +550,7 @@ std::string freePort() {
 
 TEST_F(DpcRun, TrainsUnderTorchrunOverTcp) {
   Ran ran = run(kTrain, twice(kTorchrun + (kAddress + freePort()) + kToken));
-  expectTrained(ran, 1);
+  expectTrained(ran);
   EXPECT_HAS(ran.out, "--comm=tcp: all data passes through rank 0");
 }
 

@@ -167,10 +167,11 @@ std::string replaced(std::string text, const std::string &from,
 
 TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
-  plan.version = 13;
+  plan.version = kPlanVersion + 1;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 13 is not supported, this build reads 12; "
-            "compile again with this build's dpc-opt");
+            concat("plan.json: plan version ", kPlanVersion + 1,
+                   " is not supported, this build reads ", kPlanVersion,
+                   "; compile again with this build's dpc-opt"));
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {
@@ -303,12 +304,12 @@ const Mutation kHeaderMutations[] = {
     {"inputBuffer", [](Plan &p) { p.inputs[0].buffer = -1; }, "inputs[0]"},
     {"inputShape", [](Plan &p) { p.inputs[0].globalShape[0] = 9; },
      "inputs[0] \"x\""},
-    {"inputLimit", [](Plan &p) { p.inputs[0].limit = -1; }, "limit is -1"},
-    {"inputFirst", [](Plan &p) { p.inputs[0].first = 1; },
-     "limit is 0, below first, 1"},
+    {"inputLimit", [](Plan &p) { p.inputs[0].limit = -9; }, "limit is -9"},
+    {"inputFirst", [](Plan &p) { p.inputs[0].first = 8; },
+     "limit is 7, below first, 8"},
     {"inputIgnored",
      [](Plan &p) {
-       p.inputs[0].limit = 0;
+       p.inputs[0].limit = p.inputs[0].first;
        p.inputs[0].ignored = -100;
      },
      "ignored is -100, but there is no limit"},

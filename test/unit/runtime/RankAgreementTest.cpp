@@ -40,7 +40,7 @@ TEST(RankAgreement, ARankWithoutFactsStillTakesPart) {
   EXPECT_EQ(said[2], "");
 }
 
-class Facts : public rt::test::ScratchFolder {
+class CommonFacts : public rt::test::ScratchFolder {
 protected:
   std::vector<Setting> of(const RunOptions &options) {
     auto inputs = randomInputs(Plan(), 0);
@@ -50,7 +50,7 @@ protected:
   }
 };
 
-TEST_F(Facts, FilesCountByTheirContents) {
+TEST_F(CommonFacts, FilesCountByTheirContents) {
   std::filesystem::create_directories(at("a"));
   std::filesystem::create_directories(at("b"));
   std::ofstream(at("a/plan.json")) << "one";
@@ -71,7 +71,7 @@ TEST_F(Facts, FilesCountByTheirContents) {
   EXPECT_NE(of(first), of(second));
 }
 
-TEST_F(Facts, OptionsOfTheStepsCountAndPlacesDoNot) {
+TEST_F(CommonFacts, OptionsOfTheStepsCountAndPlacesDoNot) {
   std::ofstream(at("plan.json")) << "one";
   RunOptions options;
   options.plan = at("");

@@ -98,6 +98,36 @@ TEST_F(WeightFilesTest, AnEarlierModelIsNotReadInstead) {
   EXPECT_FALSE(fs::exists(at("out/model.safetensors.index.json")));
 }
 
+/// Some readers prefer the file, others the index.
+TEST_F(WeightFilesTest, AFileAndAnIndexMustAgree) {
+  writeOut({3, 4}, 1 << 20);
+  fs::copy(at("out/model.safetensors"), at("out/other.safetensors"));
+  std::ofstream(at("out/model.safetensors.index.json"))
+      << R"({"weight_map": {"t0": "other.safetensors",
+                            "t1": "other.safetensors"}})";
+  expectAll(at("out"), {3, 4});
+  auto errorOf = [&] {
+    Expected<WeightFiles> files = WeightFiles::open(at("out"));
+    return files ? "" : files.status().message();
+  };
+  const std::string both = at("out/model.safetensors") + " and " +
+                           at("out/model.safetensors.index.json") +
+                           " disagree: ";
+  std::fstream other(at("out/other.safetensors"),
+                     std::ios::in | std::ios::out | std::ios::binary);
+  other.seekp(-1, std::ios::end);
+  other.put('\x40');
+  other.close();
+  EXPECT_EQ(errorOf(), both + "they have different values for 't1'; name one "
+                              "of the two");
+  std::ofstream(at("out/model.safetensors.index.json"))
+      << R"({"weight_map": {"t0": "other.safetensors"}})";
+  EXPECT_HAS(errorOf(), both + "only one of them has 't1'");
+  fs::remove(at("out/other.safetensors"));
+  EXPECT_HAS(errorOf(), both + at("out/other.safetensors"));
+  expectAll(at("out/model.safetensors"), {3, 4});
+}
+
 TEST_F(WeightFilesTest, AnIndexMayOnlyNameFilesInItsFolder) {
   writeOut({3}, 1 << 20);
   fs::create_directory(at("sub"));

@@ -5,7 +5,8 @@
 
 #include "test/unit/runtime/ScratchFolder.h"
 
-#include <set>
+#include <cmath>
+#include <map>
 
 namespace dpc::rt {
 namespace {
@@ -47,14 +48,17 @@ protected:
 
   /// The value of an element of the second tensor, minus that of the first.
   double increment = 1;
-  std::set<std::string> integers; ///< names of tensors that are written as i32
+  /// Types of tensors that are not written as f32, by name.
+  std::map<std::string, DType> types;
+  bool isRamp = false; ///< whether element j has j more
 
   DType typeOf(const std::string &name) const {
-    return integers.count(name) ? DType::I32 : DType::F32;
+    auto found = types.find(name);
+    return found == types.end() ? DType::F32 : found->second;
   }
 
   /// Writes tensors of these shapes. All elements of tensor i are
-  /// 1 + i * increment.
+  /// 1 + i * increment, plus their index with isRamp.
   WeightFiles filesWith(const Shapes &shapes) const {
     std::vector<SafetensorsWriter::Entry> entries;
     for (const auto &[name, shape] : shapes)
@@ -65,7 +69,8 @@ protected:
       HostTensor value =
           HostTensor::zeros(typeOf(shapes[i].first), shapes[i].second);
       for (int64_t j = 0; j < value.elements(); ++j)
-        value.set(j, 1 + static_cast<double>(i) * increment);
+        value.set(j, 1 + (i > 0 ? static_cast<double>(i) * increment : 0) +
+                         (isRamp ? static_cast<double>(j) : 0));
       EXPECT_TRUE(writer.append(value).ok());
     }
     EXPECT_TRUE(writer.finish().ok());
@@ -111,7 +116,7 @@ TEST_F(WeightMatchTest, ATiedWeightWithTwoValuesIsNeverAccepted) {
 
 /// Quantized weights need their scales.
 TEST_F(WeightMatchTest, IntegersFillNoFloats) {
-  integers = {"l1.weight"};
+  types = {{"l1.weight", DType::I32}};
   WeightMatch found =
       match({{"l1.weight", {2, 3}}, {"l1.base", {3}}, {"wte.weight", {4}}});
   for (bool isPartial : {false, true})
@@ -152,6 +157,63 @@ TEST_F(WeightMatchTest, AnotherShapeIsNeverAccepted) {
         "f32[4])");
     EXPECT_EQ(error.find("--init-partial"), std::string::npos) << error;
   }
+}
+
+TEST_F(WeightMatchTest, ConversionsAreSaid) {
+  types = {{"l1.weight", DType::F16},
+           {"wte.weight", DType::F16},
+           {"l1.base", DType::F64}};
+  WeightMatch found =
+      match({{"l1.weight", {2, 3}}, {"l1.base", {3}}, {"wte.weight", {4}}});
+  EXPECT_EQ(found.check(false).message(), "");
+  EXPECT_EQ(found.remarks(),
+            (std::vector<std::string>{
+                "--init: 2 weights are converted from f16 to f32",
+                "--init: 1 weight is converted from f64 to f32"}));
+}
+
+/// A file of a model that ties two weights, for a plan that does not.
+TEST_F(WeightMatchTest, TrainedWeightsWithEqualValuesAreSaid) {
+  Plan plan;
+  plan.tensors = {weight("e.weight", {5, 4}), weight("h.weight", {5, 4}),
+                  weight("other", {5, 4})};
+  plan.trains = true;
+  increment = 0;
+  isRamp = true;
+  Shapes shapes = {{"e.weight", {5, 4}}, {"h.weight", {5, 4}}};
+  WeightMatch found = matchWeights(plan, filesWith(shapes));
+  EXPECT_EQ(found.equal, std::vector<std::string>{"'e.weight' and 'h.weight'"});
+  EXPECT_EQ(found.remarks().back(),
+            "--init: the values of 'e.weight' and 'h.weight' are equal in " +
+                at("w.safetensors") + ", but the plan trains them separately");
+  isRamp = false; // ones, as in new norms
+  EXPECT_TRUE(matchWeights(plan, filesWith(shapes)).equal.empty());
+  isRamp = true;
+  increment = 1;
+  EXPECT_TRUE(matchWeights(plan, filesWith(shapes)).equal.empty());
+  increment = 0;
+  plan.tensors[1].role = TensorRole::Buffer; // frozen
+  EXPECT_TRUE(matchWeights(plan, filesWith(shapes)).equal.empty());
+}
+
+TEST_F(WeightMatchTest, NoRunStartsWithNan) {
+  Plan plan;
+  plan.tensors = {weight("w", {6})};
+  Mesh mesh{{{"dp", 1}}, 1};
+  std::vector<float> got(6);
+  for (const auto &[value, word] :
+       {std::pair(std::nan(""), "nan"), {HUGE_VAL, "inf"}}) {
+    increment = value;
+    filesWith({{"a", {1}}, {"w", {6}}});
+    InitialValues values(plan, at(""), *InitChoice::parse(at("w.safetensors")));
+    EXPECT_EQ(values.fill(plan.tensors[0], mesh, 0, got.data()).message(),
+              "--init: parameter 'w': " + at("w.safetensors") + " holds " +
+                  word);
+  }
+  increment = -HUGE_VAL; // a mask
+  filesWith({{"a", {1}}, {"w", {6}}});
+  InitialValues values(plan, at(""), *InitChoice::parse(at("w.safetensors")));
+  EXPECT_TRUE(values.fill(plan.tensors[0], mesh, 0, got.data()).ok());
 }
 
 TEST_F(WeightMatchTest, LongListsAreCut) {

@@ -1,0 +1,221 @@
+#include "runtime/io/DataFacts.h"
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/OneLine.h"
+#include "runtime/io/IndexCheck.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+namespace dpc::rt {
+
+/// Calls visit(element, value) for each element.
+template <typename T, typename Visit>
+static void visitAs(const void *data, int64_t count, const Visit &visit) {
+  const T *values = static_cast<const T *>(data);
+  for (int64_t i = 0; i < count; ++i)
+    visit(i, values[i]);
+}
+
+template <typename Visit>
+static void visitAll(DType dtype, const void *data, int64_t count,
+                     const Visit &visit) {
+  switch (dtype) {
+  case DType::F32:
+    return visitAs<float>(data, count, visit);
+  case DType::I64:
+    return visitAs<int64_t>(data, count, visit);
+  case DType::I32:
+    return visitAs<int32_t>(data, count, visit);
+  default:
+    for (int64_t i = 0; i < count; ++i)
+      visit(i, loadAsDouble(data, dtype, i));
+  }
+}
+
+void ArrayFacts::add(int64_t row, const void *data, int64_t count) {
+  int64_t before = ignored;
+  bool hasIgnored = port.ignored.has_value();
+  double skipped = static_cast<double>(port.ignored.value_or(0));
+  visitAll(port.dtype, data, count, [&](int64_t i, auto element) {
+    auto value = static_cast<double>(element);
+    if (hasIgnored && value == skipped) {
+      ++ignored;
+    } else if (std::isfinite(value)) {
+      min = counted == 0 ? value : std::min(min, value);
+      max = counted == 0 ? value : std::max(max, value);
+      sum += value;
+      ++counted;
+    } else if (value < 0) {
+      ++minusInfinite;
+    } else if (!bad) {
+      bad = {row, i, value};
+    }
+  });
+  elements += count;
+  if (count > 0 && ignored - before == count)
+    ignoredRows.push_back(row);
+}
+
+static std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text,
+                std::rint(value) == value && std::fabs(value) < 1e15 ? "%.0f"
+                                                                     : "%.4g",
+                value);
+  return text;
+}
+
+static std::string percent(int64_t part, int64_t all) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %%",
+                100.0 * static_cast<double>(part) / static_cast<double>(all));
+  return text;
+}
+
+std::string ArrayFacts::text() const {
+  std::string text = "input '" + oneLine(port.name) + "': ";
+  if (counted > 0)
+    text += min == max ? "every value is " + number(min)
+                       : number(min) + " to " + number(max);
+  else
+    text += "no finite value";
+  if (counted > 0 && min != max && !isIndex(port))
+    text += ", mean " + number(sum / static_cast<double>(counted));
+  if (ignored > 0)
+    text += ", " + percent(ignored, elements) + " ignored (" +
+            std::to_string(*port.ignored) + ")";
+  if (minusInfinite > 0)
+    text += ", " + percent(minusInfinite, elements) + " -inf";
+  return text;
+}
+
+/// "input 'x' holds nan in sample 3, element 5"
+static std::string badText(const ArrayFacts &facts, const std::string &unit) {
+  return concat("input '", oneLine(facts.port.name), "' holds ",
+                std::isnan(facts.bad->value) ? "nan" : "inf", " in ", unit, " ",
+                facts.bad->row + (unit == "step" ? 1 : 0), ", element ",
+                facts.bad->element);
+}
+
+Status DataFacts::check(bool acceptsNan) const {
+  for (const ArrayFacts &facts : inputs) {
+    if (facts.port.use == InputUse::Unread)
+      continue;
+    if (facts.bad && !acceptsNan)
+      return Status::invalid(badText(facts, unit),
+                             ", expected finite numbers; --on-nan=go-on "
+                             "accepts them");
+    if (facts.ignored > 0 && facts.ignored == facts.elements)
+      return Status::invalid("all labels of input '", oneLine(facts.port.name),
+                             "' are ", *facts.port.ignored,
+                             ", which the loss ignores; expected others");
+  }
+  return Status::success();
+}
+
+std::vector<std::string> DataFacts::texts() const {
+  std::vector<std::string> texts;
+  for (const ArrayFacts &facts : inputs) {
+    texts.push_back(facts.text());
+    if (facts.bad)
+      texts.push_back(badText(facts, unit));
+    // With one label a row, the line above says the same.
+    if (!facts.ignoredRows.empty() && facts.elements > seen)
+      texts.push_back(
+          concat("input '", oneLine(facts.port.name), "': all labels of ",
+                 facts.ignoredRows.size(), " of ", seen, " ", unit,
+                 "s are ignored, first ", unit, " ",
+                 facts.ignoredRows.front() + (unit == "step" ? 1 : 0)));
+  }
+  for (const auto &[first, second] : equal)
+    texts.push_back("inputs '" + oneLine(inputs[first].port.name) + "' and '" +
+                    oneLine(inputs[second].port.name) + "' hold equal values");
+  if (seen < rows)
+    texts.push_back(concat("the values are those of ", seen, " of ", rows, " ",
+                           unit, "s, evenly spaced; a step checks the others"));
+  return texts;
+}
+
+int64_t evenRow(int64_t i, int64_t count, int64_t rows) {
+  if (count == 1)
+    return 0;
+  return (rows - 1) / (count - 1) * i +
+         (rows - 1) % (count - 1) * i / (count - 1);
+}
+
+/// Returns the pairs of ports that could hold equal values by mistake. A loss
+/// that shifts its labels reads the ids as labels.
+static std::vector<std::pair<size_t, size_t>>
+comparable(const std::vector<Port> &ports) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (size_t second = 0; second < ports.size(); ++second)
+    for (size_t first = 0; first < second; ++first) {
+      const Port &a = ports[first], &b = ports[second];
+      if (a.dtype == b.dtype && a.globalShape == b.globalShape &&
+          a.use != InputUse::ShiftedLabels && b.use != InputUse::ShiftedLabels)
+        pairs.emplace_back(first, second);
+    }
+  return pairs;
+}
+
+/// Returns how many of `rows` rows of `bytes` bytes a pass reads. Rows with
+/// gaps between them are slow to read.
+static int64_t rowsToRead(int64_t rows, int64_t bytes, int64_t mostBytes) {
+  constexpr int64_t kMostSpaced = int64_t(1) << 18;
+  int64_t most = mostBytes / std::max<int64_t>(bytes, 1);
+  return rows <= most
+             ? rows
+             : std::min(rows, std::clamp(most, int64_t(2), kMostSpaced));
+}
+
+Expected<DataFacts> scanRows(const std::vector<Port> &ports,
+                             const std::vector<int64_t> &perRow,
+                             const std::string &unit, int64_t rows,
+                             const ReadRows &read, int64_t mostBytes) {
+  constexpr int64_t kBlockBytes = int64_t(1) << 20;
+  DataFacts facts;
+  facts.unit = unit;
+  facts.rows = rows;
+  facts.equal = comparable(ports);
+  int64_t bytes = 0; // of a row
+  for (size_t i = 0; i < ports.size(); ++i) {
+    facts.inputs.emplace_back().port = ports[i];
+    bytes += perRow[i] * sizeOf(ports[i].dtype);
+  }
+  facts.seen = rowsToRead(rows, bytes, mostBytes);
+  int64_t block = 1;
+  if (facts.seen == rows)
+    block = std::clamp(kBlockBytes / std::max<int64_t>(bytes, 1), int64_t(1),
+                       std::max<int64_t>(rows, 1));
+  std::vector<HostTensor> arrays;
+  std::vector<std::byte *> to;
+  for (size_t i = 0; i < ports.size(); ++i)
+    arrays.push_back(HostTensor::zeros(ports[i].dtype, {block, perRow[i]}));
+  for (HostTensor &array : arrays)
+    to.push_back(array.data.data());
+  for (int64_t i = 0; i < facts.seen; i += block) {
+    int64_t first = evenRow(i, facts.seen, rows);
+    int64_t count = std::min(block, facts.seen - i);
+    DPC_TRY(read(first, count, to));
+    for (size_t k = 0; k < ports.size(); ++k)
+      for (int64_t row = 0; row < count; ++row)
+        facts.inputs[k].add(first + row,
+                            to[k] + row * perRow[k] * sizeOf(ports[k].dtype),
+                            perRow[k]);
+    // After a last block of fewer rows, the rest is of a block that was equal.
+    std::erase_if(facts.equal, [&](const auto &pair) {
+      return arrays[pair.first].data != arrays[pair.second].data;
+    });
+  }
+  // Inputs of one constant, such as two masks of ones, are no mistake.
+  std::erase_if(facts.equal, [&](const auto &pair) {
+    const ArrayFacts &first = facts.inputs[pair.first];
+    return first.counted == 0 || first.min == first.max;
+  });
+  return facts;
+}
+
+} // namespace dpc::rt

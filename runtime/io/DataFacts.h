@@ -1,0 +1,75 @@
+//===- DataFacts.h - the values of a run's data -----------------*- C++ -*-===//
+//
+// One pass over the data, before the first step, finds what a run would
+// otherwise notice late or never: indices out of range, NaN, labels that are
+// all ignored, and two inputs with the same values.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dpc::rt {
+
+/// The values of one input, as the plan reads them.
+struct ArrayFacts {
+  struct Place {
+    int64_t row, element; ///< 0-based; the element is one of the row
+    double value;
+  };
+
+  Port port;
+  int64_t elements = 0;
+  int64_t counted = 0; ///< elements in min, max and sum
+  double min = 0, max = 0, sum = 0;
+  int64_t ignored = 0;       ///< elements that equal Port::ignored
+  int64_t minusInfinite = 0; ///< a mask that a softmax adds holds them
+  std::optional<Place> bad;  ///< the first NaN or +Inf
+  /// Rows whose elements are all ignored, in ascending order.
+  std::vector<int64_t> ignoredRows;
+
+  /// Adds a row of `count` elements, which have the type of the port.
+  void add(int64_t row, const void *data, int64_t count);
+  /// "input 'x': -3.1 to 2.9, mean 0.01"
+  std::string text() const;
+};
+
+/// The data has rows, which are samples or steps.
+struct DataFacts {
+  std::string unit; ///< "sample", "step", or "" without data
+  int64_t rows = 0;
+  int64_t seen = 0; ///< rows that the pass has read
+  std::vector<ArrayFacts> inputs;
+  /// Pairs of inputs of one type and shape whose rows are all equal.
+  std::vector<std::pair<size_t, size_t>> equal;
+
+  /// Refuses a label input that the loss ignores in every row, and NaN or +Inf
+  /// in an input that the model reads, unless `acceptsNan`.
+  Status check(bool acceptsNan) const;
+  /// A line for each input and each remark.
+  std::vector<std::string> texts() const;
+};
+
+/// Copies `count` rows from `first` on; the arrays of input i go to to[i].
+using ReadRows = std::function<Status(int64_t first, int64_t count,
+                                      const std::vector<std::byte *> &to)>;
+
+/// Reads rows in ascending order. A row has `perRow` elements of each of
+/// `ports`. Reads all rows, or if they have more than `mostBytes`, evenly
+/// spaced ones, the first and the last among them.
+Expected<DataFacts> scanRows(const std::vector<Port> &ports,
+                             const std::vector<int64_t> &perRow,
+                             const std::string &unit, int64_t rows,
+                             const ReadRows &read,
+                             int64_t mostBytes = int64_t(2) << 30);
+
+/// Returns row `i` of `count` evenly spaced ones among `rows`.
+int64_t evenRow(int64_t i, int64_t count, int64_t rows);
+
+} // namespace dpc::rt

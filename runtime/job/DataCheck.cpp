@@ -1,0 +1,155 @@
+#include "runtime/job/DataCheck.h"
+
+#include "runtime/base/OneLine.h"
+#include "runtime/data/Dataset.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace dpc {
+
+using namespace rt;
+
+/// The option that gives the data of the run, with its value, or "".
+static std::string sourceOf(const RunOptions &options) {
+  for (const auto &[option, path] : {std::pair("--batches", options.batches),
+                                     {"--inputs", options.inputs},
+                                     {"--data", options.data}})
+    if (!path.empty())
+      return concat(option, "=", path);
+  return "";
+}
+
+/// "no input reads 'weights.npy'", with at most five names
+static std::string unreadArrays(const std::vector<std::string> &names) {
+  constexpr size_t kMost = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i)
+    text += (i ? ", '" : "'") + oneLine(names[i]) + "'";
+  if (names.size() > kMost)
+    text += concat(" and ", names.size() - kMost, " more");
+  return "no input reads " + text;
+}
+
+/// Adds the lines of one source to `lines`, each with `prefix`, and returns its
+/// facts. `source` is its option.
+static Expected<DataFacts> checkSource(const InputSource &inputs,
+                                       const std::string &source,
+                                       const std::string &prefix,
+                                       bool acceptsNan,
+                                       std::vector<std::string> &lines) {
+  DPC_ASSIGN(DataFacts facts, inputs.scan());
+  DPC_TRY(facts.check(acceptsNan).in(source));
+  if (std::vector<std::string> names = inputs.unread(); !names.empty())
+    lines.push_back(source + ": " + unreadArrays(names));
+  for (const std::string &text : facts.texts())
+    lines.push_back(prefix + text);
+  return facts;
+}
+
+static std::string stepWithoutLabels(int64_t step) {
+  return concat("step ", step,
+                ": all labels are ignored, so that their mean loss is nan");
+}
+
+Expected<DataReport> checkData(const RunOptions &options, InputSource &inputs,
+                               InputSource *evalInputs) {
+  DataReport report;
+  bool acceptsNan = options.onNan != "stop" || !options.inputs.empty();
+  std::vector<std::string> &lines = report.lines;
+  DPC_ASSIGN(report.facts,
+             checkSource(inputs, sourceOf(options), "", acceptsNan, lines));
+  if (!evalInputs)
+    return report;
+  std::string source = "--eval-data=" + options.evalData;
+  std::string prefix = "--eval-data: ";
+  DPC_ASSIGN(DataFacts facts,
+             checkSource(*evalInputs, source, prefix, acceptsNan, lines));
+  int64_t step = evalInputs->ignoredStep(facts, 1, evalInputs->steps());
+  if (step > 0)
+    lines.push_back(prefix + stepWithoutLabels(step));
+  if (report.facts.rows == facts.rows &&
+      inputs.contentHash() == evalInputs->contentHash())
+    lines.push_back(prefix + "these samples are those of --data");
+  return report;
+}
+
+static std::string counted(int64_t count, const char *unit) {
+  return concat(count, " ", unit, count == 1 ? "" : "s");
+}
+
+/// "80 samples, 10 steps an epoch, 0.3 epochs, in the order of the file"
+static std::string epochsText(const RunOptions &options, const Plan &plan,
+                              const InputSource &inputs,
+                              const DataPosition &first) {
+  bool wraps = plan.trains && options.lastBatch == "wrap";
+  auto steps = static_cast<double>(options.steps);
+  auto samples = static_cast<double>(first.samples);
+  double epochs =
+      wraps ? steps * static_cast<double>(samplesPerStep(plan)) / samples
+            : steps / static_cast<double>(inputs.steps());
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", epochs);
+  return concat(counted(first.samples, "sample"), ", ",
+                counted(inputs.steps(), "step"), " an epoch, ", text,
+                epochs == 1 ? " epoch, " : " epochs, ",
+                options.shuffle ? first.order : "in the order of the file");
+}
+
+std::vector<std::string> amountTexts(const RunOptions &options,
+                                     const Plan &plan, InputSource &inputs,
+                                     const DataFacts &facts, int64_t done) {
+  std::vector<std::string> texts;
+  if (!options.data.empty()) {
+    DataPosition first = inputs.positionAfter(done);
+    texts.push_back(epochsText(options, plan, inputs, first));
+    if (first.samples < samplesPerStep(plan))
+      texts.push_back(concat(counted(first.samples, "sample"),
+                             first.samples == 1 ? " fills" : " fill",
+                             " a step of ", samplesPerStep(plan)));
+  }
+  if (!options.batches.empty() && options.steps > inputs.steps())
+    texts.push_back(inputs.steps() == 1
+                        ? std::string("1 batch is repeated")
+                        : concat(inputs.steps(), " batches are repeated"));
+  int64_t step = inputs.ignoredStep(facts, done + 1, options.steps);
+  if (step > 0)
+    texts.push_back(stepWithoutLabels(step));
+  return texts;
+}
+
+static std::string spellRate(double rate) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", rate);
+  return text;
+}
+
+std::vector<std::string> rateTexts(const Plan &plan, int64_t steps) {
+  const LrSchedule &schedule = plan.lrSchedule;
+  bool readsRate =
+      std::any_of(plan.scalars.begin(), plan.scalars.end(),
+                  [](const ScalarInput &s) { return s.name == "lr"; });
+  if (!readsRate || steps < 1)
+    return {};
+  if (schedule.lr == 0 &&
+      (schedule.kind == LrKind::Constant || schedule.min == 0))
+    return {"the learning rate is 0 in all steps"};
+  std::string last = spellRate(learningRate(schedule, steps));
+  if (steps <= schedule.warmup)
+    return {concat(
+        "the run ends within the warmup of ", counted(schedule.warmup, "step"),
+        ": its last learning rate is ", last, " of ", spellRate(schedule.lr))};
+  if (schedule.kind == LrKind::Constant)
+    return {};
+  if (steps > schedule.total)
+    return {concat("the learning rate is ", spellRate(schedule.min),
+                   " from step ", schedule.total + 1, " on")};
+  // A few steps less than the schedule change little.
+  if (steps < schedule.total - schedule.total / 10)
+    return {concat("the run ends at step ", steps, " of a schedule of ",
+                   counted(schedule.total, "step"),
+                   ": its last learning rate is ", last)};
+  return {};
+}
+
+} // namespace dpc

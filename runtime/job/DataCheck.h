@@ -1,0 +1,34 @@
+//===- DataCheck.h - the data of a run, before its first step ---*- C++ -*-===//
+#pragma once
+
+#include "runtime/io/InputSource.h"
+#include "runtime/job/RunOptions.h"
+
+namespace dpc {
+
+/// What a run says about its data before its first step.
+struct DataReport {
+  rt::DataFacts facts; ///< of the inputs of the run
+  std::vector<std::string> lines;
+};
+
+/// Reads the data of a run, and with --eval-plan that of the evaluation, once.
+/// Refuses what would end the run or spoil it in a later step: an index out of
+/// range, NaN or +Inf (unless --on-nan=go-on), and labels that are all ignored.
+/// `evalInputs` may be null. Only the process of rank 0 needs to call it.
+Expected<DataReport> checkData(const RunOptions &options,
+                               rt::InputSource &inputs,
+                               rt::InputSource *evalInputs);
+
+/// Compares the data with the steps of a run, of which `done` are completed:
+/// the number of epochs, batches that repeat, steps without labels.
+std::vector<std::string> amountTexts(const RunOptions &options,
+                                     const rt::Plan &plan,
+                                     rt::InputSource &inputs,
+                                     const rt::DataFacts &facts, int64_t done);
+
+/// Says that the learning rate is 0, or that its schedule and a run of `steps`
+/// steps end at different steps.
+std::vector<std::string> rateTexts(const rt::Plan &plan, int64_t steps);
+
+} // namespace dpc

@@ -1,0 +1,253 @@
+#include "runtime/job/OutputFiles.h"
+
+#include "runtime/base/OneLine.h"
+#include "runtime/base/WriteFile.h"
+#include "runtime/checkpoint/CheckpointFolder.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/SourceFiles.h"
+#include "runtime/observe/Metrics.h"
+#include "runtime/plan/PlanCommand.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+namespace dpc {
+
+using namespace rt;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A file that the run reads, and what it is: "the data of --data".
+struct ReadFile {
+  std::string path, what;
+  /// An array in a folder of data that no input of the plan names.
+  bool isOther = false;
+};
+
+class ReadFiles {
+public:
+  explicit ReadFiles(const RunInputs &run);
+
+  /// Refuses an option that would write `path`, or its temporary file, over
+  /// one of the files. With `acceptsOther`, arrays may be replaced that no
+  /// input names: they may be results of an earlier run.
+  Status check(const std::string &option, const std::string &path,
+               bool acceptsOther = false) const;
+  /// Refuses --export=`folder` if the weights of the run are there.
+  Status checkExport(const std::string &folder) const;
+  /// Refuses --checkpoint=`folder` if it would remove one of the files.
+  Status checkCheckpoints(const std::string &folder) const;
+
+private:
+  void add(const std::string &path, const std::string &what,
+           bool isOther = false) {
+    files.push_back({path, what, isOther});
+  }
+  void addPlan(const Plan &plan, const std::string &dir,
+               const std::string &what);
+  void addData(const Plan &plan, const std::string &path,
+               const std::string &option);
+  void addInit(const RunInputs &run);
+  static Status refuse(const std::string &option, const std::string &path,
+                       const ReadFile &read);
+
+  std::vector<ReadFile> files;
+};
+
+} // namespace
+
+/// Returns whether both paths lead to the same existing file, also by links.
+static bool isSame(const std::string &one, const std::string &other) {
+  std::error_code code;
+  return fs::equivalent(one, other, code) && !code;
+}
+
+static std::vector<std::string> filesIn(const std::string &folder) {
+  std::vector<std::string> found;
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end;
+       it.increment(code))
+    if (std::error_code ignored; it->is_regular_file(ignored))
+      found.push_back(it->path().string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void ReadFiles::addPlan(const Plan &plan, const std::string &dir,
+                        const std::string &what) {
+  add(dir + "/plan.json", what);
+  add(dir + "/command.json", what);
+  for (const std::string &path : filesIn(dir + "/kernels"))
+    add(path, what);
+  for (const SourceFile &source : plan.sourceFiles)
+    add(sourcePath(dir, source.file), "the model file of " + what);
+  if (Expected<PlanCommand> command = readPlanCommand(dir))
+    add(command->model, "the model file of " + what);
+}
+
+void ReadFiles::addData(const Plan &plan, const std::string &path,
+                        const std::string &option) {
+  std::error_code code;
+  if (path.empty())
+    return;
+  std::string what = "the data of " + option;
+  if (!fs::is_directory(path, code))
+    return add(path, what);
+  for (const Port &input : plan.inputs)
+    add(npyFile(path, input), what);
+  for (const std::string &file : filesIn(path))
+    if (fs::path(file).extension() == ".npy")
+      add(file, what, /*isOther=*/true);
+}
+
+void ReadFiles::addInit(const RunInputs &run) {
+  if (!run.init.file)
+    return;
+  for (const auto &[path, file] : run.init.file->files())
+    add(path, "a file of --init");
+  for (const char *index : {"", "/model.safetensors.index.json"})
+    add(run.options.init + index, "a file of --init");
+}
+
+ReadFiles::ReadFiles(const RunInputs &run) {
+  const RunOptions &options = run.options;
+  addPlan(run.plan, options.plan, "the plan");
+  if (run.evalPlan)
+    addPlan(*run.evalPlan, options.evalPlan, "the plan of --eval-plan");
+  for (const auto &[option, path] : {std::pair("--data", options.data),
+                                     {"--batches", options.batches},
+                                     {"--inputs", options.inputs}})
+    addData(run.plan, path, option);
+  if (run.evalPlan)
+    addData(*run.evalPlan, options.evalData, "--eval-data");
+  addInit(run);
+  if (options.resume && !options.resume->empty())
+    for (const std::string &path : filesIn(*options.resume))
+      add(path, "the checkpoint of --resume");
+  if (!options.ranksFile.empty())
+    add(options.ranksFile, "the file of --ranks-file");
+}
+
+Status ReadFiles::refuse(const std::string &option, const std::string &path,
+                         const ReadFile &read) {
+  return Status::invalid(option, ": ", oneLine(path), " is ", read.what,
+                         ", which the run must not overwrite; choose another "
+                         "path");
+}
+
+Status ReadFiles::check(const std::string &option, const std::string &path,
+                        bool acceptsOther) const {
+  if (path.empty())
+    return Status::success();
+  for (const ReadFile &read : files)
+    for (const std::string &written : {path, path + ".new"})
+      if (!(acceptsOther && read.isOther) && isSame(written, read.path))
+        return refuse(option, written, read);
+  return Status::success();
+}
+
+/// Returns whether --export may write or remove a file of this name.
+static bool isExported(const fs::path &name) {
+  return name.string().starts_with("model") &&
+         (name.extension() == ".safetensors" ||
+          name.string().ends_with(".safetensors.index.json"));
+}
+
+Status ReadFiles::checkExport(const std::string &folder) const {
+  for (const ReadFile &read : files)
+    if (isExported(fs::path(read.path).filename()))
+      DPC_TRY(check("--export",
+                    folder + "/" + fs::path(read.path).filename().string()));
+  return Status::success();
+}
+
+Status ReadFiles::checkCheckpoints(const std::string &folder) const {
+  for (const ReadFile &read : files) {
+    fs::path parent = fs::absolute(read.path).lexically_normal().parent_path();
+    if (stepOf(parent.filename().string()) &&
+        read.what != "the checkpoint of --resume" &&
+        isSame(parent.parent_path().string(), folder))
+      return refuse("--checkpoint", parent.string(), read);
+  }
+  return Status::success();
+}
+
+static Status checkOverwrites(const RunInputs &run) {
+  const RunOptions &options = run.options;
+  ReadFiles files(run);
+  for (const std::string &word : options.metrics)
+    if (MetricsPlace place(word); !place.isFolder)
+      DPC_TRY(files.check("--metrics", place.path));
+  DPC_TRY(files.check("--save-params", options.saveParams));
+  DPC_TRY(files.check("--trace", options.trace));
+  if (!options.outputs.empty())
+    for (const Port &output : run.plan.outputs)
+      DPC_TRY(files.check("--outputs", npyFile(options.outputs, output),
+                          /*acceptsOther=*/true));
+  if (!options.exportDir.empty())
+    DPC_TRY(files.checkExport(options.exportDir));
+  return options.checkpoint.empty()
+             ? Status::success()
+             : files.checkCheckpoints(options.checkpoint);
+}
+
+/// Creates `folder` and checks that the file `name` can be written there.
+static Status checkFolder(const std::string &folder, const char *name) {
+  if (folder.empty())
+    return Status::success();
+  DPC_TRY(makeFolder(folder));
+  return checkWritable(folder + "/" + name);
+}
+
+Status checkOutputs(const RunInputs &run) {
+  const RunOptions &options = run.options;
+  DPC_TRY(checkOverwrites(run));
+  for (const std::string &word : options.metrics) {
+    MetricsPlace place(word);
+    DPC_TRY((place.isFolder ? checkFolder(place.path, "events")
+                            : checkWritable(place.path))
+                .in("--metrics"));
+  }
+  // These files are first written as PATH.new.
+  std::string profile = options.profile ? options.plan + "/profile.json" : "";
+  for (const auto &[option, path] :
+       {std::pair("--save-params", options.saveParams),
+        {"--trace", options.trace},
+        {"--profile", profile}}) {
+    DPC_TRY(checkWritable(path).in(option));
+    if (!path.empty())
+      DPC_TRY(checkWritable(path + ".new").in(option));
+  }
+  DPC_TRY(checkFolder(options.outputs, "loss.npy.new").in("--outputs"));
+  return checkFolder(options.exportDir, "model.safetensors.new").in("--export");
+}
+
+std::string otherArrays(const RunOptions &options, const Plan &plan) {
+  if (options.outputs.empty())
+    return "";
+  std::set<std::string> own;
+  for (const std::vector<Port> &ports : {plan.inputs, plan.outputs})
+    for (const Port &port : ports)
+      own.insert(fs::path(npyFile(options.outputs, port)).filename().string());
+  std::string names;
+  int64_t count = 0;
+  constexpr int64_t kMaxListed = 5;
+  for (const std::string &path : filesIn(options.outputs)) {
+    fs::path name = fs::path(path).filename();
+    if (name.extension() != ".npy" || own.count(name.string()))
+      continue;
+    if (++count <= kMaxListed)
+      names += (names.empty() ? "" : ", ") + name.string();
+  }
+  if (count > kMaxListed)
+    names += concat(" and ", count - kMaxListed, " more");
+  return count == 0 ? ""
+                    : concat("--outputs: ", oneLine(options.outputs), " has ",
+                             count, count == 1 ? " array" : " arrays",
+                             " that this run does not write: ", oneLine(names));
+}
+
+} // namespace dpc

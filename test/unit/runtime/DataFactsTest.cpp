@@ -1,0 +1,179 @@
+//===- DataFactsTest.cpp - one pass over the data before the first step ---===//
+#include "runtime/data/DatasetInputs.h"
+#include "runtime/io/Npy.h"
+#include "runtime/job/DataCheck.h"
+#include "test/unit/runtime/ScratchFolder.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+class Facts : public test::ScratchFolder {
+protected:
+  /// Samples of two numbers and a label of 0 to 4, or -100.
+  static Plan planOf(int64_t batch) {
+    Plan plan;
+    plan.inputs = {{"x", 0, DType::F32, {batch, 2}, {}, 0},
+                   {"label", 0, DType::I64, {batch}, {}, 5, -100}};
+    plan.trains = true;
+    return plan;
+  }
+  void writeArrays(const std::vector<double> &labels) const {
+    auto count = static_cast<int64_t>(labels.size());
+    HostTensor x = HostTensor::zeros(DType::F32, {count, 2});
+    HostTensor label = HostTensor::zeros(DType::I64, {count});
+    for (int64_t i = 0; i < count; ++i) {
+      x.set(2 * i, static_cast<double>(i));
+      x.set(2 * i + 1, -static_cast<double>(i));
+      label.set(i, labels[i]);
+    }
+    ASSERT_TRUE(writeNpy(at("x.npy"), x).ok());
+    ASSERT_TRUE(writeNpy(at("label.npy"), label).ok());
+  }
+  std::unique_ptr<InputSource> open(int64_t batch,
+                                    const DataOptions &options = {}) const {
+    Plan plan = planOf(batch);
+    auto source =
+        DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), options);
+    EXPECT_TRUE(source.ok()) << source.status().message();
+    return std::move(*source);
+  }
+};
+
+/// Rows of one f32 input.
+Expected<DataFacts> scan(const std::vector<float> &rows, int64_t most = 1024) {
+  Port port{"x", 0, DType::F32, {1}, {}, 0};
+  return scanRows(
+      {port}, {1}, "sample", static_cast<int64_t>(rows.size()),
+      [&](int64_t first, int64_t count, const std::vector<std::byte *> &to) {
+        for (int64_t i = 0; i < count; ++i)
+          storeFromDouble(to[0], DType::F32, i, rows[first + i]);
+        return Status::success();
+      },
+      most);
+}
+
+TEST_F(Facts, EveryInputIsDescribed) {
+  writeArrays({0, 4, -100, 3, -100, -100, 2, 1});
+  auto source = open(2);
+  auto facts = source->scan();
+  ASSERT_TRUE(facts.ok()) << facts.status().message();
+  EXPECT_TRUE(facts->check(false).ok());
+  EXPECT_EQ(facts->texts(),
+            (std::vector<std::string>{
+                "input 'x': -7 to 7, mean 0",
+                "input 'label': 0 to 4, 37.5 % ignored (-100)"}));
+}
+
+TEST_F(Facts, RowsWithoutLabelsAreCounted) {
+  Port port{"label", 0, DType::I64, {2}, {}, 5, -100};
+  auto read = [](int64_t first, int64_t count,
+                 const std::vector<std::byte *> &to) {
+    for (int64_t i = 0; i < count; ++i) {
+      storeFromDouble(to[0], DType::I64, 2 * i, -100);
+      storeFromDouble(to[0], DType::I64, 2 * i + 1, (first + i) % 2 ? -100 : 3);
+    }
+    return Status::success();
+  };
+  EXPECT_EQ(scanRows({port}, {2}, "step", 4, read)->texts(),
+            (std::vector<std::string>{
+                "input 'label': every value is 3, 75 % ignored (-100)",
+                "input 'label': all labels of 2 of 4 steps are ignored, "
+                "first step 2"}));
+}
+
+TEST_F(Facts, AnIndexOutOfRangeIsRefusedInAnySample) {
+  writeArrays({0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(open(2)->scan().status().message(),
+            at("label.npy") + ": sample 5: element 0 of input 'label' is 5, "
+                              "expected 0 to 4, or -100 (ignored)");
+}
+
+TEST_F(Facts, LabelsThatAreAllIgnoredAreRefused) {
+  writeArrays({-100, -100});
+  EXPECT_HAS(open(2)->scan()->check(true).message(),
+             "all labels of input 'label' are -100, which the loss ignores");
+}
+
+TEST_F(Facts, AStepWithoutLabelsIsFound) {
+  writeArrays({0, -100, -100, -100, 1, -100, 2});
+  auto source = open(2); // samples 2 and 3 are step 2
+  auto facts = source->scan();
+  EXPECT_EQ(source->ignoredStep(*facts, 1, 10), 2);
+  EXPECT_EQ(source->ignoredStep(*facts, 1, 1), 0);
+  // The second epoch begins in step 4, so that its samples 1 and 2 are step 5.
+  EXPECT_EQ(source->ignoredStep(*facts, 3, 10), 5);
+  EXPECT_EQ(open(4)->ignoredStep(*facts, 1, 10), 0);
+}
+
+TEST(DataFacts, NanAndInfinityAreNamed) {
+  auto facts = scan({1, NAN, INFINITY});
+  EXPECT_HAS(facts->check(false).message(),
+             "input 'x' holds nan in sample 1, element 0, expected finite "
+             "numbers");
+  EXPECT_TRUE(facts->check(true).ok());
+  EXPECT_EQ(facts->texts()[1], "input 'x' holds nan in sample 1, element 0");
+  // A model may add a mask of -inf before a softmax.
+  facts = scan({0, -INFINITY, 0, 0});
+  EXPECT_TRUE(facts->check(false).ok());
+  EXPECT_EQ(facts->texts(), (std::vector<std::string>{
+                                "input 'x': every value is 0, 25 % -inf"}));
+}
+
+TEST(DataFacts, LargeDataIsReadEvenly) {
+  std::vector<float> rows(1000);
+  rows.back() = 7;
+  auto facts = scan(rows, 40); // ten rows of four bytes
+  EXPECT_EQ(facts->seen, 10);
+  EXPECT_EQ(facts->inputs[0].max, 7);
+  EXPECT_HAS(facts->texts().back(), "those of 10 of 1000 samples");
+  EXPECT_EQ(scan(rows, 4000)->seen, 1000);
+}
+
+TEST(DataFacts, EqualInputsAreSaid) {
+  std::vector<Port> ports = {{"a", 0, DType::I64, {1}, {}, 0},
+                             {"b", 0, DType::I64, {1}, {}, 0},
+                             {"c", 0, DType::I64, {1}, {}, 0}};
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    for (int64_t row = first; row < first + count; ++row)
+      for (size_t i = 0; i < 3; ++i)
+        storeFromDouble(to[i], DType::I64, row - first,
+                        static_cast<double>(i == 2 && row == 3 ? 9 : row));
+    return Status::success();
+  };
+  EXPECT_EQ(scanRows(ports, {1, 1, 1}, "step", 4, read)->texts().back(),
+            "inputs 'a' and 'b' hold equal values");
+  ports[1].use = InputUse::ShiftedLabels;
+  EXPECT_TRUE(scanRows(ports, {1, 1, 1}, "step", 4, read)->equal.empty());
+}
+
+TEST(RateTexts, AScheduleThatDoesNotFitTheRunIsSaid) {
+  Plan plan;
+  plan.scalars = {{"lr", 0}};
+  auto texts = [&](LrSchedule schedule, int64_t steps) {
+    plan.lrSchedule = schedule;
+    std::vector<std::string> all = rateTexts(plan, steps);
+    EXPECT_LE(all.size(), 1u);
+    return all.empty() ? "" : all.front();
+  };
+  EXPECT_EQ(texts({LrKind::Constant, 0.1}, 10), "");
+  EXPECT_EQ(texts({LrKind::Constant, 0}, 10),
+            "the learning rate is 0 in all steps");
+  LrSchedule linear{LrKind::Linear, 0.1, 2, 10, 0};
+  EXPECT_EQ(texts(linear, 10), "");
+  EXPECT_EQ(texts(linear, 12), "the learning rate is 0 from step 11 on");
+  EXPECT_EQ(texts(linear, 2),
+            "the run ends within the warmup of 2 steps: its last learning rate "
+            "is 0.05 of 0.1");
+  EXPECT_EQ(texts(linear, 5),
+            "the run ends at step 5 of a schedule of 10 steps: its last "
+            "learning rate is 0.075");
+  plan.scalars.clear();
+  EXPECT_EQ(texts(linear, 12), "");
+}
+
+} // namespace
+} // namespace dpc::rt
