@@ -181,7 +181,8 @@ class Evaluation(unittest.TestCase):
         saved = self.path("saved")
         _, evaluations = self.run_plan(self.plan(1, "dp=1"), "--data=" + self.path("train"), "--steps=1", "--checkpoint=" + saved,
                                        "--eval-plan=" + self.plan(1, "dp=1", "--infer"), "--eval-data=" + held_out)
-        said = e2e.must([e2e.tool("dpc-run"), self.plan(1, "dp=1", "--infer", batch=19), "--data=" + held_out, "--resume=" + saved]).splitlines()[-1]
+        said = e2e.must([e2e.tool("dpc-run"), self.plan(1, "dp=1", "--infer", batch=19), "--data=" + held_out,
+                         "--resume=" + os.path.join(saved, "step-1")]).splitlines()[-1]
         for loss, want in ((losses[1], losses[0]), (losses[2], losses[0]), (evaluations[-1]["eval_loss"], float(said.split()[1]))):
             self.assertLess(abs(loss - want), 1e-4 * want)
             self.assertGreater(want, 0)
