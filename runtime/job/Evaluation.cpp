@@ -51,8 +51,7 @@ Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count,
     const HostTensor &value = outputs[i];
     if (static_cast<int>(i) == loss) {
       hasLoss = true;
-      if (weight > 0) // a mean over no labels is not a number
-        lossSum += value.at(0) * static_cast<double>(weight);
+      lossSum += value.at(0) * static_cast<double>(weight);
     }
     if (writers.empty())
       continue;

@@ -103,7 +103,11 @@ Expected<bool> tellWeight(const StartValues &start, InputSource &inputs,
     return false;
   int64_t last = std::min(start.options.steps, done + kMaxSteps);
   for (int64_t step = done + 1; step <= last; ++step) {
-    DPC_ASSIGN(std::vector<const void *> arrays, inputs.load(step));
+    Expected<std::vector<const void *>> loaded = inputs.load(step);
+    DPC_ASSIGN(bool hasFailed, start.session.anywhere(!loaded));
+    if (hasFailed)
+      return loaded ? Status::cancelled() : loaded.status();
+    const std::vector<const void *> &arrays = *loaded;
     if (!weight.canTell(arrays))
       continue;
     Status status =

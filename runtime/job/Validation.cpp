@@ -120,8 +120,7 @@ Expected<double> Validation::sumOfLosses() {
     DPC_ASSIGN(StepNumbers numbers, numbersOf(step, arrays));
     int64_t share = weight->of(arrays, inputs->samplesIn(step));
     weights += share;
-    if (share > 0) // a mean over no labels is not a number
-      sum += numbers.loss * static_cast<double>(share);
+    sum += numbers.loss * static_cast<double>(share);
   }
   return sum;
 }
