@@ -203,7 +203,7 @@ class Restarts(faults.FaultTest):
 
     def check_second_signal(self, name, words, processes):
         """While the first signal is not answered yet, the second one ends the supervisor and all ranks."""
-        run = Supervised(self.words(name, ["--max-restarts=1", *words], 100000))
+        run = Supervised(self.words(name, ["--max-restarts=1", "--checkpoint=" + self.path("ck-" + name), *words], 100000))
         self.assertTrue(run.await_steps(2))
         ranks = run.ranks()
         self.assertEqual(len(ranks), processes)
