@@ -3,7 +3,8 @@
 // The program states which weights are parameters and buffers. A parameter with
 // requires_grad=False is frozen, unless --trainable names it. Some weights
 // become constants if they are small, have data and never change: integer and
-// boolean buffers, float masks (zeros and large negative numbers), and literals.
+// boolean buffers, float masks (zeros and large negative numbers), and
+// literals.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -14,12 +14,11 @@
 #include "runtime/job/RunStart.h"
 #include "runtime/job/RunSummary.h"
 #include "runtime/job/Samples.h"
+#include "runtime/job/SaveTrace.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/SlowRanks.h"
 #include "runtime/job/StartValues.h"
 #include "runtime/job/StopSignal.h"
-#include "runtime/observe/Profile.h"
-#include "runtime/observe/Trace.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
@@ -98,11 +97,7 @@ Status Job::prepare() {
   if (!isRankZero(plan, isDistributed))
     return Status::success();
   DPC_TRY(checkOutputs({options, plan, evalPlan(), init}));
-  return checkInputs();
-}
-
-/// The processes have the same data (compareRanks()), so that one reads it.
-Status Job::checkInputs() {
+  // The processes have the same data (compareRanks()), so that one reads it.
   DPC_ASSIGN(data, checkData(options, *inputs,
                              validation ? &validation->theInputs() : nullptr));
   return Status::success();
@@ -192,7 +187,8 @@ Status Job::run() {
   if (summary.hasResults()) {
     DPC_TRY(saveWeights(options, plan, *session));
     DPC_TRY(saveOutputs());
-    DPC_TRY(saveTrace());
+    if (ran > 0)
+      DPC_TRY(saveTrace(options, plan, *session, ran));
   }
   if (session->holdsRankZero())
     summary.print(options, plan);
@@ -512,33 +508,6 @@ Status Job::saveOutputs() {
     DPC_TRY(writeNpy(npyFile(options.outputs, plan.outputs[i]),
                      session->outputs()[i]));
   return Status::success();
-}
-
-/// Returns a message if the trace does not have all `ran` steps, otherwise "".
-static std::string untracedSteps(const Plan &plan, int64_t ran) {
-  int64_t kept = stepsToTrace(plan);
-  return ran <= kept ? ""
-                     : "the first " + std::to_string(kept) + " of " +
-                           std::to_string(ran) +
-                           " steps: a longer trace would be too large to load";
-}
-
-Status Job::saveTrace() {
-  if (!traces() || done >= options.steps)
-    return Status::success();
-  DPC_ASSIGN(std::vector<std::string> texts,
-             session->collectTexts(session->traceEvents()));
-  if (!session->holdsRankZero())
-    return Status::success();
-  if (std::string text = untracedSteps(plan, ran); !text.empty())
-    std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
-                text.c_str());
-  std::string all;
-  for (const std::string &text : texts)
-    all += (all.empty() || text.empty() ? "" : ",\n") + text;
-  if (!options.trace.empty())
-    DPC_TRY(writeTrace(options.trace, all, untracedSteps(plan, ran)));
-  return options.profile ? writeProfile(options.plan, all) : Status::success();
 }
 
 } // namespace dpc

@@ -51,19 +51,18 @@ public:
   bool areAgreed() const {
     return !failure.ok() || (checkpoints && checkpoints->areAgreed());
   }
-  /// The exit code after a successful run(): 0, or 128 + the signal that ended
-  /// the run early. A supervisor sends SIGUSR1 to restart the run. The exit
-  /// code is then 0, because after any other exit code, a launcher would kill
-  /// the remaining processes, which may still be writing.
-  int exitCode() const {
+  /// The exit code after run(), or after an earlier part that has failed.
+  /// Without a failure, it is 0, or 128 + the signal that ended the run early.
+  /// A supervisor sends SIGUSR1 to restart the run. The exit code is then 0,
+  /// because after any other exit code, a launcher would kill the remaining
+  /// processes, which may still be writing.
+  int exitCode(bool hasFailed) const {
     bool isEarly = endedBySignal != 0 && endedBySignal != SIGUSR1;
-    return isEarly ? 128 + endedBySignal : 0;
+    return hasFailed ? failureCode : isEarly ? 128 + endedBySignal : 0;
   }
-  int exitCodeOfFailure() const { return failureCode; }
 
 private:
   Status runSteps();
-  Status checkInputs();
   Status loadInputs(int64_t step);
   void sayFirstLines();
   Expected<StepReport> runStep(int64_t step);
@@ -78,7 +77,6 @@ private:
                              std::optional<Progress> &progress);
   Status validate(int64_t step, bool isLast, Progress *progress);
   bool traces() const { return !options.trace.empty() || options.profile; }
-  Status saveTrace();
   void warnOnce(const Status &status);
 
   RunOptions options;

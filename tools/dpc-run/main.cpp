@@ -51,10 +51,9 @@ static int runLocal(const RunOptions &options) {
     status = job.start(commsFor(&job.thePlan()), commsFor(job.evalPlan()));
   if (status.ok())
     status = job.run();
-  if (status.ok())
-    return job.exitCode();
-  printError(status.message());
-  return job.exitCodeOfFailure();
+  if (!status.ok())
+    printError(status.message());
+  return job.exitCode(!status.ok());
 }
 
 /// Returns whether all processes have succeeded so far. If not, rank 0 prints
@@ -166,12 +165,12 @@ static int runProcesses(const RunOptions &options) {
   status = job.run();
   if (job.areAgreed()) { // the failed process prints the message
     agree(comm, status.code() == StatusCode::Cancelled ? Status() : status);
-    return job.exitCodeOfFailure();
+    return job.exitCode(/*hasFailed=*/true);
   }
   if (!status.ok() &&
       (job.hasPrintedFailure() || status.code() == StatusCode::Cancelled))
     return 1;
-  return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
+  return job.exitCode(!agree(comm, status));
 }
 
 static int dumpLedgers(const RunOptions &options, bool speaks) {
