@@ -52,10 +52,17 @@ static std::string stepWithoutLabels(int64_t step) {
                 ": all labels are ignored, so that their mean loss is nan");
 }
 
-Expected<DataReport> checkData(const RunOptions &options, InputSource &inputs,
-                               InputSource *evalInputs) {
+/// Whether the plan skips the update of a step whose gradients are not finite.
+static bool skipsBadSteps(const Plan &plan) {
+  return std::any_of(plan.outputs.begin(), plan.outputs.end(),
+                     [](const Port &port) { return port.name == "skipped"; });
+}
+
+Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
+                               InputSource &inputs, InputSource *evalInputs) {
   DataReport report;
-  bool acceptsNan = options.onNan != "stop" || !options.inputs.empty();
+  bool goesOn = options.onNan != "stop";
+  bool acceptsNan = goesOn || !options.inputs.empty() || skipsBadSteps(plan);
   std::vector<std::string> &lines = report.lines;
   DPC_ASSIGN(report.facts,
              checkSource(inputs, sourceOf(options), "", acceptsNan, lines));
@@ -64,7 +71,7 @@ Expected<DataReport> checkData(const RunOptions &options, InputSource &inputs,
   std::string source = "--eval-data=" + options.evalData;
   std::string prefix = "--eval-data: ";
   DPC_ASSIGN(DataFacts facts,
-             checkSource(*evalInputs, source, prefix, acceptsNan, lines));
+             checkSource(*evalInputs, source, prefix, goesOn, lines));
   int64_t step = evalInputs->ignoredStep(facts, 1, evalInputs->steps());
   if (step > 0)
     lines.push_back(prefix + stepWithoutLabels(step));

@@ -14,9 +14,10 @@ struct DataReport {
 
 /// Reads the data of a run, and with --eval-plan that of the evaluation, once.
 /// Refuses what would end the run or spoil it in a later step: an index out of
-/// range, NaN or +Inf (unless --on-nan=go-on), and labels that are all ignored.
-/// `evalInputs` may be null. Only the process of rank 0 needs to call it.
-Expected<DataReport> checkData(const RunOptions &options,
+/// range, NaN or +Inf (unless --on-nan=go-on, or the plan skips such steps),
+/// and labels that are all ignored. `evalInputs` may be null. Only the process
+/// of rank 0 needs to call it.
+Expected<DataReport> checkData(const RunOptions &options, const rt::Plan &plan,
                                rt::InputSource &inputs,
                                rt::InputSource *evalInputs);
 

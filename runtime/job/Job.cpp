@@ -98,7 +98,7 @@ Status Job::prepare() {
     return Status::success();
   DPC_TRY(checkOutputs({options, plan, evalPlan(), init}));
   // The processes have the same data (compareRanks()), so that one reads it.
-  DPC_ASSIGN(data, checkData(options, *inputs,
+  DPC_ASSIGN(data, checkData(options, plan, *inputs,
                              validation ? &validation->theInputs() : nullptr));
   return Status::success();
 }

@@ -67,7 +67,8 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("verified: 2 ranks", done.stdout)
         done = run([self.tool("dpc-run"), plan, "--steps=2", f"--batches={e2e.MODELS}/mlp/batches"])
-        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 4), done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("step 2/2  loss ", done.stdout)
         self.assertIn("training the output 'loss'", done.stdout)
 
     def test_device_files_are_those_beside_it(self):
