@@ -166,7 +166,10 @@ TEST_F(CudaRun, WritesTracesAndProfiles) {
 
 TEST_F(CudaRun, TheFirstNanIsNamed) {
   HostTensor bad = ramp({3, 8, 4}, 1.0 / 64);
-  bad.set(32 + 30, std::nan("")); // in step 2, on the last rank
+  // In step 2, on the last rank. The weights of the two have different signs,
+  // so that their sum is NaN.
+  bad.set(32 + 28, -INFINITY);
+  bad.set(32 + 31, -INFINITY);
   ASSERT_TRUE(writeNpy((dir / "batches/x.npy").string(), bad).ok());
   for (int ranks : {1, 2}) {
     writePlanOf(leastSquares(ranks, 2));
@@ -174,10 +177,9 @@ TEST_F(CudaRun, TheFirstNanIsNamed) {
     Ran ran = run(words + (ranks == 1 ? " --comm=nccl" : ""), fakes);
     EXPECT_EQ(ran.exitCode, 3) << ran.err;
     EXPECT_THAT(ran.err,
-                HasSubstr("step 2: the loss is nan; input 'x' holds nan in "
+                HasSubstr("step 2: the loss is nan; input 'x' holds -inf in "
                           "sample 7; it comes from rank " +
                           std::to_string(ranks - 1) + ": forward of "));
-    EXPECT_THAT(ran.err, HasSubstr(", load x: buffer 'x'"));
   }
 }
 
