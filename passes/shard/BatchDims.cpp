@@ -50,17 +50,18 @@ static Batch findBatch(func::FuncOp func, const FactorAnalysis &factors) {
     return func.getArgAttr(i, attr::kBatchDim) != nullptr;
   });
   for (unsigned i = 0; i < count; ++i) {
-    std::optional<int64_t> dim = batchDimOf(func, i, areNamed);
-    if (!dim)
+    std::optional<int64_t> found = batchDimOf(func, i, areNamed);
+    if (!found)
       continue;
+    int64_t dim = *found;
     Value input = func.getArgument(i);
-    int64_t size = tensorType(input).getDimSize(*dim);
+    int64_t size = tensorType(input).getDimSize(dim);
     if (batch.size > 0 && size != batch.size)
       return {};
     batch.size = size;
     if (size > 1)
       batch.classes.insert(
-          factors.classOf(input, factors.numFactors(input, *dim)));
+          factors.classOf(input, factors.numFactors(input, dim)));
   }
   return batch;
 }

@@ -200,6 +200,7 @@ std::string DatasetInputs::contentHash() const {
 
 Expected<DataFacts> DatasetInputs::scan() const {
   std::vector<int64_t> perRow;
+  perRow.reserve(ports.size());
   for (const Port &port : ports)
     perRow.push_back(numElements(port.globalShape) / perStep);
   auto read = [&](int64_t first, int64_t count,

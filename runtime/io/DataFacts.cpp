@@ -192,6 +192,8 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                        std::max<int64_t>(rows, 1));
   std::vector<HostTensor> arrays;
   std::vector<std::byte *> to;
+  arrays.reserve(ports.size());
+  to.reserve(ports.size());
   for (size_t i = 0; i < ports.size(); ++i)
     arrays.push_back(HostTensor::zeros(ports[i].dtype, {block, perRow[i]}));
   for (HostTensor &array : arrays)
