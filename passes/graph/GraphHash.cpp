@@ -70,14 +70,15 @@ uint64_t Hasher::hashArgument(BlockArgument argument) {
 
 /// Returns a text that two constants share if they have the same elements.
 std::string Hasher::contentsOf(ElementsAttr value) {
-  if (value.isSplat())
-    return withScalars ? textOf(value.getSplatValue<Attribute>()) : "scalar";
   ArrayRef<char> bytes;
-  if (auto dense = dyn_cast<DenseElementsAttr>(value))
-    bytes = dense.getRawData();
-  else if (auto resource = dyn_cast<DenseResourceElementsAttr>(value))
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
     if (AsmResourceBlob *blob = resource.getRawHandle().getBlob())
       bytes = blob->getData();
+  } else if (value.isSplat()) {
+    return withScalars ? textOf(value.getSplatValue<Attribute>()) : "scalar";
+  } else if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
+    bytes = dense.getRawData();
+  }
   return std::to_string(
       llvm::xxh3_64bits(StringRef(bytes.data(), bytes.size())));
 }

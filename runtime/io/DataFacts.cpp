@@ -108,7 +108,8 @@ Status DataFacts::check(bool acceptsNan) const {
       return Status::invalid(badText(facts, unit),
                              ", expected finite numbers; --on-nan=go-on "
                              "accepts them");
-    if (facts.ignored > 0 && facts.ignored == facts.elements)
+    // Rows that were not read may have labels.
+    if (seen == rows && facts.ignored > 0 && facts.ignored == facts.elements)
       return Status::invalid("all labels of input '", oneLine(facts.port.name),
                              "' are ", *facts.port.ignored,
                              ", which the loss ignores; expected others");
@@ -164,7 +165,7 @@ comparable(const std::vector<Port> &ports) {
 /// Returns how many of `rows` rows of `bytes` bytes a pass reads. Rows with
 /// gaps between them are slow to read.
 static int64_t rowsToRead(int64_t rows, int64_t bytes, int64_t mostBytes) {
-  constexpr int64_t kMostSpaced = int64_t(1) << 18;
+  constexpr int64_t kMostSpaced = int64_t(1) << 13;
   int64_t most = mostBytes / std::max<int64_t>(bytes, 1);
   return rows <= most
              ? rows

@@ -4,19 +4,36 @@
 #include "runtime/io/SourceFiles.h"
 #include "runtime/plan/PlanJson.h"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace dpc {
 
 using namespace rt;
 
-/// Returns the hash of a file, or `path` itself if it is none ("zeros").
+/// Returns the hash of a file, or of the .safetensors files in a folder, or
+/// `path` itself if it is neither ("zeros").
 static Expected<std::string> contentsOf(const std::string &path) {
+  namespace fs = std::filesystem;
   std::error_code code;
-  if (!std::filesystem::is_regular_file(path, code))
+  std::vector<fs::path> files;
+  if (fs::is_regular_file(path, code))
+    files.emplace_back(path);
+  else if (fs::is_directory(path, code))
+    for (const fs::directory_entry &entry : fs::directory_iterator(path, code))
+      if (entry.path().extension() == ".safetensors")
+        files.push_back(entry.path());
+  if (files.empty())
     return path;
-  DPC_ASSIGN(MappedFile file, MappedFile::open(path));
-  return sampleHash(file.data(), file.size());
+  std::sort(files.begin(), files.end(), [](const auto &a, const auto &b) {
+    return a.filename() < b.filename();
+  });
+  std::string hashes;
+  for (const fs::path &name : files) {
+    DPC_ASSIGN(MappedFile file, MappedFile::open(name.string()));
+    hashes += sampleHash(file.data(), file.size());
+  }
+  return hashText(hashes);
 }
 
 Expected<std::vector<Setting>> commonFacts(const RunOptions &options,
@@ -62,6 +79,7 @@ Expected<std::vector<Setting>> commonFacts(const RunOptions &options,
   number("--slow-rank", options.slowRank);
   add("--device", options.device);
   isGiven("--tf32", options.tf32);
+  isGiven("--no-overlap", options.noOverlap);
   return facts;
 }
 

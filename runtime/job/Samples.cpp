@@ -88,4 +88,14 @@ Expected<Source> openHeldOut(const RunOptions &options, const Plan &plan) {
   return named("--eval-data", options.evalData, openEach(options, plan));
 }
 
+Expected<std::vector<const void *>>
+loadEverywhere(Session &session, InputSource &inputs, int64_t step) {
+  Expected<std::vector<const void *>> arrays = inputs.load(step);
+  DPC_ASSIGN(bool hasFailed, session.anywhere(!arrays));
+  // The process that has failed has the message.
+  if (arrays && hasFailed)
+    return Status::cancelled();
+  return arrays;
+}
+
 } // namespace dpc

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/data/DatasetInputs.h"
+#include "runtime/exec/Session.h"
 #include "runtime/job/RunOptions.h"
 
 #include <memory>
@@ -21,5 +22,10 @@ openSamples(const RunOptions &options, const rt::Plan &plan);
 /// Repeated samples that fill the last step have ignored labels.
 Expected<std::unique_ptr<rt::InputSource>>
 openHeldOut(const RunOptions &options, const rt::Plan &plan);
+
+/// Reads the inputs of a step in every process. Fails in all of them if it
+/// fails in one, so that no process waits in the step for that one.
+Expected<std::vector<const void *>>
+loadEverywhere(rt::Session &session, rt::InputSource &inputs, int64_t step);
 
 } // namespace dpc

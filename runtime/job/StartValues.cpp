@@ -75,9 +75,10 @@ Expected<bool> checkLastBatch(const StartValues &start, InputSource &inputs,
       findLoss(plan) < 0 || done >= options.steps)
     return false;
   int64_t step = unfilledStep(plan, inputs, done);
-  if (step == 0)
+  if (step == 0 || step > options.steps)
     return false;
-  DPC_ASSIGN(std::vector<const void *> arrays, inputs.load(step));
+  DPC_ASSIGN(std::vector<const void *> arrays,
+             loadEverywhere(start.session, inputs, step));
   Status status = checkMask(
       plan, {*labelsToIgnore(options, plan), inputs.samplesIn(step), arrays},
       [&](const std::vector<const void *> &tried) {
@@ -103,12 +104,10 @@ Expected<bool> tellWeight(const StartValues &start, InputSource &inputs,
     return false;
   int64_t last = std::min(start.options.steps, done + kMaxSteps);
   for (int64_t step = done + 1; step <= last; ++step) {
-    Expected<std::vector<const void *>> loaded = inputs.load(step);
-    DPC_ASSIGN(bool hasFailed, start.session.anywhere(!loaded));
-    if (hasFailed)
-      return loaded ? Status::cancelled() : loaded.status();
-    const std::vector<const void *> &arrays = *loaded;
-    if (!weight.canTell(arrays))
+    DPC_ASSIGN(std::vector<const void *> arrays,
+               loadEverywhere(start.session, inputs, step));
+    DPC_ASSIGN(bool canTell, start.session.anywhere(weight.canTell(arrays)));
+    if (!canTell)
       continue;
     Status status =
         weight.tell(arrays, [&](const std::vector<const void *> &tried) {

@@ -79,12 +79,12 @@ Expected<double> Validation::meanLoss(const Running &training) {
 
 /// Reads the samples of a step. Fails in all processes if it fails in one.
 Expected<std::vector<const void *>> Validation::load(int64_t step) {
-  Expected<std::vector<const void *>> arrays = inputs->load(step);
-  DPC_ASSIGN(bool hasFailed, session->anywhere(!arrays));
-  if (!hasFailed)
+  auto arrays = loadEverywhere(*session, *inputs, step);
+  if (arrays)
     return arrays;
-  failure = arrays ? Status::cancelled()
-                   : arrays.status().in("--eval-data=" + options.evalData);
+  failure = arrays.status().code() == StatusCode::Cancelled
+                ? arrays.status()
+                : arrays.status().in("--eval-data=" + options.evalData);
   return failure;
 }
 
@@ -94,7 +94,8 @@ Status Validation::tellWeight(const Running &training) {
   weight.emplace(options, plan);
   for (int64_t step = 1; step <= std::min(inputs->steps(), kMaxSteps); ++step) {
     DPC_ASSIGN(std::vector<const void *> arrays, load(step));
-    if (!weight->canTell(arrays))
+    DPC_ASSIGN(bool canTell, session->anywhere(weight->canTell(arrays)));
+    if (!canTell)
       continue;
     return weight->tell(
         arrays,
