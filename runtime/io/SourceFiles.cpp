@@ -1,6 +1,7 @@
 #define XXH_INLINE_ALL
 #include "runtime/io/SourceFiles.h"
 
+#include "runtime/io/DataFacts.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
@@ -26,11 +27,9 @@ std::string sampleHash(const char *data, int64_t bytes) {
   for (int i = 0; i < 8; ++i)
     size[i] = static_cast<unsigned char>(bytes >> (8 * i));
   XXH3_64bits_update(&state, size, sizeof size);
-  // Quotient and remainder avoid an overflow of last * i.
-  const int64_t last = bytes - kBlockBytes, gaps = kBlocks - 1;
+  const int64_t places = bytes - kBlockBytes + 1;
   for (int64_t i = 0; i < kBlocks; ++i)
-    XXH3_64bits_update(&state, data + last / gaps * i + last % gaps * i / gaps,
-                       kBlockBytes);
+    XXH3_64bits_update(&state, data + evenRow(i, kBlocks, places), kBlockBytes);
   return hashDigits(XXH3_64bits_digest(&state));
 }
 

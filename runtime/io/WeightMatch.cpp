@@ -1,8 +1,8 @@
 #include "runtime/io/WeightMatch.h"
 
 #include "runtime/base/HostTensor.h"
+#include "runtime/base/NameList.h"
 #include "runtime/base/Nearest.h"
-#include "runtime/base/OneLine.h"
 
 #include <algorithm>
 #include <set>
@@ -119,14 +119,6 @@ WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
   return match;
 }
 
-static std::vector<std::string> quoted(const std::vector<std::string> &names) {
-  std::vector<std::string> texts;
-  texts.reserve(names.size());
-  for (const std::string &name : names)
-    texts.push_back("'" + name + "'");
-  return texts;
-}
-
 /// Adds the most similar one of `names` to each of `texts`, which quote `own`.
 static std::vector<std::string>
 withSimilar(const std::vector<std::string> &own,
@@ -136,16 +128,6 @@ withSimilar(const std::vector<std::string> &own,
     if (std::string similar = nearest(own[i], names); !similar.empty())
       texts[i] += " (similar: '" + similar + "')";
   return texts;
-}
-
-static std::string listed(const std::vector<std::string> &texts,
-                          size_t most = kMaxListed) {
-  std::string list;
-  for (size_t i = 0; i < std::min(most, texts.size()); ++i)
-    list += (i > 0 ? ", " : "") + texts[i];
-  if (texts.size() > most)
-    list += concat(" and ", texts.size() - most, " more");
-  return oneLine(list);
 }
 
 static std::string counted(size_t count, const char *what) {
@@ -166,16 +148,17 @@ Status WeightMatch::check(bool isPartial) const {
     add(concat("lacks ", counted(lost.size(), "weight"),
                isPartial ? " for which the plan has no value: "
                          : " of the plan: ",
-               listed(withSimilar(lost, unknown))));
+               listed(withSimilar(lost, unknown), kMaxListed)));
   if (!unknown.empty() && !isPartial)
     add(concat("has ", counted(unknown.size(), "tensor"),
-               " that the model lacks: ", listed(quoted(unknown))));
+               " that the model lacks: ", listed(quoted(unknown), kMaxListed)));
   if (!misfits.empty())
     add(concat("has ", counted(misfits.size(), "tensor"),
-               " of another shape or type: ", listed(misfits)));
+               " of another shape or type: ", listed(misfits, kMaxListed)));
   if (!untied.empty())
     add(concat("has different values for the names of ",
-               counted(untied.size(), "tied weight"), ": ", listed(untied)));
+               counted(untied.size(), "tied weight"), ": ",
+               listed(untied, kMaxListed)));
   if (text.empty())
     return Status::success();
   // A partial start would be refused as well.
@@ -204,7 +187,7 @@ std::vector<std::string> WeightMatch::remarks() const {
                            count == 1 ? " is" : " are", " converted from ",
                            types));
   if (!equal.empty())
-    lines.push_back(concat("--init: the values of ", listed(equal),
+    lines.push_back(concat("--init: the values of ", listed(equal, kMaxListed),
                            " are equal in ", path,
                            ", but the plan trains them separately"));
   return lines;

@@ -1,5 +1,6 @@
 #include "runtime/job/Checkpoints.h"
 
+#include "runtime/base/NameList.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/job/StopSignal.h"
@@ -104,19 +105,13 @@ std::string Checkpoints::otherChoice() const {
 /// be of another model, for example one that ties two weights.
 static void warnOfUnread(const std::vector<std::string> &names,
                          const std::string &path) {
-  constexpr size_t kMost = 5;
   if (names.empty())
     return;
-  std::string list;
-  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
-    list += (i > 0 ? ", '" : "'") + names[i] + "'";
-  if (names.size() > kMost)
-    list += concat(" and ", names.size() - kMost, " more");
   std::fprintf(stderr,
                "dpc-run: warning: --resume: %s has %zu tensor%s that the plan "
                "does not read: %s\n",
                path.c_str(), names.size(), names.size() == 1 ? "" : "s",
-               oneLine(list).c_str());
+               listed(quoted(names)).c_str());
 }
 
 Expected<int64_t> Checkpoints::begin() {

@@ -1,6 +1,6 @@
 #include "runtime/job/DataCheck.h"
 
-#include "runtime/base/OneLine.h"
+#include "runtime/base/NameList.h"
 #include "runtime/data/Dataset.h"
 
 #include <algorithm>
@@ -20,17 +20,6 @@ static std::string sourceOf(const RunOptions &options) {
   return "";
 }
 
-/// "no input reads 'weights.npy'", with at most five names
-static std::string unreadArrays(const std::vector<std::string> &names) {
-  constexpr size_t kMost = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i)
-    text += (i ? ", '" : "'") + oneLine(names[i]) + "'";
-  if (names.size() > kMost)
-    text += concat(" and ", names.size() - kMost, " more");
-  return "no input reads " + text;
-}
-
 /// Adds the lines of one source to `lines`, each with `prefix`, and returns its
 /// facts. `source` is its option.
 static Expected<DataFacts> checkSource(const InputSource &inputs,
@@ -41,7 +30,7 @@ static Expected<DataFacts> checkSource(const InputSource &inputs,
   DPC_ASSIGN(DataFacts facts, inputs.scan());
   DPC_TRY(facts.check(acceptsNan).in(source));
   if (std::vector<std::string> names = inputs.unread(); !names.empty())
-    lines.push_back(source + ": " + unreadArrays(names));
+    lines.push_back(source + ": no input reads " + listed(quoted(names)));
   for (const std::string &text : facts.texts())
     lines.push_back(prefix + text);
   return facts;

@@ -64,9 +64,7 @@ Status LossWeight::tell(const std::vector<const void *> &arrays,
   DPC_ASSIGN(double second, lossOf(half, positions.size()));
   double share =
       static_cast<double>(half) / static_cast<double>(positions.size());
-  constexpr double kRounding = 1e-3; // sums may have a different order
-  overLabels = std::abs(share * first + (1 - share) * second - all) <=
-               kRounding * std::abs(all);
+  overLabels = isMeanOf(all, share, first, second);
   return Status::success();
 }
 

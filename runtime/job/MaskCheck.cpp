@@ -94,6 +94,12 @@ private:
 
 } // namespace
 
+bool isMeanOf(double all, double share, double part, double rest) {
+  constexpr double kRounding = 1e-3; // sums may have a different order
+  return std::abs(share * part + (1 - share) * rest - all) <=
+         kRounding * std::abs(all);
+}
+
 /// Checks that the loss is the mean over labels that are not ignored. `index`
 /// is the input with the labels.
 static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
@@ -114,9 +120,7 @@ static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
     losses.push_back(numbers.loss);
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
-  double wanted = share * losses[1] + (1 - share) * losses[2];
-  constexpr double kRounding = 1e-3; // sums may have a different order
-  if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
+  if (isMeanOf(losses[0], share, losses[1], losses[2]))
     return Status::success();
   return Status::invalid("the loss is not the mean over labels other than ",
                          ignored.value, " in '", ignored.input, "': it is ",

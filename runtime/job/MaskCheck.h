@@ -63,4 +63,8 @@ struct MaskedStep {
 Status checkMask(const rt::Plan &plan, const MaskedStep &step,
                  const NumbersOf &numbersOf, const std::string &remedy);
 
+/// Returns whether the loss `all` is the mean of the losses of two parts, of
+/// which the first has `share` of the labels.
+bool isMeanOf(double all, double share, double part, double rest);
+
 } // namespace dpc

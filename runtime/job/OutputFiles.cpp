@@ -1,6 +1,6 @@
 #include "runtime/job/OutputFiles.h"
 
-#include "runtime/base/OneLine.h"
+#include "runtime/base/NameList.h"
 #include "runtime/base/WriteFile.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/io/Npy.h"
@@ -232,22 +232,18 @@ std::string otherArrays(const RunOptions &options, const Plan &plan) {
   for (const std::vector<Port> &ports : {plan.inputs, plan.outputs})
     for (const Port &port : ports)
       own.insert(fs::path(npyFile(options.outputs, port)).filename().string());
-  std::string names;
-  int64_t count = 0;
-  constexpr int64_t kMaxListed = 5;
+  std::vector<std::string> names;
   for (const std::string &path : filesIn(options.outputs)) {
     fs::path name = fs::path(path).filename();
     if (name.extension() != ".npy" || own.count(name.string()))
       continue;
-    if (++count <= kMaxListed)
-      names += (names.empty() ? "" : ", ") + name.string();
+    names.push_back(name.string());
   }
-  if (count > kMaxListed)
-    names += concat(" and ", count - kMaxListed, " more");
+  size_t count = names.size();
   return count == 0 ? ""
                     : concat("--outputs: ", oneLine(options.outputs), " has ",
                              count, count == 1 ? " array" : " arrays",
-                             " that this run does not write: ", oneLine(names));
+                             " that this run does not write: ", listed(names));
 }
 
 } // namespace dpc

@@ -1,6 +1,6 @@
 #include "runtime/job/RunStart.h"
 
-#include "runtime/base/OneLine.h"
+#include "runtime/base/NameList.h"
 #include "runtime/io/SourceFiles.h"
 #include "runtime/io/WeightMatch.h"
 #include "runtime/job/OutputFiles.h"
@@ -14,17 +14,6 @@
 namespace dpc {
 
 using namespace rt;
-
-/// At most five names: "'a', 'b'", with "and 2 more".
-static std::string someOf(const std::vector<std::string> &names) {
-  constexpr size_t kMost = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
-    text += (i > 0 ? ", '" : "'") + names[i] + "'";
-  if (names.size() > kMost)
-    text += concat(" and ", names.size() - kMost, " more");
-  return oneLine(text);
-}
 
 namespace {
 
@@ -93,7 +82,7 @@ static std::string trainingText(const Plan &plan) {
     text += " the output '" + oneLine(plan.lossOutput) + "'";
   text += concat(": ", trained, trained == 1 ? " weight" : " weights");
   if (!weights.kept.empty())
-    text += "; not trained: " + someOf(weights.kept);
+    text += "; not trained: " + listed(quoted(weights.kept));
   if (updated > 0)
     text += concat("; the forward pass updates ", updated,
                    updated == 1 ? " buffer" : " buffers");

@@ -212,9 +212,7 @@ static LogicalResult findSources(Session &session, Loaded &loaded) {
   return success();
 }
 
-/// Returns whether the model draws random numbers. Only then @forward has a
-/// scalar argument, the step.
-static bool hasDropout(ModuleOp model) {
+bool hasDropout(ModuleOp model) {
   auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   if (!forward)
     return false;

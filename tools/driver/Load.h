@@ -27,4 +27,8 @@ std::string readNamedStrategy(CompileOptions &options);
 /// cluster.
 bool printsProgram(const CompileOptions &options);
 
+/// Returns whether the model draws random numbers. Only then @forward has a
+/// scalar argument, the step.
+bool hasDropout(mlir::ModuleOp model);
+
 } // namespace dpc

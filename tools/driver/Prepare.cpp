@@ -3,6 +3,7 @@
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "ir/StopGradient.h"
+#include "ir/TensorUtils.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
 #include "runtime/kernels/Matmul.h"
@@ -17,11 +18,6 @@ using namespace mlir;
 
 namespace dpc {
 
-static StringRef roleOf(func::FuncOp func, unsigned argument) {
-  auto role = func.getArgAttrOfType<StringAttr>(argument, attr::kRole);
-  return role ? role.getValue() : StringRef();
-}
-
 static bool isLeftOut(func::FuncOp func, unsigned parameter) {
   BlockArgument argument = func.getArgument(parameter);
   if (func.getName() != kTrainStepFunction)
@@ -32,7 +28,8 @@ static bool isLeftOut(func::FuncOp func, unsigned parameter) {
 /// Parameters that the loss does not depend on are not updated.
 static bool trainsAllParameters(func::FuncOp program) {
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
-    if (roleOf(program, i) == role::kParameter && isLeftOut(program, i))
+    if (roleOf(program.getArgument(i)) == role::kParameter &&
+        isLeftOut(program, i))
       return false;
   return true;
 }
@@ -45,7 +42,7 @@ static void listParameters(func::FuncOp program, bool trains,
                            std::vector<std::string> &frozen) {
   for (unsigned i = 0; i < program.getNumArguments(); ++i) {
     auto name = program.getArgAttrOfType<StringAttr>(i, attr::kName);
-    StringRef role = roleOf(program, i);
+    StringRef role = roleOf(program.getArgument(i));
     if (!name)
       continue;
     bool isParameter = role == role::kParameter;
@@ -61,7 +58,7 @@ static LogicalResult prepareInference(ModuleOp module, std::string &message) {
   auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
   removeGradientStops(forward);
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-    if (roleOf(forward, i) == role::kScalar) {
+    if (roleOf(forward.getArgument(i)) == role::kScalar) {
       message = "has dropout in training mode, but no loss; accepted: a loss "
                 "to train, --infer, which turns dropout off, or a model "
                 "without active dropout, such as after .eval()";

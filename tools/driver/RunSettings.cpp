@@ -33,21 +33,17 @@ static void addGraph(std::vector<rt::Setting> &settings, const char *graph,
 }
 
 /// Returns whether importing for inference would change the model.
-static bool differsInEvaluation(func::FuncOp forward) {
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    auto role = forward.getArgAttrOfType<StringAttr>(i, attr::kRole);
-    if (role && role.getValue() == role::kScalar) // the step, for dropout
-      return true;
-  }
-  return forward.walk([](BatchNormOp) { return WalkResult::interrupt(); })
-      .wasInterrupted();
+static bool differsInEvaluation(ModuleOp model) {
+  return hasDropout(model) ||
+         model.walk([](BatchNormOp) { return WalkResult::interrupt(); })
+             .wasInterrupted();
 }
 
 static LogicalResult addEvalGraph(Session &session, ModuleOp model,
                                   std::vector<rt::Setting> &settings) {
   auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   OwningOpRef<ModuleOp> evaluated;
-  if (differsInEvaluation(forward)) {
+  if (differsInEvaluation(model)) {
     CompileOptions options = session.options();
     options.infer = true;
     evaluated = loadModel(options, session.context());

@@ -2,6 +2,7 @@
 #include "tools/driver/WeightFacts.h"
 
 #include "ir/Attributes.h"
+#include "ir/TensorUtils.h"
 
 #include <cstdio>
 #include <optional>
@@ -10,13 +11,8 @@ using namespace mlir;
 
 namespace dpc {
 
-static StringRef roleOf(func::FuncOp forward, unsigned argument) {
-  auto role = forward.getArgAttrOfType<StringAttr>(argument, attr::kRole);
-  return role ? role.getValue() : StringRef();
-}
-
-static bool isWeight(func::FuncOp forward, unsigned argument) {
-  StringRef role = roleOf(forward, argument);
+static bool isWeight(BlockArgument argument) {
+  StringRef role = roleOf(argument);
   return role == role::kParameter || role == role::kBuffer;
 }
 
@@ -40,7 +36,7 @@ static std::optional<double> startOf(OpOperand &operand) {
 void markNormWeights(func::FuncOp forward) {
   for (BlockArgument argument : forward.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (!isWeight(forward, index) || argument.use_empty())
+    if (!isWeight(argument) || argument.use_empty())
       continue;
     std::optional<double> start = startOf(*argument.use_begin());
     bool isSame = llvm::all_of(argument.getUses(), [&](OpOperand &use) {
@@ -71,7 +67,7 @@ std::string remarkOnFrozen(func::FuncOp forward) {
     unsigned index = argument.getArgNumber();
     bool isFrozen = forward.getArgAttr(index, attr::kFrozen) != nullptr;
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (!type || (!isFrozen && roleOf(forward, index) != role::kParameter))
+    if (!type || (!isFrozen && roleOf(argument) != role::kParameter))
       continue;
     ++all;
     allElements += type.getNumElements();
@@ -90,8 +86,7 @@ std::string remarkOnNarrowWeights(func::FuncOp forward) {
   Type found;
   for (BlockArgument argument : forward.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (!type || !isWeight(forward, argument.getArgNumber()) ||
-        !isa<FloatType>(type.getElementType()))
+    if (!type || !isWeight(argument) || !isa<FloatType>(type.getElementType()))
       continue;
     ++all;
     if (type.getElementType().isBF16() || type.getElementType().isF16()) {
