@@ -68,7 +68,8 @@ uint64_t Hasher::hashArgument(BlockArgument argument) {
   return combine(text, {});
 }
 
-/// Returns a text that two constants share if they have the same elements.
+/// Returns a text that two constants share if they have the same elements. The
+/// shape of a constant of one value may depend on the batch size.
 std::string Hasher::contentsOf(ElementsAttr value) {
   ArrayRef<char> bytes;
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
@@ -79,8 +80,9 @@ std::string Hasher::contentsOf(ElementsAttr value) {
   } else if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
     bytes = dense.getRawData();
   }
-  return std::to_string(
-      llvm::xxh3_64bits(StringRef(bytes.data(), bytes.size())));
+  return textOf(value.getType()) + " " +
+         std::to_string(
+             llvm::xxh3_64bits(StringRef(bytes.data(), bytes.size())));
 }
 
 uint64_t Hasher::hashOp(Operation *op) {

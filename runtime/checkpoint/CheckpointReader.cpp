@@ -38,6 +38,10 @@ Status CheckpointReader::check(const Plan &plan) const {
       return Status::notFound(path, ": has no ", name,
                               "; a checkpoint of the same model and optimizer "
                               "is accepted");
+    for (const std::string &alias : tensor.aliases)
+      if (byName.count(alias))
+        return Status::invalid(path, ": has '", tensor.name, "' and '", alias,
+                               "' separately, but the plan ties them");
     if (from->shape != tensor.globalShape || from->dtype != tensor.dtype)
       return Status::invalid(
           path, ": ", name, " is ", describe(from->dtype, from->shape),

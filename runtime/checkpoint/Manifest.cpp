@@ -78,7 +78,8 @@ std::string manifestText(const Manifest &manifest) {
                  {"position", manifest.data.position},
                  {"samples", manifest.data.samples},
                  {"order", manifest.data.order},
-                 {"hash", manifest.data.hash}}},
+                 {"hash", manifest.data.hash},
+                 {"last_batch", manifest.data.lastBatch}}},
                {"settings", settings},
                {"mesh", axes},
                {"tensors", tensors},
@@ -250,6 +251,8 @@ void ManifestReader::readData(const Json &json) {
   data.order = text(json, "order");
   if (json.contains("hash")) // older manifests have no hash
     data.hash = text(json, "hash");
+  if (json.contains("last_batch"))
+    data.lastBatch = text(json, "last_batch");
 }
 
 void ManifestReader::readSettings(const Json &json) {

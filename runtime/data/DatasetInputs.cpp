@@ -164,6 +164,20 @@ int64_t DatasetInputs::lastStepOf(int64_t epochs) const {
                        : stepsFor(left) + whole * steps());
 }
 
+static const char *nameOf(LastBatch last) {
+  switch (last) {
+  case LastBatch::Wrap:
+    return "wrap";
+  case LastBatch::Drop:
+    return "drop";
+  case LastBatch::Pad:
+    return "pad";
+  case LastBatch::Mask:
+    return "mask";
+  }
+  return "";
+}
+
 std::string DatasetInputs::orderName() const {
   return options.shuffle
              ? "shuffled by seed " + std::to_string(*options.shuffle)
@@ -172,7 +186,8 @@ std::string DatasetInputs::orderName() const {
 
 DataPosition DatasetInputs::positionAfter(int64_t step) const {
   Place place = placeOf(step + 1);
-  return {place.epoch, place.position, samples, orderName(), contentHash()};
+  return {place.epoch, place.position, samples,
+          orderName(), contentHash(),  nameOf(options.last)};
 }
 
 /// Hashes evenly spaced samples, the first and the last among them.
@@ -193,12 +208,13 @@ std::string DatasetInputs::contentHash() const {
   }
   for (int64_t i = 0; i < count; ++i) {
     Status status = dataset->read(evenRow(i, count, samples), to);
-    all += status.ok() ? hashText(sample) : status.message();
+    // load() and scan() report the error.
+    all += status.ok() ? hashText(sample) : "unreadable";
   }
   return hash = hashText(all);
 }
 
-Expected<DataFacts> DatasetInputs::scan() const {
+Expected<DataFacts> DatasetInputs::scan(const ScanLimits &limits) const {
   std::vector<int64_t> perRow;
   perRow.reserve(ports.size());
   for (const Port &port : ports)
@@ -207,7 +223,7 @@ Expected<DataFacts> DatasetInputs::scan() const {
                   const std::vector<std::byte *> &to) {
     return dataset->read(first, count, to);
   };
-  return scanRows(ports, perRow, "sample", samples, read);
+  return scanRows(ports, perRow, "sample", samples, read, limits);
 }
 
 /// Looks at the steps of one epoch at most: later ones have the same samples.

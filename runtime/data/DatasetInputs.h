@@ -78,7 +78,7 @@ public:
   }
   std::string mapping() const override { return dataset->mapping(); }
   std::vector<std::string> unread() const override { return dataset->unread(); }
-  Expected<DataFacts> scan() const override;
+  Expected<DataFacts> scan(const ScanLimits &limits = {}) const override;
   int64_t ignoredStep(const DataFacts &facts, int64_t first,
                       int64_t last) override;
   int64_t lastStepOf(int64_t epochs) const override;

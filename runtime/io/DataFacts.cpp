@@ -2,6 +2,7 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"
+#include "runtime/base/Wait.h"
 #include "runtime/io/IndexCheck.h"
 
 #include <algorithm>
@@ -135,8 +136,10 @@ std::vector<std::string> DataFacts::texts() const {
     texts.push_back("inputs '" + oneLine(inputs[first].port.name) + "' and '" +
                     oneLine(inputs[second].port.name) + "' hold equal values");
   if (seen < rows)
-    texts.push_back(concat("the values are those of ", seen, " of ", rows, " ",
-                           unit, "s, evenly spaced; a step checks the others"));
+    texts.push_back(
+        concat("the values are those of ", seen, " of ", rows, " ", unit, "s",
+               ranOutOfTime ? ", which are slow to read" : ", evenly spaced",
+               "; a step checks the others"));
   return texts;
 }
 
@@ -175,7 +178,7 @@ static int64_t rowsToRead(int64_t rows, int64_t bytes, int64_t mostBytes) {
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::vector<int64_t> &perRow,
                              const std::string &unit, int64_t rows,
-                             const ReadRows &read, int64_t mostBytes) {
+                             const ReadRows &read, const ScanLimits &limits) {
   constexpr int64_t kBlockBytes = int64_t(1) << 20;
   DataFacts facts;
   facts.unit = unit;
@@ -186,9 +189,9 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
     facts.inputs.emplace_back().port = ports[i];
     bytes += perRow[i] * sizeOf(ports[i].dtype);
   }
-  facts.seen = rowsToRead(rows, bytes, mostBytes);
+  const int64_t toRead = rowsToRead(rows, bytes, limits.bytes);
   int64_t block = 1;
-  if (facts.seen == rows)
+  if (toRead == rows)
     block = std::clamp(kBlockBytes / std::max<int64_t>(bytes, 1), int64_t(1),
                        std::max<int64_t>(rows, 1));
   std::vector<HostTensor> arrays;
@@ -199,9 +202,14 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
     arrays.push_back(HostTensor::zeros(ports[i].dtype, {block, perRow[i]}));
   for (HostTensor &array : arrays)
     to.push_back(array.data.data());
-  for (int64_t i = 0; i < facts.seen; i += block) {
-    int64_t first = evenRow(i, facts.seen, rows);
-    int64_t count = std::min(block, facts.seen - i);
+  const double end = nowSeconds() + limits.seconds;
+  for (int64_t i = 0; i < toRead; i += block) {
+    facts.ranOutOfTime = i > 0 && nowSeconds() > end;
+    if (facts.ranOutOfTime)
+      break;
+    int64_t first = evenRow(i, toRead, rows);
+    int64_t count = std::min(block, toRead - i);
+    facts.seen += count;
     DPC_TRY(read(first, count, to));
     for (size_t k = 0; k < ports.size(); ++k)
       for (int64_t row = 0; row < count; ++row)

@@ -45,6 +45,7 @@ struct DataFacts {
   std::string unit; ///< "sample", "step", or "" without data
   int64_t rows = 0;
   int64_t seen = 0; ///< rows that the pass has read
+  bool ranOutOfTime = false;
   std::vector<ArrayFacts> inputs;
   /// Pairs of inputs of one type and shape whose rows are all equal.
   std::vector<std::pair<size_t, size_t>> equal;
@@ -60,14 +61,20 @@ struct DataFacts {
 using ReadRows = std::function<Status(int64_t first, int64_t count,
                                       const std::vector<std::byte *> &to)>;
 
+struct ScanLimits {
+  int64_t bytes = int64_t(2) << 30;
+  double seconds = 60; ///< other processes wait for the pass
+};
+
 /// Reads rows in ascending order. A row has `perRow` elements of each of
-/// `ports`. Reads all rows, or if they have more than `mostBytes`, evenly
-/// spaced ones, the first and the last among them.
+/// `ports`. Reads all rows, or if they have more bytes than the limit, evenly
+/// spaced ones, the first and the last among them. Ends early at the limit of
+/// time.
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::vector<int64_t> &perRow,
                              const std::string &unit, int64_t rows,
                              const ReadRows &read,
-                             int64_t mostBytes = int64_t(2) << 30);
+                             const ScanLimits &limits = {});
 
 /// Returns row `i` of `count` evenly spaced ones among `rows`.
 int64_t evenRow(int64_t i, int64_t count, int64_t rows);

@@ -34,11 +34,11 @@ public:
   int64_t steps() const override { return stepCount; }
   std::string contentHash() const override { return hashText(hashes); }
   DataPosition positionAfter(int64_t /*step*/) const override {
-    return {0, 0, 0, "", contentHash()};
+    return {0, 0, 0, "", contentHash(), ""};
   }
   std::vector<std::string> unread() const override { return others; }
 
-  Expected<DataFacts> scan() const override {
+  Expected<DataFacts> scan(const ScanLimits &limits) const override {
     std::vector<int64_t> perRow;
     for (const File &file : files)
       perRow.push_back(file.elements);
@@ -49,7 +49,7 @@ public:
                                     ports[i].dtype, to[i]));
       return Status::success();
     };
-    return scanRows(ports, perRow, "step", stepCount, read);
+    return scanRows(ports, perRow, "step", stepCount, read, limits);
   }
 
   int64_t ignoredStep(const DataFacts &facts, int64_t first,

@@ -19,6 +19,8 @@ struct DataPosition {
   int64_t samples = 0;
   std::string order; ///< "as they lie", "shuffled by seed 7"
   std::string hash;  ///< InputSource::contentHash(), or "" if unknown
+  /// "wrap", "drop", "pad" or "mask" (LastBatch), or "" if unknown
+  std::string lastBatch;
 };
 
 /// Provides the inputs of a plan, step by step.
@@ -44,7 +46,9 @@ public:
   virtual std::vector<std::string> unread() const { return {}; }
   /// Reads the values of all data once (scanRows()). Fails at an index that its
   /// input does not accept. Without data, there are no facts.
-  virtual Expected<DataFacts> scan() const { return DataFacts(); }
+  virtual Expected<DataFacts> scan(const ScanLimits & /*limits*/ = {}) const {
+    return DataFacts();
+  }
   /// Returns the first of the steps `first` to `last` in which one input has
   /// only ignored labels, or 0. `facts` come from scan().
   virtual int64_t ignoredStep(const DataFacts & /*facts*/, int64_t /*first*/,

@@ -167,6 +167,18 @@ Status WeightMatch::check(bool isPartial) const {
   return Status::invalid("--init: ", path, text);
 }
 
+/// Returns pairs of similar names: "'l1.weight' and 'l1.base.weight'".
+static std::vector<std::string>
+similarPairs(const std::vector<std::string> &missing,
+             const std::vector<std::string> &unknown) {
+  constexpr size_t kMostCompared = 64; // each takes time
+  std::vector<std::string> pairs;
+  for (size_t i = 0; i < std::min(kMostCompared, missing.size()); ++i)
+    if (std::string similar = nearest(missing[i], unknown); !similar.empty())
+      pairs.push_back(concat("'", similar, "' and '", missing[i], "'"));
+  return pairs;
+}
+
 std::vector<std::string> WeightMatch::remarks() const {
   std::vector<std::string> lines;
   auto all = [](const std::vector<std::string> &names) {
@@ -182,6 +194,11 @@ std::vector<std::string> WeightMatch::remarks() const {
         concat("--init-partial: ", counted(unknown.size(), "tensor"), " of ",
                path, " that the model lacks ",
                unknown.size() == 1 ? "is" : "are", " ignored: ", all(unknown)));
+  if (std::vector<std::string> pairs = similarPairs(missing, unknown);
+      !pairs.empty())
+    lines.push_back(concat("--init-partial: names that may mean the same: ",
+                           listed(pairs, kMaxListed),
+                           "; a weight is only read under its own name"));
   for (const auto &[types, count] : conversions)
     lines.push_back(concat("--init: ", counted(count, "weight"),
                            count == 1 ? " is" : " are", " converted from ",

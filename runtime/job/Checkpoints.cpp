@@ -182,6 +182,12 @@ void Checkpoints::warnOfChanges(const Manifest &manifest) const {
                  "dpc-run: warning: --resume: the plan differs from the one "
                  "that wrote %s: %s\n",
                  path.c_str(), changes.c_str());
+  std::string last = inputs.positionAfter(manifest.step).lastBatch;
+  const std::string &lastBefore = manifest.data.lastBatch;
+  if (!last.empty() && !lastBefore.empty() && last != lastBefore)
+    std::fprintf(stderr,
+                 "dpc-run: warning: --resume: --last-batch=%s instead of %s\n",
+                 last.c_str(), lastBefore.c_str());
 }
 
 Status Checkpoints::restore() {

@@ -22,12 +22,11 @@ static std::string sourceOf(const RunOptions &options) {
 
 /// Adds the lines of one source to `lines`, each with `prefix`, and returns its
 /// facts. `source` is its option.
-static Expected<DataFacts> checkSource(const InputSource &inputs,
-                                       const std::string &source,
-                                       const std::string &prefix,
-                                       bool acceptsNan,
-                                       std::vector<std::string> &lines) {
-  DPC_ASSIGN(DataFacts facts, inputs.scan());
+static Expected<DataFacts>
+checkSource(const InputSource &inputs, const std::string &source,
+            const std::string &prefix, const ScanLimits &limits,
+            bool acceptsNan, std::vector<std::string> &lines) {
+  DPC_ASSIGN(DataFacts facts, inputs.scan(limits));
   DPC_TRY(facts.check(acceptsNan).in(source));
   if (std::vector<std::string> names = inputs.unread(); !names.empty())
     lines.push_back(source + ": no input reads " + listed(quoted(names)));
@@ -53,14 +52,16 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   bool goesOn = options.onNan != "stop";
   bool acceptsNan = goesOn || !options.inputs.empty() || skipsBadSteps(plan);
   std::vector<std::string> &lines = report.lines;
-  DPC_ASSIGN(report.facts,
-             checkSource(inputs, sourceOf(options), "", acceptsNan, lines));
+  ScanLimits limits; // of each of two passes, while other processes wait
+  limits.seconds = std::min(limits.seconds, options.timeoutSeconds / 4);
+  DPC_ASSIGN(report.facts, checkSource(inputs, sourceOf(options), "", limits,
+                                       acceptsNan, lines));
   if (!evalInputs)
     return report;
   std::string source = "--eval-data=" + options.evalData;
   std::string prefix = "--eval-data: ";
   DPC_ASSIGN(DataFacts facts,
-             checkSource(*evalInputs, source, prefix, goesOn, lines));
+             checkSource(*evalInputs, source, prefix, limits, goesOn, lines));
   int64_t step = evalInputs->ignoredStep(facts, 1, evalInputs->steps());
   if (step > 0)
     lines.push_back(prefix + stepWithoutLabels(step));

@@ -94,10 +94,13 @@ Status Job::prepare() {
     validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
   }
+  return Status::success();
+}
+
+Status Job::checkFiles() {
   if (!isRankZero(plan, isDistributed))
     return Status::success();
   DPC_TRY(checkOutputs({options, plan, evalPlan(), init}));
-  // The processes have the same data (compareRanks()), so that one reads it.
   DPC_ASSIGN(data, checkData(options, plan, *inputs,
                              validation ? &validation->theInputs() : nullptr));
   return Status::success();

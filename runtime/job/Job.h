@@ -29,12 +29,14 @@ public:
         sessions(this->options, isDistributed), lossAlarm(options.spike),
         normAlarm(options.spike) {}
 
-  /// Reads and checks the plan, kernels, data and initial values, and checks
-  /// that all result files can be written.
+  /// Reads the plan and kernels, and opens the data and the initial values.
   Status prepare();
   /// Fails in a process whose files or options are not those of rank 0. Call it
   /// after prepare() has succeeded in all processes.
   Status compareRanks(rt::Communicator &world) const;
+  /// Checks the values of the data, and that all result files can be written.
+  /// The process of rank 0 does so for all, which have the same data.
+  Status checkFiles();
   /// Creates the session with `comms` and fills its tensors. `evalComms` are
   /// for evalPlan(); empty if there is none.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 namespace dpc {
@@ -175,14 +176,44 @@ Status ReadFiles::checkCheckpoints(const std::string &folder) const {
   return Status::success();
 }
 
+/// Returns each option that names a file to write, with the file.
+static std::vector<std::pair<std::string, std::string>>
+writtenFiles(const RunOptions &options) {
+  std::vector<std::pair<std::string, std::string>> written;
+  for (const std::string &word : options.metrics)
+    if (MetricsPlace place(word); !place.isFolder)
+      written.emplace_back("--metrics", place.path);
+  for (const auto &[option, path] :
+       {std::pair("--save-params", options.saveParams),
+        {"--trace", options.trace}})
+    if (!path.empty())
+      written.emplace_back(option, path);
+  return written;
+}
+
+/// Refuses two options that would write one file.
+static Status checkDifferent(const RunOptions &options) {
+  std::map<std::string, std::string> optionOf;
+  for (const auto &[option, path] : writtenFiles(options)) {
+    std::error_code code;
+    if (fs::exists(path, code) && !fs::is_regular_file(path, code))
+      continue; // "/dev/null"
+    fs::path full = fs::weakly_canonical(path, code);
+    auto [entry, isNew] = optionOf.emplace(code ? path : full.string(), option);
+    if (!isNew)
+      return Status::invalid(option, ": ", oneLine(path),
+                             " is also the file "
+                             "of ",
+                             entry->second, "; choose another path");
+  }
+  return Status::success();
+}
+
 static Status checkOverwrites(const RunInputs &run) {
   const RunOptions &options = run.options;
   ReadFiles files(run);
-  for (const std::string &word : options.metrics)
-    if (MetricsPlace place(word); !place.isFolder)
-      DPC_TRY(files.check("--metrics", place.path));
-  DPC_TRY(files.check("--save-params", options.saveParams));
-  DPC_TRY(files.check("--trace", options.trace));
+  for (const auto &[option, path] : writtenFiles(options))
+    DPC_TRY(files.check(option, path));
   if (!options.outputs.empty())
     for (const Port &output : run.plan.outputs)
       DPC_TRY(files.check("--outputs", npyFile(options.outputs, output),
@@ -204,6 +235,7 @@ static Status checkFolder(const std::string &folder, const char *name) {
 
 Status checkOutputs(const RunInputs &run) {
   const RunOptions &options = run.options;
+  DPC_TRY(checkDifferent(options));
   DPC_TRY(checkOverwrites(run));
   for (const std::string &word : options.metrics) {
     MetricsPlace place(word);

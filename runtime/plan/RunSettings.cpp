@@ -40,10 +40,14 @@ std::string differencesFrom(const std::vector<Setting> &before,
   for (const Setting &setting : before)
     if (!isHashOfGraph(setting.name) && settingOf(now, setting.name).empty())
       compare(setting.name);
+  // The seed is a constant of the graph, which dropout alone reads.
+  bool hasSameSeed =
+      settingOf(before, kDropoutSeed) == settingOf(now, kDropoutSeed);
+  const char *constants = hasSameSeed ? kGraphConstants : kEvalConstants;
   if (settingOf(before, kGraph) != settingOf(now, kGraph))
     add("another graph of the model");
-  else if (hasSameBatch && settingOf(before, kGraphConstants) !=
-                               settingOf(now, kGraphConstants))
+  else if (hasSameBatch &&
+           settingOf(before, constants) != settingOf(now, constants))
     add("other constants in the graph of the model");
   return text;
 }

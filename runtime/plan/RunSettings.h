@@ -11,6 +11,8 @@ inline constexpr const char *kGraphConstants = "graph_constants";
 /// In a training plan: the hashes of the graph that `dpc-opt --infer` makes.
 inline constexpr const char *kEvalGraph = "eval_graph";
 inline constexpr const char *kEvalConstants = "eval_constants";
+/// The seed of dropout, which is a constant of the graph of training.
+inline constexpr const char *kDropoutSeed = "dropout_seed";
 
 /// Returns the value of setting `name`, or "".
 std::string settingOf(const std::vector<Setting> &settings,

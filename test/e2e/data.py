@@ -136,6 +136,8 @@ class Data(unittest.TestCase):
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertEqual(ran.stderr, said and f"dpc-run: warning: --resume: the plan differs from the one that wrote {saved}/step-2: {said}")
             shutil.rmtree(plan)
+        ran = e2e.call([e2e.tool("dpc-run"), self.plan(2, "dp=2"), *words, resume, "--last-batch=drop"])
+        self.assertEqual((ran.returncode, ran.stderr), (0, "dpc-run: warning: --resume: --last-batch=drop instead of wrap\n"))
         # as many samples, but in another order
         file = sorted(os.listdir(self.path("samples")))[0]
         dtype, shape, values = e2e.read_npy(self.path("samples", file))

@@ -48,6 +48,8 @@ static int runLocal(const RunOptions &options) {
                 : std::vector<std::unique_ptr<Communicator>>();
   };
   if (status.ok())
+    status = job.checkFiles();
+  if (status.ok())
     status = job.start(commsFor(&job.thePlan()), commsFor(job.evalPlan()));
   if (status.ok())
     status = job.run();
@@ -142,6 +144,8 @@ static int runProcesses(const RunOptions &options) {
   if (!agree(comm, status))
     return 1;
   if (comm.size() > 1 && !agree(comm, job.compareRanks(comm)))
+    return 1;
+  if (!agree(comm, job.checkFiles()))
     return 1;
   std::string speed = speedOf(options.comm, hasMpi(), ranks);
   if (!speed.empty() && comm.size() > 1 && comm.rank() == 0)

@@ -10,7 +10,8 @@
 #include "tools/driver/Load.h"
 #include "tools/driver/Pipelines.h"
 
-#include "llvm/Support/Format.h"
+#include <charconv>
+#include <iterator>
 
 using namespace mlir;
 
@@ -55,10 +56,10 @@ static LogicalResult addEvalGraph(Session &session, ModuleOp model,
   return success();
 }
 
+/// Returns the shortest text that reads back as `value`.
 static std::string shown(double value) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%g", value);
-  return text;
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), value).ptr};
 }
 
 static std::string scheduleText(const CompileOptions &options) {
@@ -105,6 +106,8 @@ FailureOr<std::vector<rt::Setting>> settingsOf(Session &session, ModuleOp model,
   if (!trains)
     return settings;
   addOptimizer(settings, options);
+  if (hasDropout(model))
+    settings.push_back({rt::kDropoutSeed, std::to_string(options.seed)});
   if (failed(addEvalGraph(session, model, settings)))
     return failure();
   return settings;

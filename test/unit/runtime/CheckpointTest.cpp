@@ -1,5 +1,6 @@
 //===- CheckpointTest.cpp - manifests, shard files, folders ---------------===//
 #include "runtime/checkpoint/CheckpointFolder.h"
+#include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/checkpoint/ShardFile.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/ScratchFolder.h"
@@ -32,7 +33,7 @@ Manifest sample() {
   manifest.model = "toy";
   manifest.step = 7;
   manifest.globalBatch = 8;
-  manifest.data = {2, 5, 9, "shuffled by seed 3", "0123456789abcdef"};
+  manifest.data = {2, 5, 9, "shuffled by seed 3", "0123456789abcdef", "mask"};
   manifest.settings = {{"optimizer", "adamw"}, {"lr", "0.1"}};
   manifest.mesh = {{{"dp", 2}, {"tp", 3}}, 1};
   manifest.tensors = {
@@ -63,6 +64,7 @@ TEST_F(Checkpoint, ManifestsRoundTrip) {
   EXPECT_EQ(read->settings, manifest.settings);
   EXPECT_EQ(read->data.samples, 9);
   EXPECT_EQ(read->data.order, "shuffled by seed 3");
+  EXPECT_EQ(read->data.lastBatch, "mask");
   EXPECT_EQ(read->mesh, manifest.mesh);
   ASSERT_EQ(read->tensors.size(), 2u);
   EXPECT_EQ(read->tensors[0].layout, manifest.tensors[0].layout);
@@ -211,6 +213,25 @@ TEST_F(Checkpoint, OnlyCompleteFoldersAreCheckpoints) {
   auto manifest = readManifest(folder.checkpoint(100));
   ASSERT_TRUE(manifest.ok());
   EXPECT_EQ(manifest->step, 100);
+}
+
+/// The plan would drop one of the two values.
+TEST_F(Checkpoint, UntiedWeightsDoNotFillTiedOnes) {
+  fs::create_directories(at("step-7"));
+  writeFile(at("step-7/manifest.json"), manifestText(sample()));
+  auto reader = CheckpointReader::open(at("step-7"));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  Plan plan;
+  Tensor &weight = plan.tensors.emplace_back();
+  weight.name = "w";
+  weight.role = TensorRole::Parameter;
+  weight.globalShape = {4, 9};
+  weight.aliases = {"head"};
+  EXPECT_TRUE((*reader)->check(plan).ok());
+  weight.aliases = {"head", "w.exp_avg"};
+  EXPECT_EQ((*reader)->check(plan).message(),
+            at("step-7") + ": has 'w' and 'w.exp_avg' separately, but the plan "
+                           "ties them");
 }
 
 TEST_F(Checkpoint, APublishedStepReplacesTheOldOne) {

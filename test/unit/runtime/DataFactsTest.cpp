@@ -43,7 +43,8 @@ protected:
 };
 
 /// Rows of one f32 input.
-Expected<DataFacts> scan(const std::vector<float> &rows, int64_t most = 1024) {
+Expected<DataFacts> scan(const std::vector<float> &rows,
+                         const ScanLimits &limits = {}) {
   Port port{"x", 0, DType::F32, {1}, {}, 0};
   return scanRows(
       {port}, {1}, "sample", static_cast<int64_t>(rows.size()),
@@ -52,7 +53,7 @@ Expected<DataFacts> scan(const std::vector<float> &rows, int64_t most = 1024) {
           storeFromDouble(to[0], DType::F32, i, rows[first + i]);
         return Status::success();
       },
-      most);
+      limits);
 }
 
 TEST_F(Facts, EveryInputIsDescribed) {
@@ -125,11 +126,20 @@ TEST(DataFacts, NanAndInfinityAreNamed) {
 TEST(DataFacts, LargeDataIsReadEvenly) {
   std::vector<float> rows(1000);
   rows.back() = 7;
-  auto facts = scan(rows, 40); // ten rows of four bytes
+  auto facts = scan(rows, {40}); // ten rows of four bytes
   EXPECT_EQ(facts->seen, 10);
   EXPECT_EQ(facts->inputs[0].max, 7);
   EXPECT_HAS(facts->texts().back(), "those of 10 of 1000 samples");
-  EXPECT_EQ(scan(rows, 4000)->seen, 1000);
+  EXPECT_EQ(scan(rows, {4000})->seen, 1000);
+}
+
+TEST(DataFacts, DataThatIsSlowToReadIsReadInPart) {
+  ScanLimits limits{40};
+  limits.seconds = 0;
+  auto facts = scan(std::vector<float>(1000), limits);
+  EXPECT_EQ(facts->seen, 1);
+  EXPECT_HAS(facts->texts().back(),
+             "those of 1 of 1000 samples, which are slow to read");
 }
 
 TEST(DataFacts, EqualInputsAreSaid) {

@@ -80,6 +80,16 @@ TEST_F(OutputFilesTest, NoOutputReplacesData) {
   EXPECT_EQ(errorOfMetrics(at("m.jsonl")), "");
 }
 
+TEST_F(OutputFilesTest, TwoOutputsAreTwoFiles) {
+  options.saveParams = at("out/w");
+  options.trace = at("out/../out/w");
+  EXPECT_EQ(errorOf(options), "--trace: " + options.trace +
+                                  " is also the file of --save-params; choose "
+                                  "another path");
+  options.saveParams = options.trace = "/dev/null";
+  EXPECT_EQ(errorOf(options).find("is also"), std::string::npos);
+}
+
 TEST_F(OutputFilesTest, LinksLeadToTheSameFile) {
   fs::create_symlink(at("weights.bin"), at("soft"));
   fs::create_hard_link(at("weights.bin"), at("hard"));

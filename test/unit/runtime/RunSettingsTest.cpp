@@ -35,6 +35,21 @@ TEST(RunSettings, ConstantsCountOnlyForOneBatchSize) {
             "another graph of the model");
 }
 
+TEST(RunSettings, AnotherSeedOfDropoutIsNoOtherConstant) {
+  std::vector<Setting> before = {{kGraph, "a"},
+                                 {kGraphConstants, "1"},
+                                 {kDropoutSeed, "0"},
+                                 {kEvalConstants, "2"}};
+  std::vector<Setting> now = before;
+  now[1].value = "3";
+  now[2].value = "7";
+  EXPECT_EQ(differencesFrom(before, now, true), "dropout_seed 7 instead of 0");
+  now[3].value = "4";
+  EXPECT_EQ(differencesFrom(before, now, true),
+            "dropout_seed 7 instead of 0, "
+            "other constants in the graph of the model");
+}
+
 TEST(RunSettings, NothingDiffersFromUnknownSettings) {
   EXPECT_EQ(differencesFrom({}, kBefore, true), "");
   EXPECT_EQ(differencesFrom(kBefore, {}, true), "");

@@ -139,9 +139,12 @@ TEST_F(WeightMatchTest, AMisspelledNameIsMissingAndUnknown) {
                 "names");
   EXPECT_TRUE(found.check(true).ok());
   std::vector<std::string> lines = found.remarks();
-  ASSERT_EQ(lines.size(), 2u);
+  ASSERT_EQ(lines.size(), 3u);
   EXPECT_HAS(lines[0], "keeps the values of the plan: 'l1.weight'");
   EXPECT_HAS(lines[1], "is ignored: 'l1.wieght'");
+  EXPECT_EQ(lines[2], "--init-partial: names that may mean the same: "
+                      "'l1.wieght' and 'l1.weight'; a weight is only read "
+                      "under its own name");
 }
 
 TEST_F(WeightMatchTest, AnotherShapeIsNeverAccepted) {
