@@ -58,7 +58,7 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   int64_t bytes = s.plan.buffers[tensor.buffer].bytes;
   if (bytes > 0)
     tensor.source =
-        rt::TensorSource{"constants.bin", offset, bytes, tensor.dtype};
+        rt::TensorSource{rt::kConstantsFile, offset, bytes, tensor.dtype};
   else // an empty constants.bin is not written
     tensor.init = rt::InitKind::Zeros;
   constants.resize((constants.size() + 63) / 64 * 64);

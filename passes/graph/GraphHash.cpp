@@ -2,6 +2,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/StopGradient.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -19,7 +20,8 @@ namespace {
 
 class Hasher {
 public:
-  explicit Hasher(bool withScalars) : withScalars(withScalars) {}
+  Hasher(bool withScalars, bool skipsStops)
+      : withScalars(withScalars), skipsStops(skipsStops) {}
 
   uint64_t operator()(ValueRange results);
 
@@ -28,7 +30,7 @@ private:
   uint64_t hashOp(Operation *op);
   std::string contentsOf(ElementsAttr value);
 
-  bool withScalars;
+  bool withScalars, skipsStops;
   DenseMap<Value, uint64_t> known;
 };
 
@@ -118,6 +120,10 @@ uint64_t Hasher::operator()(ValueRange results) {
     if (stack.size() > before)
       continue;
     stack.pop_back();
+    if (skipsStops && stopsGradient(op)) {
+      known[value] = known.lookup(op->getOperand(0));
+      continue;
+    }
     if (!op) {
       known[value] = hashArgument(cast<BlockArgument>(value));
       continue;
@@ -132,9 +138,9 @@ uint64_t Hasher::operator()(ValueRange results) {
   return combine("results", parts);
 }
 
-GraphHash hashGraph(ValueRange results) {
-  return {Hasher(/*withScalars=*/false)(results),
-          Hasher(/*withScalars=*/true)(results)};
+GraphHash hashGraph(ValueRange results, bool trains) {
+  return {Hasher(/*withScalars=*/false, !trains)(results),
+          Hasher(/*withScalars=*/true, !trains)(results)};
 }
 
 } // namespace dpc

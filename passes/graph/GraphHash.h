@@ -24,6 +24,7 @@ struct GraphHash {
   /// With them. A mean over the batch contains the number of samples.
   uint64_t values = 0;
 };
-GraphHash hashGraph(mlir::ValueRange results);
+/// Where gradients stop counts only if `trains`.
+GraphHash hashGraph(mlir::ValueRange results, bool trains = true);
 
 } // namespace dpc

@@ -18,8 +18,11 @@ Status checkCopy(const Plan &from, const Plan &to) {
   if (from.ranks() != to.ranks())
     return Status::invalid("it is for ", to.ranks(),
                            (to.ranks() == 1 ? " rank" : " ranks"),
-                           ", but the training plan is for ", from.ranks());
+                           ", but the training plan is for ", from.ranks(),
+                           "; compile it with --strategy=ranks=", from.ranks());
   for (const Tensor &tensor : to.tensors) {
+    if (tensor.isConstant())
+      continue;
     std::string name = concat(nameOf(tensor.role), " '", tensor.name, "'");
     const Tensor *source = find(from, tensor);
     if (!source || source->role != tensor.role)
@@ -152,6 +155,8 @@ Status TensorCopy::receive(size_t i) {
 
 Status copyValues(const Running &from, const Running &to) {
   for (const Tensor &target : to.plan.tensors) {
+    if (target.isConstant())
+      continue;
     const Tensor *source = find(from.plan, target);
     assert(source && "checkCopy() passed");
     TensorCopy copy(from, to, *source, target);

@@ -57,6 +57,26 @@ Status Validation::prepare(const Plan &training) {
   return Status::success();
 }
 
+namespace {
+
+/// Fills only constants. All other values come from the training.
+class ConstantValues : public InitialValues {
+public:
+  ConstantValues(const Plan &plan, const std::string &dir)
+      : InitialValues(plan, dir, {}) {}
+
+  Status check(const Plan & /*plan*/) const override {
+    return Status::success();
+  }
+  Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
+              void *local) const override {
+    return tensor.isConstant() ? InitialValues::fill(tensor, mesh, rank, local)
+                               : Status::success();
+  }
+};
+
+} // namespace
+
 Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
                          const SessionOptions &sessionOptions) {
   SessionOptions own = sessionOptions;
@@ -66,7 +86,7 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
       session,
       sessions.make(plan, options.evalPlan, kernels, std::move(comms), own)
           .in(options.evalPlan));
-  return Status::success();
+  return session->initialize(ConstantValues(plan, options.evalPlan));
 }
 
 Expected<double> Validation::meanLoss(const Running &training) {

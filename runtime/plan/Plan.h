@@ -129,6 +129,9 @@ enum class TensorRole { Parameter, Buffer, State };
 
 enum class InitKind { Zeros, Source, Random, Value };
 
+/// The file in the folder of a plan with the constants of the program.
+inline constexpr const char *kConstantsFile = "constants.bin";
+
 /// A persistent value: a parameter, a model buffer, or an optimizer state.
 struct Tensor {
   std::string name; ///< unique; for a parameter, its name in the source model
@@ -154,6 +157,11 @@ struct Tensor {
   /// buffer that the model does not save.
   bool isUnsaved = false;
 
+  /// Whether the tensor is a constant of the program. Its name and its value
+  /// mean nothing in another plan of the same model.
+  bool isConstant() const {
+    return isUnsaved && source && source->file == kConstantsFile;
+  }
   /// Whether files of weights contain the tensor, trained or not.
   bool isWeight() const { return role != TensorRole::State && !isUnsaved; }
   /// Returns `copies`, followed by `buffer`.

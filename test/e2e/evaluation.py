@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Exactly N samples: the loss of held-out samples during training (--eval-plan), and epochs whose last step is not full (--last-batch=mask)."""
+import math
 import os
 import shutil
 import subprocess
@@ -68,6 +69,23 @@ class Evaluation(unittest.TestCase):
             want = self.loss_on_one_device(os.path.join(saved, f"step-{line['step']}"))
             self.assertLess(abs(line["eval_loss"] - want), 1e-4 * want, f"{training} evaluated by {inference}, step {line['step']}")
         return plan, saved, words
+
+    def test_constants_of_a_plan_are_its_own(self):
+        """The plans have constants under other names, and only the training stops a gradient."""
+        model = os.path.join(e2e.SOURCE, "test", "fixtures", "torch", "constants.pt2")
+        for name, words in (("trains", ["--strategy=dp=2", "--train=adamw", "--lr=1e-2"]), ("infers", ["--strategy=tp=2", "--infer"])):
+            e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:2", *words, "--verify=off", "-o", self.path(name)])
+        for name, count in (("some", 16), ("others", 8)):
+            os.mkdir(self.path(name))
+            for file, shape in (("x.npy", (2, 4, 4)), ("target.npy", (1, 8, 8))):
+                size = math.prod(shape)
+                e2e.write_npy(self.path(name, file), "f4", (count, *shape), [math.sin(i * len(file) + count) for i in range(count * size)])
+        saved = self.path("w.safetensors")
+        ran = e2e.call([e2e.tool("dpc-run"), self.path("trains"), "--data=" + self.path("some"), "--steps=3", "--eval-plan=" + self.path("infers"),
+                        "--eval-data=" + self.path("others"), "--save-params=" + saved])
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        alone = e2e.must([e2e.tool("dpc-run"), self.path("infers"), "--data=" + self.path("others"), "--init=" + saved]).splitlines()[-1]
+        self.assertIn(f"step 3: {alone} of --eval-data\n", ran.stdout)
 
     def test_a_mean_over_held_out_samples_is_that_of_one_device(self):
         plan, saved, words = self.check(4, "dp=2,zero=3,tp=2", "dp=4")  # in the last step, one rank has no sample

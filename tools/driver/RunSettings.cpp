@@ -18,17 +18,17 @@ using namespace mlir;
 namespace dpc {
 
 /// Hashes the loss of @forward, or all results if none is the loss.
-static GraphHash hashForward(func::FuncOp forward) {
+static GraphHash hashForward(func::FuncOp forward, bool trains) {
   Operation *end = forward.front().getTerminator();
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     if (forward.getResultAttr(i, attr::kLoss))
-      return hashGraph(end->getOperand(i));
-  return hashGraph(end->getOperands());
+      return hashGraph(end->getOperand(i), trains);
+  return hashGraph(end->getOperands(), trains);
 }
 
 static void addGraph(std::vector<rt::Setting> &settings, const char *graph,
-                     const char *constants, func::FuncOp forward) {
-  GraphHash hash = hashForward(forward);
+                     const char *constants, func::FuncOp forward, bool trains) {
+  GraphHash hash = hashForward(forward, trains);
   settings.push_back({graph, rt::hashDigits(hash.structure)});
   settings.push_back({constants, rt::hashDigits(hash.values)});
 }
@@ -52,7 +52,8 @@ static LogicalResult addEvalGraph(Session &session, ModuleOp model,
       return failure();
     forward = evaluated->lookupSymbol<func::FuncOp>(kForwardFunction);
   }
-  addGraph(settings, rt::kEvalGraph, rt::kEvalConstants, forward);
+  addGraph(settings, rt::kEvalGraph, rt::kEvalConstants, forward,
+           /*trains=*/false);
   return success();
 }
 
@@ -101,7 +102,7 @@ FailureOr<std::vector<rt::Setting>> settingsOf(Session &session, ModuleOp model,
   const CompileOptions &options = session.options();
   std::vector<rt::Setting> settings;
   auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
-  addGraph(settings, rt::kGraph, rt::kGraphConstants, forward);
+  addGraph(settings, rt::kGraph, rt::kGraphConstants, forward, trains);
   settings.push_back({"precision", options.precision});
   if (!trains)
     return settings;

@@ -107,7 +107,7 @@ static NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
   constexpr double kMiddle = 0.5, kSpread = 0.1;
   NamedTensors weights;
   for (const rt::Tensor &tensor : plan.tensors) {
-    bool isFolded = tensor.source && tensor.source->file == "constants.bin";
+    bool isFolded = tensor.isConstant();
     if (tensor.role == rt::TensorRole::State || isFolded ||
         !rt::isFloat(tensor.dtype))
       continue;

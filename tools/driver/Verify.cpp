@@ -229,7 +229,7 @@ private:
   /// Returns whether the tensor is a folded table. The names of folded tables
   /// depend on the layout, so only their effect on the outputs is verified.
   static bool isConstant(const rt::Tensor &tensor) {
-    return tensor.source && tensor.source->file == "constants.bin";
+    return tensor.isConstant();
   }
 
   const rt::Tensor *momentOf(const rt::Tensor &tensor) const {

@@ -31,12 +31,12 @@ std::string changed(std::string text, const std::string &from,
   return text;
 }
 
-GraphHash hashOf(const std::string &text) {
+GraphHash hashOf(const std::string &text, bool trains = true) {
   OwningOpRef<ModuleOp> module = parse(text);
   if (!module)
     return {};
   auto forward = module->lookupSymbol<func::FuncOp>("forward");
-  return hashGraph(forward.front().getTerminator()->getOperand(0));
+  return hashGraph(forward.front().getTerminator()->getOperand(0), trains);
 }
 
 TEST(GraphHash, OtherOpsOperandsAndParametersGiveOtherHashes) {
@@ -49,6 +49,16 @@ TEST(GraphHash, OtherOpsOperandsAndParametersGiveOtherHashes) {
                           {"dpc.matmul %x, %w", "dpc.matmul %x, %w tb"},
                           {"\"x\"", "\"y\""}})
     EXPECT_NE(hashOf(changed(kModel, from, to)).structure, structure) << to;
+}
+
+/// dpc-opt removes the stops from models that are not trained.
+TEST(GraphHash, AnEvaluationHasNoGradientsToStop) {
+  std::string stopped =
+      changed(kModel, "%1 = dpc.unary relu %0",
+              "%s = dpc.convert %0 {dpc.stop_gradient} : tensor<8x4xf32> -> "
+              "tensor<8x4xf32>\n  %1 = dpc.unary relu %s");
+  EXPECT_NE(hashOf(stopped).structure, hashOf(kModel).structure);
+  EXPECT_EQ(hashOf(stopped, false).structure, hashOf(kModel, false).structure);
 }
 
 TEST(GraphHash, AnotherBatchKeepsTheStructure) {
