@@ -35,9 +35,8 @@ checkSource(const InputSource &inputs, const std::string &source,
   return facts;
 }
 
-static std::string stepWithoutLabels(int64_t step) {
-  return concat("step ", step,
-                ": all labels are ignored, so that their mean loss is nan");
+static std::string stepWithoutLabels(int64_t step, const char *effect) {
+  return concat("step ", step, ": all labels are ignored, so that ", effect);
 }
 
 /// Whether the plan skips the update of a step whose gradients are not finite.
@@ -64,7 +63,9 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
              checkSource(*evalInputs, source, prefix, limits, goesOn, lines));
   int64_t step = evalInputs->ignoredStep(facts, 1, evalInputs->steps());
   if (step > 0)
-    lines.push_back(prefix + stepWithoutLabels(step));
+    lines.push_back(
+        prefix +
+        stepWithoutLabels(step, "it does not count in means over labels"));
   if (report.facts.rows == facts.rows &&
       inputs.contentHash() == evalInputs->contentHash())
     lines.push_back(prefix + "these samples are those of --data");
@@ -111,7 +112,7 @@ std::vector<std::string> amountTexts(const RunOptions &options,
                         : concat(inputs.steps(), " batches are repeated"));
   int64_t step = inputs.ignoredStep(facts, done + 1, options.steps);
   if (step > 0)
-    texts.push_back(stepWithoutLabels(step));
+    texts.push_back(stepWithoutLabels(step, "their mean loss is nan"));
   return texts;
 }
 

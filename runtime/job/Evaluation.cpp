@@ -2,7 +2,6 @@
 
 #include "runtime/base/WriteFile.h"
 #include "runtime/data/Dataset.h"
-#include "runtime/job/MaskCheck.h"
 
 namespace dpc {
 
@@ -43,18 +42,9 @@ Status Evaluation::start(const std::string &dir, int64_t samples,
   return Status::success();
 }
 
-Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count,
-                       int64_t weight) {
-  weights += weight;
-  int loss = findLoss(plan);
-  for (size_t i = 0; i < outputs.size(); ++i) {
+Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count) {
+  for (size_t i = 0; i < writers.size(); ++i) {
     const HostTensor &value = outputs[i];
-    if (static_cast<int>(i) == loss) {
-      hasLoss = true;
-      lossSum += value.at(0) * static_cast<double>(weight);
-    }
-    if (writers.empty())
-      continue;
     int64_t elements = value.elements();
     if (hasSamples(plan.outputs[i]))
       elements = elements / value.shape.front() * count;
@@ -67,12 +57,6 @@ Status Evaluation::finish() {
   for (NpyWriter &writer : writers)
     DPC_TRY(writer.finish());
   return Status::success();
-}
-
-std::optional<double> Evaluation::meanLoss() const {
-  if (!hasLoss)
-    return std::nullopt;
-  return lossSum / static_cast<double>(weights);
 }
 
 } // namespace dpc

@@ -5,7 +5,6 @@
 #include "runtime/plan/Plan.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace dpc {
@@ -23,22 +22,12 @@ public:
   /// Creates DIR/NAME.npy for every output, or no files if `dir` is "".
   Status start(const std::string &dir, int64_t samples, int64_t steps);
   /// Appends the outputs of a step, whose first `counted` samples count.
-  /// `weight` is that of its loss (LossWeight.h).
-  Status add(const std::vector<rt::HostTensor> &outputs, int64_t counted,
-             int64_t weight);
+  Status add(const std::vector<rt::HostTensor> &outputs, int64_t counted);
   Status finish();
-
-  /// The sum of the weights of all steps.
-  int64_t weight() const { return weights; }
-  /// The weighted mean of the losses of all steps.
-  std::optional<double> meanLoss() const;
 
 private:
   const rt::Plan &plan;
   std::vector<rt::NpyWriter> writers;
-  int64_t weights = 0;
-  double lossSum = 0;
-  bool hasLoss = false;
 };
 
 } // namespace dpc

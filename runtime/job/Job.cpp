@@ -10,6 +10,7 @@
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/OutputFiles.h"
 #include "runtime/job/RankAgreement.h"
+#include "runtime/job/RankZero.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/RunStart.h"
 #include "runtime/job/RunSummary.h"
@@ -115,17 +116,6 @@ Status Job::compareRanks(Communicator &world) const {
   return facts ? same : facts.status();
 }
 
-/// Runs work() in the process of rank 0. All processes get its status.
-static Status onRankZero(Session &session,
-                         const std::function<Status()> &work) {
-  return session
-      .fromRankZero([&]() -> Expected<std::string> {
-        DPC_TRY(work());
-        return std::string();
-      })
-      .status();
-}
-
 SessionOptions Job::sessionOptions() {
   SessionOptions made;
   made.poison = options.poison;
@@ -165,9 +155,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   bool isResumed = resumed >= 0;
   StartValues values{options, plan, init, *session, *checkpoints};
   DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
-  lossWeight.emplace(options, plan);
-  DPC_ASSIGN(bool hasTold, tellWeight(values, *inputs, done, *lossWeight));
-  if (!isResumed || hasChecked || hasTold)
+  if (!isResumed || hasChecked)
     DPC_TRY(values.fill());
   if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
@@ -189,9 +177,9 @@ Status Job::run() {
   summary.writesOutputs = evaluation ? !summary.wasStopped : ran > 0;
   if (summary.hasResults()) {
     DPC_TRY(saveWeights(options, plan, *session));
-    DPC_TRY(saveOutputs());
     if (ran > 0)
       DPC_TRY(saveTrace(options, plan, *session, ran));
+    DPC_TRY(saveOutputs());
   }
   if (session->holdsRankZero())
     summary.print(options, plan);
@@ -279,11 +267,12 @@ Status Job::runSteps() {
       return Status::success();
   }
   std::optional<Progress> progress;
-  if (session->holdsRankZero()) {
+  DPC_TRY(onRankZero(*session, [&]() -> Status {
     progress.emplace(options.steps);
     DPC_TRY(progress->openMetrics(options.metrics, done));
     sayFirstLines();
-  }
+    return Status::success();
+  }));
   DPC_TRY(startEvaluation());
   DPC_ASSIGN(skips, countSkips(plan, *session));
   for (int64_t step = done + 1; step <= options.steps; ++step) {
@@ -330,20 +319,24 @@ Expected<int> Job::betweenSteps(StepReport &report,
 Status Job::validate(int64_t step, bool isLast, Progress *progress) {
   if (!validation || !validation->isDue(step, isLast))
     return Status::success();
-  Expected<double> loss = validation->meanLoss({plan, *session});
-  if (loss && progress)
-    warnOnce(progress->report(EvalReport{step, *loss, validation->samples(),
-                                         validation->weighed(),
-                                         validation->unit()}));
-  if (loss && !std::isfinite(*loss) && options.onNan == "stop") {
+  Expected<EvalReport> report = validation->evaluate({plan, *session});
+  if (!report && !validation->readFailure().ok())
+    failure = validation->readFailure();
+  if (!report)
+    return failure.ok() ? report.status() : Status::success();
+  report->step = step;
+  if (progress) {
+    for (const std::string &line : validation->takeOmissions())
+      std::fprintf(stderr, "dpc-run: warning: %s\n", line.c_str());
+    warnOnce(progress->report(*report));
+  }
+  if (!std::isfinite(report->loss) && options.onNan == "stop") {
     failure = Status::invalid(
         "after step ", step, ": the loss of --eval-data=", options.evalData,
-        " is ", spell(*loss), "; --on-nan=go-on continues");
+        " is ", spell(report->loss), "; --on-nan=go-on continues");
     failureCode = kExitNotFinite;
-  } else if (!loss && !validation->readFailure().ok()) {
-    failure = validation->readFailure();
   }
-  return failure.ok() ? loss.status() : Status::success();
+  return Status::success();
 }
 
 Status Job::detectStragglers(StepReport &report) {
@@ -404,6 +397,7 @@ Status Job::startEvaluation() {
   if (plan.trains || options.data.empty())
     return Status::success();
   evaluation.emplace(plan);
+  means.emplace(options, plan);
   int64_t samples = 0;
   for (int64_t step = done + 1; step <= options.steps; ++step)
     samples += inputs->samplesIn(step);
@@ -415,11 +409,10 @@ Status Job::startEvaluation() {
 Status Job::evaluate(int64_t step) {
   if (!evaluation)
     return Status::success();
-  return onRankZero(*session, [&] {
-    int64_t samples = inputs->samplesIn(step);
-    return evaluation->add(session->outputs(), samples,
-                           lossWeight->of(stepInputs, samples));
-  });
+  int64_t samples = inputs->samplesIn(step);
+  means->add(step, stepInputs, samples, numbersHere(plan, *session));
+  return onRankZero(
+      *session, [&] { return evaluation->add(session->outputs(), samples); });
 }
 
 static int64_t tokensPerStep(const Plan &plan) {
@@ -431,31 +424,19 @@ static int64_t tokensPerStep(const Plan &plan) {
   return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
-/// Adds the learning rate and the outputs that are no other number of the step.
-/// `loss` is the index of the loss, or -1. `skips` updates were skipped before
-/// this step. `known` samples count, or -1 if all do. Call it in the process of
-/// rank 0, which has all outputs.
-static void reportOutputs(const Plan &plan, const Session &session, int loss,
-                          int64_t skips, int64_t known, StepReport &report) {
+/// Adds the learning rate and the other outputs. `skips` updates were skipped
+/// before this step. `counted` samples count, or -1 if all do. Call it in the
+/// process of rank 0, which has all outputs.
+static void reportOutputs(const Plan &plan, const Session &session,
+                          int64_t skips, int64_t counted, StepReport &report) {
   if (std::any_of(plan.scalars.begin(), plan.scalars.end(),
                   [](const ScalarInput &s) { return s.name == "lr"; }))
     report.learningRate = learningRate(plan.lrSchedule, report.step - skips);
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const HostTensor &value = session.outputs()[i];
-    const std::string &name = plan.outputs[i].name;
-    bool isOwn = static_cast<int>(i) == loss; // already a field of `report`
-    for (const char *own : {"grad_norm", "loss_scale", "skipped"})
-      isOwn |= &value == session.output(own) && value.elements() == 1;
-    bool isPerSample = plan.outputs[i].batchDim == 0 && value.shape.size() == 1;
-    if (isOwn || (value.elements() != 1 && !isPerSample))
-      continue;
-    int64_t count = isPerSample && known > 0 ? known : value.elements();
-    double sum = 0;
-    for (int64_t k = 0; k < count; ++k)
-      sum += value.at(k);
-    report.outputs.emplace_back(metricName(name),
-                                sum / static_cast<double>(count));
-  }
+  std::vector<StepOutput> outputs = stepOutputs(plan);
+  std::vector<double> numbers = numbersOf(outputs, session, counted);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    report.outputs.emplace_back(metricName(plan.outputs[outputs[i].index].name),
+                                numbers[i]);
 }
 
 Expected<StepReport> Job::runStep(int64_t step) {
@@ -465,11 +446,14 @@ Expected<StepReport> Job::runStep(int64_t step) {
   report.step = step;
   int loss = findLoss(plan);
   report.loss = scalarOf(loss < 0 ? nullptr : &session->outputs()[loss]);
-  report.gradNorm = scalarOf(session->output("grad_norm"));
-  report.lossScale = scalarOf(session->output("loss_scale"));
-  report.skipped = scalarOf(session->output("skipped"));
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    if (const std::string &name = plan.outputs[i].name;
+        isOfUpdate(plan, plan.outputs[i]))
+      (name == "grad_norm"    ? report.gradNorm
+       : name == "loss_scale" ? report.lossScale
+                              : report.skipped) = session->outputs()[i].at(0);
   if (session->holdsRankZero())
-    reportOutputs(plan, *session, loss, skips, inputs->samplesIn(step), report);
+    reportOutputs(plan, *session, skips, inputs->samplesIn(step), report);
   skips += report.skipped.value_or(0) != 0;
   report.seconds = nowSeconds() - begin;
   auto look = [&](SpikeAlarm &alarm, const char *name,
@@ -486,31 +470,41 @@ Expected<StepReport> Job::runStep(int64_t step) {
 }
 
 /// Without `isWhole`, samples are missing, so that no outputs are written.
-static Status finishEvaluation(Evaluation &evaluation, const char *unit,
-                               bool isWhole) {
+static Status finishEvaluation(Evaluation &evaluation, const OutputMeans &means,
+                               const Plan &plan, bool isWhole) {
   if (isWhole)
     DPC_TRY(evaluation.finish());
-  if (std::optional<double> loss = evaluation.meanLoss())
-    std::printf("loss %s over %lld %s\n", spell(*loss, "%.6g").c_str(),
-                static_cast<long long>(evaluation.weight()), unit);
+  if (means.loss().weight() > 0 && findLoss(plan) >= 0)
+    std::printf("loss %s over %lld %s\n",
+                spell(means.loss().value(), "%.6g").c_str(),
+                static_cast<long long>(means.loss().weight()), means.unit());
   return Status::success();
 }
 
+/// Writes the last results, because the steps by which the loss of an
+/// evaluation tells what it is a mean over change what the session holds.
 Status Job::saveOutputs() {
-  if (evaluation)
-    return session->holdsRankZero()
-               ? finishEvaluation(*evaluation, lossWeight->unit(),
-                                  endedBySignal == 0)
-               : Status::success();
-  // A resumed run that has no steps left has no outputs.
-  if (options.outputs.empty() || !session->holdsRankZero() ||
-      done >= options.steps)
+  if (means && findLoss(plan) >= 0)
+    DPC_TRY(means->tell(
+        *session,
+        [&](int64_t step) { return loadEverywhere(*session, *inputs, step); },
+        [&](int64_t step,
+            const std::vector<const void *> &tried) -> Expected<StepNumbers> {
+          DPC_TRY(session->step(step, tried));
+          return numbersEverywhere(plan, *session);
+        }));
+  return onRankZero(*session, [&]() -> Status {
+    if (evaluation)
+      return finishEvaluation(*evaluation, *means, plan, endedBySignal == 0);
+    // A resumed run that has no steps left has no outputs.
+    if (options.outputs.empty() || done >= options.steps)
+      return Status::success();
+    DPC_TRY(makeFolder(options.outputs).in("--outputs"));
+    for (size_t i = 0; i < plan.outputs.size(); ++i)
+      DPC_TRY(writeNpy(npyFile(options.outputs, plan.outputs[i]),
+                       session->outputs()[i]));
     return Status::success();
-  DPC_TRY(makeFolder(options.outputs).in("--outputs"));
-  for (size_t i = 0; i < plan.outputs.size(); ++i)
-    DPC_TRY(writeNpy(npyFile(options.outputs, plan.outputs[i]),
-                     session->outputs()[i]));
-  return Status::success();
+  });
 }
 
 } // namespace dpc

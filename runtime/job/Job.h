@@ -93,7 +93,7 @@ private:
   std::unique_ptr<rt::Session> session;
   std::unique_ptr<Checkpoints> checkpoints;
   std::optional<Evaluation> evaluation;
-  std::optional<LossWeight> lossWeight;   ///< of the evaluation
+  std::optional<OutputMeans> means;       ///< of the evaluation
   std::unique_ptr<Validation> validation; ///< with --eval-plan
   SpikeAlarm lossAlarm, normAlarm;
   SkipAlarm skipAlarm;

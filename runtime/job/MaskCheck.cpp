@@ -1,6 +1,8 @@
 #include "runtime/job/MaskCheck.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/job/RankZero.h"
 #include "runtime/observe/NumberGuard.h"
 
 #include <algorithm>
@@ -11,37 +13,28 @@ namespace dpc {
 
 using namespace rt;
 
-/// Returns the index of the output `name` of one value, or -1.
-static int findScalar(const Plan &plan, const std::string &name) {
-  for (size_t i = 0; i < plan.outputs.size(); ++i)
-    if (const Port &output = plan.outputs[i];
-        output.name == name && numElements(output.globalShape) == 1)
-      return static_cast<int>(i);
-  return -1;
-}
-
-int findLoss(const Plan &plan) {
-  bool hasDefault = plan.trains || plan.lossOutput.empty();
-  int loss = hasDefault ? findScalar(plan, "loss") : -1;
-  return loss < 0 && !plan.lossOutput.empty()
-             ? findScalar(plan, plan.lossOutput)
-             : loss;
-}
-
-Expected<StepNumbers> numbersEverywhere(const Plan &plan, Session &session) {
+StepNumbers numbersHere(const Plan &plan, const Session &session,
+                        const std::vector<StepOutput> &others,
+                        int64_t counted) {
   StepNumbers numbers;
-  int index = findLoss(plan);
-  if (index >= 0 && session.holdsRankZero())
-    numbers.loss = session.outputs()[index].at(0);
-  if (const HostTensor *norm = session.output("grad_norm");
-      norm && norm->elements() == 1 && session.holdsRankZero())
-    numbers.gradient = norm->at(0);
-  DPC_ASSIGN(auto bytes, session.fromRankZero([&]() -> Expected<std::string> {
-    return std::string(reinterpret_cast<const char *>(&numbers),
-                       sizeof numbers);
-  }));
-  std::memcpy(&numbers, bytes.data(), sizeof numbers);
+  if (int loss = findLoss(plan); loss >= 0)
+    numbers.loss = session.outputs()[loss].at(0);
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    if (isOfUpdate(plan, plan.outputs[i]) &&
+        plan.outputs[i].name == "grad_norm")
+      numbers.gradient = session.outputs()[i].at(0);
+  numbers.others = numbersOf(others, session, counted);
   return numbers;
+}
+
+Expected<StepNumbers> numbersEverywhere(const Plan &plan, Session &session,
+                                        const std::vector<StepOutput> &others,
+                                        int64_t counted) {
+  StepNumbers own = numbersHere(plan, session, others, counted);
+  std::vector<double> all = {own.loss, own.gradient};
+  all.insert(all.end(), own.others.begin(), own.others.end());
+  DPC_ASSIGN(all, listOfRankZero(session, all));
+  return StepNumbers{all[0], all[1], {all.begin() + 2, all.end()}};
 }
 
 namespace {
@@ -57,12 +50,21 @@ public:
     for (int64_t i = 0; i < samples && sample.empty(); ++i)
       if (hasLabel(i))
         sample.assign(at(i), at(i) + bytes());
+    hasAny = !sample.empty();
+    if (!hasAny) {
+      double label = static_cast<double>(
+          port.first == ignored.value ? port.first + 1 : port.first);
+      for (int64_t k = 0; k < each; ++k)
+        values.set(k, label);
+      sample.assign(at(0), at(0) + bytes());
+    }
   }
 
-  bool any() const { return !sample.empty(); }
+  bool any() const { return hasAny; }
 
   /// Returns labels in which the samples [begin, end) have the labels of the
-  /// first labeled sample, and all other labels have the ignored value.
+  /// first labeled sample, or else the first label that counts, and all other
+  /// labels have the ignored value.
   const void *of(int64_t begin, int64_t end) {
     for (int64_t i = 0; i < samples; ++i) {
       if (i >= begin && i < end)
@@ -78,7 +80,8 @@ private:
   IgnoredLabels ignored;
   HostTensor values;
   int64_t samples, each;
-  std::vector<char> sample; ///< labels of the first labeled sample
+  bool hasAny = false;
+  std::vector<char> sample; ///< the labels of a sample with labels
 
   size_t bytes() const { return values.data.size() / samples; }
   char *at(int64_t i) {
@@ -96,37 +99,92 @@ private:
 
 bool isMeanOf(double all, double share, double part, double rest) {
   constexpr double kRounding = 1e-3; // sums may have a different order
-  return std::abs(share * part + (1 - share) * rest - all) <=
-         kRounding * std::abs(all);
+  double first = share * part, second = (1 - share) * rest;
+  return std::abs(first + second - all) <=
+         kRounding * (std::abs(first) + std::abs(second));
 }
 
-/// Checks that the loss is the mean over labels that are not ignored. `index`
+namespace {
+
+/// The loss or another output of which a step has one number.
+struct Checked {
+  std::string name;            ///< "loss", "output 'accuracy'"
+  std::optional<size_t> other; ///< in StepNumbers::others
+  bool isPerSample = false;
+  Status status = Status(); ///< the first failure
+
+  double of(const StepNumbers &numbers) const {
+    return other ? numbers.others[*other] : numbers.loss;
+  }
+};
+
+/// The loss, then other outputs.
+class CheckedOutputs {
+public:
+  CheckedOutputs(const Plan &plan, const std::vector<StepOutput> &others) {
+    all.push_back({"loss", std::nullopt});
+    for (size_t i = 0; i < others.size(); ++i)
+      all.push_back(
+          {concat("output '", oneLine(plan.outputs[others[i].index].name), "'"),
+           i, others[i].isPerSample});
+  }
+
+  /// Calls check(output) for each one that has not failed.
+  template <typename Check> void forEach(const Check &check) {
+    for (Checked &output : all)
+      if (output.status.ok())
+        output.status = check(output);
+  }
+  const Status &lossStatus() const { return all.front().status; }
+  std::vector<Status> otherStatuses() const {
+    std::vector<Status> statuses;
+    for (size_t i = 1; i < all.size(); ++i)
+      statuses.push_back(all[i].status);
+    return statuses;
+  }
+
+private:
+  std::vector<Checked> all;
+};
+
+} // namespace
+
+/// Checks that outputs are the mean over labels that are not ignored. `index`
 /// is the input with the labels.
 static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
-                        const NumbersOf &numbersOf, const std::string &remedy) {
+                        const NumbersOf &numbersOf, const std::string &remedy,
+                        CheckedOutputs &outputs) {
   const auto &[ignored, counted, arrays] = step;
   int64_t perStep = samplesPerStep(plan);
   Labels labels(plan.inputs[index], ignored, arrays[index]);
-  if (!labels.any())
+  // A training step without labels has no gradient.
+  if (!labels.any() && plan.trains)
     return Status::invalid("all labels of a step in '", ignored.input,
                            "' have the ignored value ", ignored.value);
   const std::pair<int64_t, int64_t> ranges[] = {
       {0, perStep}, {0, counted}, {counted, perStep}};
-  std::vector<double> losses;
+  std::vector<StepNumbers> numbers;
   for (auto [begin, end] : ranges) {
     std::vector<const void *> inputs = arrays;
     inputs[index] = labels.of(begin, end);
-    DPC_ASSIGN(StepNumbers numbers, numbersOf(inputs));
-    losses.push_back(numbers.loss);
+    DPC_ASSIGN(StepNumbers made, numbersOf(inputs));
+    numbers.push_back(std::move(made));
   }
-  double share = static_cast<double>(counted) / static_cast<double>(perStep);
-  if (isMeanOf(losses[0], share, losses[1], losses[2]))
+  if (!std::isfinite(numbers[0].loss)) // --on-nan is for such runs
     return Status::success();
-  return Status::invalid("the loss is not the mean over labels other than ",
-                         ignored.value, " in '", ignored.input, "': it is ",
-                         losses[0], " for all ", perStep, " samples, ",
-                         losses[1], " for the first ", counted, " and ",
-                         losses[2], " for the others; ", remedy);
+  double share = static_cast<double>(counted) / static_cast<double>(perStep);
+  outputs.forEach([&](const Checked &output) {
+    double all = output.of(numbers[0]), first = output.of(numbers[1]),
+           rest = output.of(numbers[2]);
+    if (output.isPerSample || isMeanOf(all, share, first, rest))
+      return Status::success();
+    return Status::invalid(
+        "the ", output.name, " is not the mean over labels other than ",
+        ignored.value, " in '", ignored.input, "': it is ", all, " for all ",
+        perStep, " samples, ", first, " for the first ", counted, " and ", rest,
+        " for the others; ", remedy);
+  });
+  return outputs.lossStatus();
 }
 
 namespace {
@@ -179,40 +237,57 @@ static bool areSame(const Plan &plan, double a, double b) {
          std::abs(a - b) <= rounding * std::abs(a);
 }
 
+/// Returns an error if `own` and `other`, a number `what` of the step, differ.
+static Status compareFilled(const Plan &plan, const std::string &what,
+                            Filler filler, double own, double other,
+                            const std::string &labels,
+                            const std::string &remedy) {
+  if (areSame(plan, own, other))
+    return Status::success();
+  return Status::invalid(
+      "the ", what,
+      " depends on samples that only fill the step, although their '", labels,
+      "' are ignored (", spell(own, "%.9g"), " with the last sample repeated, ",
+      spell(other, "%.9g"), " with ",
+      filler == Filler::Zeros ? "zeros" : "the other samples", "); ", remedy);
+}
+
 /// Checks that the numbers of a step do not depend on the samples that fill it.
 /// `labels` is the input with the labels.
 static Status checkFillers(const Plan &plan, const MaskedStep &step,
                            size_t labels, const NumbersOf &numbersOf,
-                           const std::string &remedy) {
+                           const std::string &remedy, CheckedOutputs &outputs) {
   DPC_ASSIGN(StepNumbers own, numbersOf(step.arrays));
-  if (!std::isfinite(own.loss)) // --on-nan is for such runs
-    return Status::success();
+  const std::string &name = plan.inputs[labels].name;
   for (Filler filler : {Filler::Counted, Filler::Zeros}) {
     Filled filled(plan, step, labels, filler);
     DPC_ASSIGN(StepNumbers other, numbersOf(filled.arrays()));
     // A model need not compute anything from zeros.
-    bool hasNumbers =
-        std::isfinite(other.loss) &&
-        (std::isfinite(other.gradient) || !std::isfinite(own.gradient));
-    if (filler == Filler::Zeros && !hasNumbers)
-      continue;
-    bool isLoss = !areSame(plan, own.loss, other.loss);
-    if (!isLoss && areSame(plan, own.gradient, other.gradient))
-      continue;
-    return Status::invalid(
-        "the ", isLoss ? "loss" : "gradient",
-        " depends on samples that only fill the step, although their '",
-        plan.inputs[labels].name, "' are ignored (",
-        spell(isLoss ? own.loss : own.gradient, "%.9g"),
-        " with the last sample repeated, ",
-        spell(isLoss ? other.loss : other.gradient, "%.9g"), " with ",
-        filler == Filler::Zeros ? "zeros" : "the other samples", "); ", remedy);
+    auto needsNot = [&](double before, double after) {
+      return filler == Filler::Zeros && std::isfinite(before) &&
+             !std::isfinite(after);
+    };
+    bool hasNumbers = !needsNot(own.loss, other.loss) &&
+                      !needsNot(own.gradient, other.gradient);
+    bool isFinite = std::isfinite(own.loss);
+    outputs.forEach([&](const Checked &output) {
+      double before = output.of(own), after = output.of(other);
+      if (output.other ? needsNot(before, after) : !isFinite || !hasNumbers)
+        return Status::success();
+      return compareFilled(plan, output.name, filler, before, after, name,
+                           remedy);
+    });
+    DPC_TRY(outputs.lossStatus());
+    if (isFinite && hasNumbers)
+      DPC_TRY(compareFilled(plan, "gradient", filler, own.gradient,
+                            other.gradient, name, remedy));
   }
   return Status::success();
 }
 
-Status checkMask(const Plan &plan, const MaskedStep &step,
-                 const NumbersOf &numbersOf, const std::string &remedy) {
+Expected<std::vector<Status>>
+checkMask(const Plan &plan, const MaskedStep &step, const NumbersOf &numbersOf,
+          const std::string &remedy, const std::vector<StepOutput> &others) {
   const std::string &name = step.ignored.input;
   auto port =
       std::find_if(plan.inputs.begin(), plan.inputs.end(),
@@ -220,8 +295,10 @@ Status checkMask(const Plan &plan, const MaskedStep &step,
   if (port == plan.inputs.end())
     return Status::invalid("the plan has no input '", name, "'");
   size_t labels = port - plan.inputs.begin();
-  DPC_TRY(checkMean(plan, step, labels, numbersOf, remedy));
-  return checkFillers(plan, step, labels, numbersOf, remedy);
+  CheckedOutputs outputs(plan, others);
+  DPC_TRY(checkMean(plan, step, labels, numbersOf, remedy, outputs));
+  DPC_TRY(checkFillers(plan, step, labels, numbersOf, remedy, outputs));
+  return outputs.otherStatuses();
 }
 
 } // namespace dpc

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/data/DatasetInputs.h"
-#include "runtime/exec/Session.h"
+#include "runtime/job/StepOutputs.h"
 
 #include <functional>
 #include <limits>
@@ -15,6 +15,7 @@ struct StepNumbers {
   /// Depends on all gradients: their norm, or else the loss of a second step,
   /// which follows the update. NaN in inference.
   double gradient = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> others = {}; ///< numbersOf() some outputs, or empty
 };
 
 /// Computes a step from its inputs. Every call starts from the same values of
@@ -22,17 +23,17 @@ struct StepNumbers {
 using NumbersOf =
     std::function<Expected<StepNumbers>(const std::vector<const void *> &)>;
 
-/// Returns the index of the loss in `plan.outputs`, or -1. In an inference
-/// plan, it is `plan.lossOutput`. If that is unknown, and in a training plan,
-/// it is the output "loss" of one value. A training plan without this output,
-/// which is an imported step, has `plan.lossOutput`. No other output passes for
-/// the loss.
-int findLoss(const rt::Plan &plan);
-
-/// Returns the numbers of the last step of `plan` in all processes. The
-/// gradient is the output "grad_norm".
-Expected<StepNumbers> numbersEverywhere(const rt::Plan &plan,
-                                        rt::Session &session);
+/// Returns the numbers of the last step of `plan`, of which `counted` samples
+/// count. The gradient is the output "grad_norm" of training. Complete only in
+/// the process of rank 0.
+StepNumbers numbersHere(const rt::Plan &plan, const rt::Session &session,
+                        const std::vector<StepOutput> &others = {},
+                        int64_t counted = -1);
+/// The same in all processes.
+Expected<StepNumbers>
+numbersEverywhere(const rt::Plan &plan, rt::Session &session,
+                  const std::vector<StepOutput> &others = {},
+                  int64_t counted = -1);
 
 /// The inputs of a step of n samples. The first `counted` of them count, and
 /// all labels of the others are `ignored`.
@@ -43,7 +44,8 @@ struct MaskedStep {
 };
 
 /// Checks that samples that only fill a step change neither the loss of `plan`
-/// nor its gradient.
+/// nor its gradient. Returns for each of StepNumbers::others, which are the
+/// outputs `others`, why they change it, or success.
 ///
 /// First, the loss must be the mean over the labels that are not `ignored`. The
 /// check computes three losses:
@@ -60,10 +62,16 @@ struct MaskedStep {
 /// change the order of sums. A term that reads activations without labels (the
 /// balance loss of experts, statistics of a batch) is refused. The message ends
 /// with `remedy`.
-Status checkMask(const rt::Plan &plan, const MaskedStep &step,
-                 const NumbersOf &numbersOf, const std::string &remedy);
+///
+/// Another output of one value passes the same two checks. An output with a
+/// value per sample passes the second one, with its mean over the samples that
+/// count.
+Expected<std::vector<Status>>
+checkMask(const rt::Plan &plan, const MaskedStep &step,
+          const NumbersOf &numbersOf, const std::string &remedy,
+          const std::vector<StepOutput> &others = {});
 
-/// Returns whether the loss `all` is the mean of the losses of two parts, of
+/// Returns whether the number `all` is the mean of the numbers of two parts, of
 /// which the first has `share` of the labels.
 bool isMeanOf(double all, double share, double part, double rest);
 

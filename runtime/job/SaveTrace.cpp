@@ -1,5 +1,6 @@
 #include "runtime/job/SaveTrace.h"
 
+#include "runtime/job/RankZero.h"
 #include "runtime/observe/Profile.h"
 #include "runtime/observe/Trace.h"
 
@@ -25,17 +26,18 @@ Status saveTrace(const RunOptions &options, const Plan &plan, Session &session,
     return Status::success();
   DPC_ASSIGN(std::vector<std::string> texts,
              session.collectTexts(session.traceEvents()));
-  if (!session.holdsRankZero())
-    return Status::success();
-  if (std::string text = untracedSteps(plan, steps); !text.empty())
-    std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
-                text.c_str());
-  std::string all;
-  for (const std::string &text : texts)
-    all += (all.empty() || text.empty() ? "" : ",\n") + text;
-  if (!options.trace.empty())
-    DPC_TRY(writeTrace(options.trace, all, untracedSteps(plan, steps)));
-  return options.profile ? writeProfile(options.plan, all) : Status::success();
+  return onRankZero(session, [&]() -> Status {
+    std::string untraced = untracedSteps(plan, steps), all;
+    if (!untraced.empty())
+      std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
+                  untraced.c_str());
+    for (const std::string &text : texts)
+      all += (all.empty() || text.empty() ? "" : ",\n") + text;
+    if (!options.trace.empty())
+      DPC_TRY(writeTrace(options.trace, all, untraced));
+    return options.profile ? writeProfile(options.plan, all)
+                           : Status::success();
+  });
 }
 
 } // namespace dpc

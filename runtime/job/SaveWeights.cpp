@@ -1,6 +1,7 @@
 #include "runtime/job/SaveWeights.h"
 
 #include "runtime/io/WeightFiles.h"
+#include "runtime/job/RankZero.h"
 
 namespace dpc {
 
@@ -68,20 +69,23 @@ Status saveWeights(const RunOptions &options, const Plan &plan,
     if (tensor.isWeight())
       tensors.push_back(&tensor);
   Sinks sinks;
-  bool writes = session.holdsRankZero();
-  if (writes)
-    DPC_TRY(sinks.start(options, tensors));
+  // A file that cannot be written must not keep the other processes waiting, so
+  // that rank 0 gathers all tensors even then.
+  Status written;
+  if (session.holdsRankZero())
+    written = sinks.start(options, tensors);
   for (const Tensor *tensor : tensors) {
     DPC_ASSIGN(HostTensor value, session.gather(*tensor));
-    if (!writes)
+    if (!session.holdsRankZero() || !written.ok())
       continue;
     HostTensor full =
         HostTensor::zeros(savedType(*tensor), tensor->globalShape);
     convertElements(value.data.data(), value.dtype, full.data.data(),
                     full.dtype, full.elements());
-    DPC_TRY(sinks.append(full, *tensor));
+    written = sinks.append(full, *tensor);
   }
-  return sinks.finish();
+  return onRankZero(session,
+                    [&] { return written.ok() ? sinks.finish() : written; });
 }
 
 } // namespace dpc

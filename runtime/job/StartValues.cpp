@@ -79,7 +79,7 @@ Expected<bool> checkLastBatch(const StartValues &start, InputSource &inputs,
     return false;
   DPC_ASSIGN(std::vector<const void *> arrays,
              loadEverywhere(start.session, inputs, step));
-  Status status = checkMask(
+  Expected<std::vector<Status>> checked = checkMask(
       plan, {*labelsToIgnore(options, plan), inputs.samplesIn(step), arrays},
       [&](const std::vector<const void *> &tried) {
         return numbersOf(start, done, tried);
@@ -89,36 +89,11 @@ Expected<bool> checkLastBatch(const StartValues &start, InputSource &inputs,
              ", or plan with a --global-batch that divides ",
              inputs.positionAfter(0).samples));
   forgetSteps(start.session);
-  if (!status.ok())
-    return status.code() == StatusCode::Cancelled
-               ? status
-               : status.in("--last-batch=mask");
+  if (!checked)
+    return checked.status().code() == StatusCode::Cancelled
+               ? checked.status()
+               : checked.status().in("--last-batch=mask");
   return true;
-}
-
-Expected<bool> tellWeight(const StartValues &start, InputSource &inputs,
-                          int64_t done, LossWeight &weight) {
-  constexpr int64_t kMaxSteps = 100; // data without ignored labels never tell
-  if (start.plan.trains || start.options.data.empty() ||
-      findLoss(start.plan) < 0)
-    return false;
-  int64_t last = std::min(start.options.steps, done + kMaxSteps);
-  for (int64_t step = done + 1; step <= last; ++step) {
-    DPC_ASSIGN(std::vector<const void *> arrays,
-               loadEverywhere(start.session, inputs, step));
-    DPC_ASSIGN(bool canTell, start.session.anywhere(weight.canTell(arrays)));
-    if (!canTell)
-      continue;
-    Status status =
-        weight.tell(arrays, [&](const std::vector<const void *> &tried) {
-          return numbersOf(start, done, tried);
-        });
-    forgetSteps(start.session);
-    if (!status.ok())
-      return status;
-    return true;
-  }
-  return false;
 }
 
 } // namespace dpc

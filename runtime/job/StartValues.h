@@ -5,7 +5,6 @@
 #include "runtime/io/InitialValues.h"
 #include "runtime/io/InputSource.h"
 #include "runtime/job/Checkpoints.h"
-#include "runtime/job/LossWeight.h"
 #include "runtime/job/RunOptions.h"
 
 namespace dpc {
@@ -27,10 +26,5 @@ struct StartValues {
 /// Returns true if this has changed the tensors.
 Expected<bool> checkLastBatch(const StartValues &start, rt::InputSource &inputs,
                               int64_t done);
-
-/// Lets the first steps of an inference after `done` tell what the loss is a
-/// mean over (LossWeight.h). Returns true if this has changed the tensors.
-Expected<bool> tellWeight(const StartValues &start, rt::InputSource &inputs,
-                          int64_t done, LossWeight &weight);
 
 } // namespace dpc

@@ -8,6 +8,7 @@
 #include "runtime/plan/RunSettings.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dpc {
 
@@ -54,6 +55,9 @@ Status Validation::prepare(const Plan &training) {
   DPC_ASSIGN(inputs, openHeldOut(options, plan));
   for (int64_t step = 1; step <= inputs->steps(); ++step)
     count += inputs->samplesIn(step);
+  others = stepOutputs(plan);
+  isOmitted.resize(others.size());
+  means.emplace(options, plan, others);
   return Status::success();
 }
 
@@ -89,12 +93,25 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
   return session->initialize(ConstantValues(plan, options.evalPlan));
 }
 
-Expected<double> Validation::meanLoss(const Running &training) {
-  if (!weight)
-    DPC_TRY(tellWeight(training));
+Expected<EvalReport> Validation::evaluate(const Running &training) {
   DPC_TRY(copyValues(training, {plan, *session}));
-  DPC_ASSIGN(double sum, sumOfLosses());
-  return sum / static_cast<double>(weights);
+  means->restart();
+  DPC_TRY(addSteps());
+  DPC_TRY(means->tell(
+      *session, [&](int64_t step) { return load(step); },
+      [&](int64_t step, const std::vector<const void *> &tried) {
+        return numbersOf(step, tried);
+      }));
+  EvalReport report;
+  report.loss = means->loss().value();
+  report.samples = count;
+  report.weighed = means->loss().weight();
+  report.unit = means->unit();
+  for (size_t i = 0; i < others.size(); ++i)
+    if (!isOmitted[i])
+      report.outputs.emplace_back(evalName(plan.outputs[others[i].index].name),
+                                  means->other(i).value());
+  return report;
 }
 
 /// Reads the samples of a step. Fails in all processes if it fails in one.
@@ -108,62 +125,49 @@ Expected<std::vector<const void *>> Validation::load(int64_t step) {
   return failure;
 }
 
-/// Lets the first steps tell what the loss is a mean over.
-Status Validation::tellWeight(const Running &training) {
-  constexpr int64_t kMaxSteps = 100; // data without ignored labels never tell
-  weight.emplace(options, plan);
-  for (int64_t step = 1; step <= std::min(inputs->steps(), kMaxSteps); ++step) {
+Status Validation::addSteps() {
+  for (int64_t step = 1; step <= inputs->steps(); ++step) {
     DPC_ASSIGN(std::vector<const void *> arrays, load(step));
-    DPC_ASSIGN(bool canTell, session->anywhere(weight->canTell(arrays)));
-    if (!canTell)
-      continue;
-    return weight->tell(
-        arrays,
-        [&](const std::vector<const void *> &tried) -> Expected<StepNumbers> {
-          DPC_TRY(copyValues(training, {plan, *session}));
-          return numbersOf(step, tried);
-        });
+    bool isUnfilled = inputs->samplesIn(step) < samplesPerStep(plan);
+    if (isUnfilled && !isMaskChecked)
+      DPC_TRY(checkFiller(step, arrays));
+    DPC_ASSIGN(StepNumbers numbers, numbersOf(step, arrays));
+    // NaN proves nothing.
+    isMaskChecked |= isUnfilled && std::isfinite(numbers.loss);
+    means->add(step, arrays, inputs->samplesIn(step), numbers);
   }
   return Status::success();
 }
 
-/// Returns the weighted sum of the losses of all steps. The loss of a step is
-/// the mean over the samples, or over the labels, that count.
-Expected<double> Validation::sumOfLosses() {
-  double sum = 0;
-  weights = 0;
-  for (int64_t step = 1; step <= inputs->steps(); ++step) {
-    DPC_ASSIGN(std::vector<const void *> arrays, load(step));
-    if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
-      DPC_TRY(checkFiller(step, arrays));
-      isMaskChecked = true;
-    }
-    DPC_ASSIGN(StepNumbers numbers, numbersOf(step, arrays));
-    int64_t share = weight->of(arrays, inputs->samplesIn(step));
-    weights += share;
-    sum += numbers.loss * static_cast<double>(share);
-  }
-  return sum;
-}
-
-/// Returns the loss of a step in all processes.
+/// Returns the numbers of a step in all processes.
 Expected<StepNumbers>
 Validation::numbersOf(int64_t step, const std::vector<const void *> &arrays) {
   DPC_TRY(session->step(step, arrays));
-  return numbersEverywhere(plan, *session);
+  return numbersEverywhere(plan, *session, others, inputs->samplesIn(step));
 }
 
 Status Validation::checkFiller(int64_t step,
                                const std::vector<const void *> &arrays) {
-  Status status = checkMask(
+  std::string source = "--eval-data=" + options.evalData;
+  Expected<std::vector<Status>> checked = checkMask(
       plan, {*labelsToIgnore(options, plan), inputs->samplesIn(step), arrays},
       [&](const std::vector<const void *> &tried) {
         return numbersOf(step, tried);
       },
-      concat("plan with a --global-batch that divides ", count));
-  return status.code() == StatusCode::Cancelled
-             ? status
-             : status.in("--eval-data=" + options.evalData);
+      concat("plan with a --global-batch that divides ", count), others);
+  if (!checked)
+    return checked.status().code() == StatusCode::Cancelled
+               ? checked.status()
+               : checked.status().in(source);
+  for (size_t i = 0; i < others.size(); ++i) {
+    bool wasOmitted = isOmitted[i];
+    isOmitted[i] = !(*checked)[i].ok();
+    if (isOmitted[i] && !wasOmitted)
+      omissions.push_back(concat(
+          source, ": ", oneLine(evalName(plan.outputs[others[i].index].name)),
+          " is left out: ", (*checked)[i].message()));
+  }
+  return Status::success();
 }
 
 } // namespace dpc

@@ -3,15 +3,18 @@
 
 #include "runtime/exec/CopyValues.h"
 #include "runtime/io/InputSource.h"
-#include "runtime/job/LossWeight.h"
+#include "runtime/job/OutputMeans.h"
 #include "runtime/job/SessionMaker.h"
+#include "runtime/observe/Metrics.h"
 
 #include <memory>
+#include <utility>
 
 namespace dpc {
 
-/// Computes the mean loss of held-out samples between training steps, by an
-/// inference plan of the same model. All processes make all calls.
+/// Computes the means of the loss and of the other outputs (StepOutputs.h) over
+/// held-out samples between training steps, by an inference plan of the same
+/// model. All processes make all calls.
 class Validation {
 public:
   Validation(const RunOptions &options, const SessionMaker &sessions)
@@ -21,9 +24,9 @@ public:
   /// `comms` are for Session::create(). No other session may use them.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                const rt::SessionOptions &sessionOptions);
-  /// Copies the current values of tensors from `training` and returns the mean
-  /// loss over all samples, or over all labels (LossWeight.h).
-  Expected<double> meanLoss(const rt::Running &training);
+  /// Copies the current values of tensors from `training` and returns the means
+  /// over all samples, or over all labels (OutputMeans.h).
+  Expected<EvalReport> evaluate(const rt::Running &training);
 
   /// Returns a warning if the loss may be another function than the one that
   /// `training` trains, otherwise "".
@@ -31,13 +34,14 @@ public:
 
   const rt::Plan &thePlan() const { return plan; }
   rt::InputSource &theInputs() const { return *inputs; }
-  /// Not ok after meanLoss() could not read its samples: the reason, or
+  /// Not ok after evaluate() could not read its samples: the reason, or
   /// Cancelled if another process could not. All processes know it.
   const Status &readFailure() const { return failure; }
-  int64_t samples() const { return count; }
-  /// The number of samples or labels that the last mean is over.
-  int64_t weighed() const { return weights; }
-  const char *unit() const { return weight->unit(); }
+  /// Returns a line for each output that the last evaluation was the first one
+  /// to leave out.
+  std::vector<std::string> takeOmissions() {
+    return std::exchange(omissions, {});
+  }
   bool isDue(int64_t step, bool isLast) const {
     return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);
   }
@@ -45,8 +49,7 @@ public:
 private:
   Status check(const rt::Plan &training) const;
   Expected<std::vector<const void *>> load(int64_t step);
-  Status tellWeight(const rt::Running &training);
-  Expected<double> sumOfLosses();
+  Status addSteps();
   Expected<StepNumbers> numbersOf(int64_t step,
                                   const std::vector<const void *> &arrays);
   Status checkFiller(int64_t step, const std::vector<const void *> &arrays);
@@ -59,8 +62,11 @@ private:
   std::unique_ptr<rt::Session> session;
   int64_t count = 0;
   Status failure; ///< see readFailure()
-  int64_t weights = 0;
-  std::optional<LossWeight> weight; ///< since the first mean
+  std::vector<StepOutput> others;
+  /// By `others`: samples that only fill a step change the number of the step.
+  std::vector<bool> isOmitted;
+  std::vector<std::string> omissions;
+  std::optional<OutputMeans> means;
   bool isMaskChecked = false;
 };
 

@@ -28,7 +28,13 @@ static const std::set<std::string> &ownNames() {
 }
 
 std::string metricName(const std::string &output) {
-  return ownNames().count(output) ? "output." + output : output;
+  bool isTaken = ownNames().count(output) || output.starts_with("eval_");
+  return isTaken ? "output." + output : output;
+}
+
+std::string evalName(const std::string &output) {
+  std::string name = "eval_" + metricName(output);
+  return ownNames().count(name) ? "eval_output." + output : name;
 }
 
 static Status cannotWrite(const std::string &path) {
@@ -109,7 +115,7 @@ public:
 private:
   std::string path;
   StepReport newest;
-  std::optional<double> evalLoss;
+  std::optional<EvalReport> evaluated;
 
   Status writeNewest() const;
 };
@@ -146,7 +152,8 @@ Status JsonLines::write(const StepReport &step) {
 Status JsonLines::write(const EvalReport &evaluation) {
   nlohmann::ordered_json record;
   record["step"] = evaluation.step;
-  record["eval_loss"] = evaluation.loss;
+  for (const auto &[name, value] : evaluation.numbers())
+    record[name] = value;
   record["eval_samples"] = evaluation.samples;
   errno = 0;
   file << record.dump() << std::endl;
@@ -182,7 +189,7 @@ Status PrometheusText::write(const StepReport &step) {
 }
 
 Status PrometheusText::write(const EvalReport &evaluation) {
-  evalLoss = evaluation.loss;
+  evaluated = evaluation;
   return writeNewest();
 }
 
@@ -193,8 +200,9 @@ Status PrometheusText::writeNewest() const {
           "dpc_steps_total "
        << newest.step << "\n";
   auto numbers = newest.numbers();
-  if (evalLoss)
-    numbers.emplace_back("eval_loss", *evalLoss);
+  if (evaluated)
+    for (auto &number : evaluated->numbers())
+      numbers.push_back(std::move(number));
   std::set<std::string> used = ownNames();
   for (const auto &[original, value] : numbers) {
     std::string name =

@@ -59,11 +59,23 @@ struct EvalReport {
   int64_t samples = 0;
   int64_t weighed = 0; ///< what the loss is a mean over, in `unit`
   const char *unit = "samples";
+  /// The means of the other outputs, by evalName().
+  std::vector<std::pair<std::string, double>> outputs;
+
+  std::vector<std::pair<std::string, double>> numbers() const {
+    std::vector<std::pair<std::string, double>> all = {{"eval_loss", loss}};
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    return all;
+  }
 };
 
 /// Returns the name of an output in metrics: its own name, or "output.NAME" if
-/// metrics have another number with this name.
+/// metrics can have another number with this name. Numbers of evaluations begin
+/// with "eval_".
 std::string metricName(const std::string &output);
+/// Returns the name of an output of an evaluation: "eval_NAME", where NAME is
+/// metricName(), or "output.NAME" if "eval_NAME" is another number.
+std::string evalName(const std::string &output);
 
 class Metrics {
 public:

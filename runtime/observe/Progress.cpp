@@ -1,5 +1,6 @@
 #include "runtime/observe/Progress.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/observe/NumberGuard.h"
 
 #include <cstdio>
@@ -56,10 +57,12 @@ Status Progress::report(const StepReport &step) {
 
 Status Progress::report(const EvalReport &evaluation) {
   clearBar();
-  std::printf("step %lld: loss %s over %lld %s of --eval-data\n",
-              static_cast<long long>(evaluation.step),
-              spell(evaluation.loss, "%.6g").c_str(),
-              static_cast<long long>(evaluation.weighed), evaluation.unit);
+  std::string line = concat(
+      "step ", evaluation.step, ": loss ", spell(evaluation.loss, "%.6g"),
+      " over ", evaluation.weighed, " ", evaluation.unit, " of --eval-data");
+  for (const auto &[name, value] : evaluation.outputs)
+    line += "  " + rt::oneLine(name) + " " + spell(value, "%.6g");
+  std::printf("%s\n", line.c_str());
   std::fflush(stdout);
   drawBar(evaluation.step);
   for (const std::unique_ptr<Metrics> &one : metrics)

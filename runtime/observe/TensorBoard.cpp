@@ -93,7 +93,8 @@ Status EventFile::write(const StepReport &step) {
 Status EventFile::write(const EvalReport &evaluation) {
   tensorboard::Event event;
   event.set_step(evaluation.step);
-  addScalar(event, "eval_loss", evaluation.loss);
+  for (const auto &[name, number] : evaluation.numbers())
+    addScalar(event, name, number);
   return add(event);
 }
 

@@ -66,7 +66,8 @@ static void addEvaluationOptions(CLI::App &app, RunOptions &o) {
   auto *plan = app.add_option(
       "--eval-plan", o.evalPlan,
       "PLAN of the same model and number of ranks, made with dpc-opt --infer; "
-      "computes the mean loss of --eval-data with the current values");
+      "computes the loss and the other outputs over --eval-data with the "
+      "current values");
   auto *data =
       app.add_option("--eval-data", o.evalData,
                      "held-out samples, in the formats of --data; each "

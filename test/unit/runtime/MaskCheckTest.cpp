@@ -31,19 +31,23 @@ protected:
     std::vector<float> x = {1, 3, 3, 3};
     std::vector<int64_t> labels = {0, 1, kIgnored, kIgnored};
     return checkMask(
-        plan, {{"labels", kIgnored}, kCounted, {x.data(), labels.data()}},
-        [&](const std::vector<const void *> &arrays) -> Expected<StepNumbers> {
-          const float *x = static_cast<const float *>(arrays[0]);
-          const int64_t *labels = static_cast<const int64_t *>(arrays[1]);
-          double sum = 0, count = 0;
-          for (int64_t i = 0; i < kSamples; ++i)
-            if (labels[i] != kIgnored) {
-              sum += x[i];
-              ++count;
-            }
-          return StepNumbers{sum / count + extra(x), gradient(x)};
-        },
-        "use --last-batch=drop");
+               plan,
+               {{"labels", kIgnored}, kCounted, {x.data(), labels.data()}},
+               [&](const std::vector<const void *> &arrays)
+                   -> Expected<StepNumbers> {
+                 const float *x = static_cast<const float *>(arrays[0]);
+                 const int64_t *labels =
+                     static_cast<const int64_t *>(arrays[1]);
+                 double sum = 0, count = 0;
+                 for (int64_t i = 0; i < kSamples; ++i)
+                   if (labels[i] != kIgnored) {
+                     sum += x[i];
+                     ++count;
+                   }
+                 return StepNumbers{sum / count + extra(x), gradient(x)};
+               },
+               "use --last-batch=drop")
+        .status();
   }
 
   Plan plan;
@@ -88,6 +92,93 @@ TEST_F(MaskCheck, ZerosNeedNotGiveNumbers) {
   Status status = check(
       [](const float *x) { return x[2] + x[3] == 4 ? 1.0 : 2.0; }, nothing);
   EXPECT_FALSE(status.ok());
+}
+
+/// Checks outputs of an evaluation beside a loss that ignores what fills.
+class MaskCheckOfOutputs : public MaskCheck {
+protected:
+  /// Returns why each of `numbers(x, labels)` depends on what fills a step, or
+  /// "". The outputs are scalars, except the last one.
+  template <typename Numbers>
+  std::vector<std::string>
+  omitted(std::vector<std::string> names, Numbers numbers,
+          std::vector<int64_t> labels = {0, 1, kIgnored, kIgnored}) {
+    std::vector<StepOutput> others;
+    for (const std::string &name : names) {
+      others.push_back({plan.outputs.size(), name == names.back()});
+      plan.outputs.emplace_back().name = name;
+    }
+    std::vector<float> x = {1, 3, 3, 3};
+    auto checked = checkMask(
+        plan, {{"labels", kIgnored}, kCounted, {x.data(), labels.data()}},
+        [&](const std::vector<const void *> &arrays) -> Expected<StepNumbers> {
+          const float *x = static_cast<const float *>(arrays[0]);
+          const int64_t *labels = static_cast<const int64_t *>(arrays[1]);
+          double sum = 0, count = 0;
+          for (int64_t i = 0; i < kSamples; ++i)
+            if (labels[i] != kIgnored) {
+              sum += x[i];
+              ++count;
+            }
+          StepNumbers made;
+          made.loss = sum / count;
+          made.others = numbers(x, sum, count);
+          return made;
+        },
+        "plan otherwise", others);
+    EXPECT_TRUE(checked.ok()) << checked.status().message();
+    std::vector<std::string> messages;
+    for (const Status &status : *checked)
+      messages.push_back(status.message());
+    return messages;
+  }
+};
+
+TEST_F(MaskCheckOfOutputs, OmitsWhatCountsTheSamplesThatFill) {
+  std::vector<std::string> why =
+      omitted({"constant", "mean", "sum", "share", "balance", "each"},
+              [](const float *x, double sum, double count) {
+                return std::vector<double>{
+                    2,
+                    sum / count - 5,
+                    sum,
+                    sum / kSamples,
+                    x[0] + x[1] + x[2] + x[3],
+                    (x[0] + x[1]) / 2,
+                };
+              });
+  ASSERT_EQ(why.size(), 6U);
+  EXPECT_EQ(why[0], "");
+  EXPECT_EQ(why[1], "");
+  EXPECT_HAS(why[2], "the output 'sum' is not the mean over labels other than "
+                     "-100 in 'labels': it is ");
+  EXPECT_HAS(why[3], "the output 'share' is not the mean over labels");
+  EXPECT_HAS(why[4], "the output 'balance' depends on samples that only fill "
+                     "the step, although their 'labels' are ignored");
+  EXPECT_HAS(why[4], "; plan otherwise");
+  EXPECT_EQ(why[5], "");
+}
+
+TEST_F(MaskCheckOfOutputs, OmitsAValuePerSampleThatReadsOtherSamples) {
+  std::vector<std::string> why =
+      omitted({"each"}, [](const float *x, double, double) {
+        return std::vector<double>{x[0] + x[1] + x[3]};
+      });
+  ASSERT_EQ(why.size(), 1U);
+  EXPECT_HAS(why[0], "the output 'each' depends on samples");
+}
+
+TEST_F(MaskCheckOfOutputs, AStepWithoutLabelsIsCheckedAsWell) {
+  std::vector<std::string> why = omitted(
+      {"mean", "balance", "each"},
+      [](const float *x, double sum, double count) {
+        return std::vector<double>{sum / count, x[2] + x[3], x[0] + x[1]};
+      },
+      {kIgnored, kIgnored, kIgnored, kIgnored});
+  ASSERT_EQ(why.size(), 3U);
+  EXPECT_EQ(why[0], "");
+  EXPECT_HAS(why[1], "the output 'balance' depends on samples");
+  EXPECT_EQ(why[2], "");
 }
 
 } // namespace

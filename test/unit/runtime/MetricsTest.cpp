@@ -54,6 +54,69 @@ TEST_F(MetricsFiles, PrometheusHasValidAndUniqueNames) {
     EXPECT_HAS(text, std::string("\n") + line + "\n");
 }
 
+TEST_F(MetricsFiles, AnEvaluationHasItsOutputsEverywhere) {
+  EvalReport report;
+  report.step = 4;
+  report.loss = 1.5;
+  report.samples = 19;
+  report.outputs = {{evalName("ce"), 1.25}, {evalName("head.acc"), 0.5}};
+  for (const char *kind : {"jsonl", "prometheus"}) {
+    auto metrics = openMetrics(std::string(kind) + ":" + at("metrics"), 0);
+    ASSERT_TRUE(metrics.ok());
+    ASSERT_TRUE((*metrics)->write(report).ok());
+    std::ostringstream text;
+    text << std::ifstream(at("metrics")).rdbuf();
+    if (kind == std::string("prometheus")) {
+      for (const char *line :
+           {"dpc_eval_loss 1.5", "dpc_eval_ce 1.25", "dpc_eval_head_acc 0.5"})
+        EXPECT_HAS(text.str(), std::string("\n") + line + "\n");
+      continue;
+    }
+    EXPECT_EQ(text.str(), "{\"step\":4,\"eval_loss\":1.5,\"eval_ce\":1.25,"
+                          "\"eval_head.acc\":0.5,\"eval_samples\":19}\n");
+  }
+}
+
+TEST(EvalName, IsUniqueAmongAllNumbers) {
+  EXPECT_EQ(evalName("ce"), "eval_ce");
+  EXPECT_EQ(evalName("loss"), "eval_output.loss");
+  EXPECT_EQ(evalName("samples"), "eval_output.samples");
+  // A step's output cannot pass for one of an evaluation.
+  EXPECT_EQ(metricName("eval_ce"), "output.eval_ce");
+}
+
+TEST(StepOutputs, AreScalarsAndValuesPerSample) {
+  Plan plan;
+  auto add = [&](const char *name, std::vector<int64_t> shape, int64_t batch) {
+    Port &port = plan.outputs.emplace_back();
+    port.name = name;
+    port.globalShape = std::move(shape);
+    port.batchDim = batch;
+  };
+  add("loss", {}, -1);
+  add("logits", {8, 2}, 0);
+  add("each", {8}, 0);
+  add("classes", {8}, -1);
+  add("grad_norm", {}, -1);
+  add("one", {1}, -1);
+  auto names = [&] {
+    std::string all;
+    for (const StepOutput &output : stepOutputs(plan))
+      all += plan.outputs[output.index].name +
+             (output.isPerSample ? " a sample, " : ", ");
+    return all;
+  };
+  EXPECT_EQ(names(), "each a sample, grad_norm, one, ");
+  plan.trains = true; // the norm is a number of the update
+  EXPECT_EQ(names(), "each a sample, one, ");
+  HostTensor each = HostTensor::zeros(DType::F32, {4});
+  for (int64_t i = 0; i < 4; ++i)
+    each.set(i, static_cast<double>(i * i));
+  StepOutput output = stepOutputs(plan).front();
+  EXPECT_EQ(output.numberOf(each, 3), 5. / 3);
+  EXPECT_EQ(output.numberOf(each, -1), 14. / 4);
+}
+
 TEST(MetricName, KeepsNamesThatAreFree) {
   EXPECT_EQ(metricName("accuracy"), "accuracy");
   for (const char *taken : {"step", "loss", "lr", "grad_norm", "eval_loss"})
