@@ -9,12 +9,19 @@
 
 namespace dpc::cost {
 
+/// Estimates of memory may be too high by this factor.
+static constexpr double kBytesError = 1.2;
+
 BlockSearch::BlockSearch(const SearchProblem &problem,
                          std::vector<Pending> &pending,
+                         std::vector<Lesson> &lessons, double incumbent,
                          const std::function<void(Pending &)> &estimate)
-    : problem(problem), pending(pending) {
+    : problem(problem), pending(pending), lessons(lessons),
+      incumbent(incumbent) {
   findBlocks();
   takeSamples(estimate);
+  for (const Lesson &lesson : lessons)
+    teach(lesson);
 }
 
 void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
@@ -31,8 +38,8 @@ void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
   parallelFor(sampled.size(), kPendingAtOnce, [&](size_t k) {
     Pending &entry = pending[sampled[k]];
     estimate(entry);
-    samples[k] = {entry.seconds, entry.bounds.stepSeconds, entry.stateBytes,
-                  entry.otherBytes, entry.isMegatron};
+    samples[k] = {entry.seconds,    entry.bounds.stepSeconds, entry.stateBytes,
+                  entry.otherBytes, entry.isAllowed,          entry.isMegatron};
   });
 }
 
@@ -78,6 +85,8 @@ void BlockSearch::findBlocks() {
       std::vector<size_t> &members = blocks[it->second].members;
       members.insert(members.end(), part.members[k].begin(),
                      part.members[k].end());
+      for (size_t i : part.members[k])
+        pending[i].block = it->second;
     }
 }
 
@@ -107,7 +116,7 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
           strategy.sp ? 0.7 : 0,
           strategy.tp.grid.empty() ? 0.0 : 1.0,
           strategy.cp > 1 && strategy.cpKind == CpKind::Ring ? 0.7 : 0,
-          strategy.zero == 3  ? 1
+          strategy.zero >= 2  ? 0.5 + 0.25 * double(strategy.zero - 1)
           : strategy.zero > 0 ? 0.2
                               : 0,
           strategy.hybridShard > 1 ? 0.5 : 0,
@@ -129,16 +138,17 @@ std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
                                    *near->strategy)))
     return std::nullopt;
   const Place &place = places[block.place];
-  double secondsFactor = place.seconds.get(), bytesFactor = place.bytes.get();
+  double secondsFactor = place.seconds.hopeful();
+  double bytesFactor = place.bytes.get();
   std::optional<Promise> least;
   for (size_t k = block.begin; k < block.end; ++k) {
     const Sample &sample = samples[k];
-    if (turn == Turn::Megatron && !sample.isMegatron)
+    if (turn == Turn::Megatron ? !sample.isMegatron : !sample.isAllowed)
       continue;
     double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
     double seconds =
         std::max(sample.seconds * secondsFactor, sample.boundSeconds);
-    bool isTooLarge = bytes > problem.feasibility.limitBytes();
+    bool isTooLarge = bytes > kBytesError * problem.feasibility.limitBytes();
     // Until a plan fits, blocks that seem too large are compared by bytes.
     bool isForBytes = isTooLarge && !fits;
     Promise promise{isTooLarge,
@@ -224,7 +234,8 @@ void BlockSearch::learn(const Block &block) {
     secondsOff = std::log(truth.stepSeconds / found->seconds);
   if (bytes > 0 && found->otherBytes > 0)
     bytesOff = std::log(bytes / found->otherBytes);
-  teach(block, secondsOff, bytesOff);
+  lessons.push_back({places[block.place].features, secondsOff, bytesOff});
+  teach(lessons.back());
 }
 
 /// Corrects the formulas if all strategies of `block` are slower than the
@@ -236,26 +247,29 @@ void BlockSearch::learnFromBounds(const Block &block) {
     if (entry.isPruned && entry.seconds > 0)
       least = std::min(least, entry.bounds.stepSeconds / entry.seconds);
   }
-  if (least > 0 && std::isfinite(least))
-    teach(block, std::log(least), std::nullopt);
+  // A bound below the estimate does not say that the estimate is too high.
+  if (least > 1 && std::isfinite(least)) {
+    lessons.push_back(
+        {places[block.place].features, std::log(least), std::nullopt});
+    teach(lessons.back());
+  }
 }
 
-void BlockSearch::teach(const Block &block, std::optional<double> seconds,
-                        std::optional<double> bytes) {
-  const Features &here = places[block.place].features;
+void BlockSearch::teach(const Lesson &lesson) {
+  const Features &here = lesson.features;
   for (Place &other : places) {
     double distance = 0;
     for (size_t k = 0; k < here.size(); ++k)
       distance += std::abs(other.features[k] - here[k]);
-    double weight = std::exp(-2 * distance);
+    double weight = std::exp(-6 * distance);
     auto add = [&](Factor &factor, std::optional<double> value) {
       if (!value)
         return;
       factor.weight += weight;
       factor.sum += weight * *value;
     };
-    add(other.seconds, seconds);
-    add(other.bytes, bytes);
+    add(other.seconds, lesson.seconds);
+    add(other.bytes, lesson.bytes);
   }
 }
 
@@ -289,31 +303,54 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
   }
 }
 
+std::pair<double, double> BlockSearch::expected(size_t i) const {
+  const Pending &entry = pending[i];
+  if (entry.composed)
+    return {entry.composed->stepSeconds, entry.composed->memory.total()};
+  double secondsFactor = 1, bytesFactor = 1;
+  if (entry.block < blocks.size()) {
+    const Place &place = places[blocks[entry.block].place];
+    secondsFactor = place.seconds.get();
+    bytesFactor = place.bytes.get();
+  }
+  return {std::max(entry.seconds * secondsFactor, entry.bounds.stepSeconds),
+          entry.stateBytes + entry.otherBytes * bytesFactor};
+}
+
+/// Returns whether `block` seems to be as good as the best plan so far, with a
+/// margin for the errors of the estimates, or whether no plan fits so far.
+bool BlockSearch::mayImprove(size_t block) const {
+  constexpr double kError = 1.05;
+  const Pending *found = best();
+  double least = incumbent;
+  if (found && !rankOf(*found).first)
+    least = std::min(least, kError * rankOf(*found).second);
+  if (!std::isfinite(least))
+    return true;
+  std::optional<Promise> promise =
+      promiseOf(blocks[block], Turn::Any, nullptr, /*fits=*/true);
+  return !promise->first && promise->second < least;
+}
+
 void BlockSearch::run(int64_t most, bool all) {
   size_t width = static_cast<size_t>(problem.evaluator.batchSize());
-  constexpr Turn kTurns[] = {Turn::Megatron, Turn::Near, Turn::Near, Turn::Any};
-  constexpr int64_t kPatience = 5; // Rounds without a better plan.
-  constexpr double kBetter = 1e-3;
-  int64_t idle = 0;
-  Promise least{true, std::numeric_limits<double>::infinity()};
-  for (int64_t round = 0; count < most && idle < kPatience; ++round) {
+  constexpr Turn kTurns[] = {Turn::Megatron, Turn::Any, Turn::Near, Turn::Any,
+                             Turn::Near};
+  for (int64_t round = 0; count < most; ++round) {
     size_t wanted = std::min<size_t>(width, most - count);
-    std::vector<size_t> chosen =
-        choose(all ? kTurns[round % 4] : Turn::Megatron, wanted);
-    if (chosen.empty() && all)
-      chosen = choose(Turn::Any, wanted);
+    std::vector<size_t> any;
+    if (all)
+      any = choose(Turn::Any, wanted);
+    if (all && (any.empty() || !mayImprove(any.front())))
+      return;
+    Turn turn = all ? kTurns[round % 5] : Turn::Megatron;
+    std::vector<size_t> chosen = turn == Turn::Any ? any : choose(turn, wanted);
+    if (chosen.empty())
+      chosen = std::move(any);
     if (chosen.empty())
       return;
     measure(chosen);
     count += static_cast<int64_t>(chosen.size());
-    const Pending *found = best();
-    // The search does not end before a plan fits.
-    idle += found && !rankOf(*found).first;
-    if (found && (rankOf(*found).first < least.first ||
-                  rankOf(*found).second < (1 - kBetter) * least.second)) {
-      least = rankOf(*found);
-      idle = 0;
-    }
     if (onMeasured)
       onMeasured();
   }

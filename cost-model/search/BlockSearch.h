@@ -11,9 +11,10 @@
 //   * the neighbours of the best block so far,
 //   * the most promising blocks of all, and
 //   * the most promising blocks with layouts of Megatron-LM.
-// The search ends after several rounds without a better plan, but not before a
-// plan fits. Until then, of the blocks that seem too large, the smallest is the
-// most promising. The result does not depend on the number of threads.
+// The search ends when no other block seems to be about as good as the best
+// plan, but not before a plan fits. Until then, of the blocks that seem too
+// large, the smallest is the most promising. The result does not depend on the
+// number of threads.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,21 +31,33 @@ namespace dpc::cost {
 
 class BlockSearch {
 public:
+  /// Similar blocks have similar coordinates.
+  using Features = std::array<double, 12>;
+  /// The logarithms of the formulas' errors for a measured block.
+  struct Lesson {
+    Features features{};
+    std::optional<double> seconds, bytes;
+  };
+
   /// Computes composed evaluations of `pending`. `estimate` computes the
-  /// estimate of an entry and stores it in the entry.
+  /// estimate of an entry and stores it in the entry. The errors of the
+  /// formulas are learned from `lessons`, to which this search adds. A plan
+  /// must be better than the value `incumbent`.
   BlockSearch(const SearchProblem &problem, std::vector<Pending> &pending,
+              std::vector<Lesson> &lessons, double incumbent,
               const std::function<void(Pending &)> &estimate);
 
   /// Measures blocks until `most` blocks are measured or further blocks seem
   /// useless. Unless `all`, only measures blocks with layouts of Megatron-LM.
   void run(int64_t most, bool all);
   int64_t measured() const { return count; }
+  /// Returns the seconds and bytes of `pending[i]`: composed, or estimated and
+  /// corrected by the errors of the formulas.
+  std::pair<double, double> expected(size_t i) const;
   /// Called after every round.
   std::function<void()> onMeasured;
 
 private:
-  /// Similar blocks have similar coordinates.
-  using Features = std::array<double, 12>;
   struct HashFeatures {
     size_t operator()(const Features &features) const {
       return std::hash<std::string_view>()(
@@ -52,10 +65,18 @@ private:
     }
   };
   using PlaceNumbers = std::unordered_map<Features, size_t, HashFeatures>;
-  /// The weighted mean of the logarithms of the formulas' errors.
+  /// The weighted mean of the logarithms of the formulas' errors. Without
+  /// similar blocks, the formulas are trusted.
   struct Factor {
-    double weight = 1e-9, sum = 0;
+    static constexpr double kPrior = 0.03;
+    double weight = kPrior, sum = 0;
     double get() const { return std::exp(sum / weight); }
+    /// The factor of an estimate that is not too high, because few similar
+    /// blocks are measured.
+    double hopeful() const {
+      constexpr double kError = 0.1;
+      return get() * (1 - kError * kPrior / weight);
+    }
   };
   /// Blocks with the same coordinates.
   struct Place {
@@ -66,7 +87,7 @@ private:
   /// all samples, so they are contiguous.
   struct Sample {
     double seconds, boundSeconds, stateBytes, otherBytes;
-    bool isMegatron;
+    bool isAllowed, isMegatron;
   };
   struct Block {
     std::vector<size_t> members;
@@ -90,14 +111,16 @@ private:
   void measure(const std::vector<size_t> &chosen);
   void learn(const Block &block);
   void learnFromBounds(const Block &block);
-  void teach(const Block &block, std::optional<double> seconds,
-             std::optional<double> bytes);
+  void teach(const Lesson &lesson);
   const Pending *best() const;
+  bool mayImprove(size_t block) const;
   Promise rankOf(const Pending &entry) const;
   double limit() const;
 
   const SearchProblem &problem;
   std::vector<Pending> &pending;
+  std::vector<Lesson> &lessons;
+  double incumbent;
   std::vector<Block> blocks;
   std::vector<Place> places;
   std::vector<size_t> sampled;

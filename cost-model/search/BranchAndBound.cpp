@@ -3,7 +3,6 @@
 
 #include "cost-model/report/Report.h"
 #include "cost-model/search/BaselineSearch.h"
-#include "cost-model/search/BlockSearch.h"
 #include "cost-model/search/ConfirmWinner.h"
 #include "cost-model/search/Explain.h"
 #include "cost-model/search/Neighbours.h"
@@ -41,8 +40,11 @@ void BranchAndBound::estimateAll(std::vector<Pending> &pending) const {
 }
 
 std::vector<Pending> BranchAndBound::list(const StrategyRequest &request) {
-  const std::vector<Strategy> &all =
-      listed.emplace_back(enumerateStrategies(request, problem.options.space));
+  return list(enumerateStrategies(request, problem.options.space));
+}
+
+std::vector<Pending> BranchAndBound::list(std::vector<Strategy> strategies) {
+  const std::vector<Strategy> &all = listed.emplace_back(std::move(strategies));
   std::vector<Pending> pending(all.size());
   parallelFor(pending.size(), kPendingAtOnce,
               [&](size_t i) { pending[i] = bounded(all[i]); });
@@ -166,35 +168,38 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
   return static_cast<int64_t>(asked.size());
 }
 
-/// If only some can be evaluated, stops after several rounds without a gain.
+/// If only some can be evaluated, stops when no other one seems to be about as
+/// good as the best one.
 void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
+  outgrown.clear();
   estimateAll(pending);
   const SearchOptions &options = problem.options;
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
-  constexpr int64_t kPatience = 5; // Rounds without a better candidate.
-  constexpr double kBetter = 1e-3;
-  double least = std::numeric_limits<double>::infinity();
-  int64_t idle = 0;
-  while (evaluations < most && !(isLimited && idle >= kPatience)) {
+  constexpr double kError = 1.25; // Of the corrected estimates.
+  while (evaluations < most) {
     int64_t count = std::min(problem.evaluator.batchSize(), most - evaluations);
     if (evaluations == 0 && std::isfinite(options.goesOnUpTo))
       count = 1;
-    std::vector<size_t> next =
-        mostPromising(pending, count, isLimited && rounds++ % 3 != 1);
+    std::vector<size_t> next = mostPromising(pending, count, false);
+    double best = pool.best();
     if (next.empty())
       break;
+    Promise limit{false, 0, false, kError * best};
+    if (isLimited && std::isfinite(best) &&
+        promiseOf(pending[next.front()]) > limit)
+      break;
+    if (isLimited && rounds++ % 3 == 2)
+      next = mostPromising(pending, count, true);
     std::optional<int64_t> evaluated =
         evaluateSome(pending, next, evaluations == 0);
     if (!evaluated)
       continue;
     evaluations += *evaluated;
-    double best = pool.best();
-    idle = best < (1 - kBetter) * least ? 0 : idle + std::isfinite(best);
-    least = std::min(least, best);
-    if (std::isfinite(least) && least > options.goesOnUpTo)
+    if (std::isfinite(pool.best()) && pool.best() > options.goesOnUpTo)
       break;
   }
+  keepOutgrown(pending, nullptr);
   countSkipped(pending, evaluations);
 }
 
@@ -246,9 +251,9 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   const SearchOptions &options = problem.options;
   int64_t asked = static_cast<int64_t>(pending.size());
   bool hasChoice = asked > 1;
-  if (options.baselines)
+  if (options.baselines && !megatron)
     addMegatronLayouts(pending);
-  BlockSearch blocks(problem, pending,
+  BlockSearch blocks(problem, pending, lessons, pool.best(),
                      [this](Pending &entry) { estimate(entry); });
   blocks.onMeasured = [&] { reportProgress(pending); };
   constexpr int64_t kMegatronBlocks = 4;
@@ -263,11 +268,41 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
     blocks.run(blocks.measured() + options.maxEvaluations, true);
     keepComposed(pending);
   }
+  keepOutgrown(pending, &blocks);
   std::erase_if(pending, [](const Pending &entry) { return !entry.isAllowed; });
   // A strategy that cannot be composed may fit.
   if (!hasChoice || !anyFitsConfirmed(problem, pool))
     return evaluateEach(std::move(pending));
   countSkipped(pending, blocks.measured());
+}
+
+/// Sets `outgrown`. Of strategies without blocks, the estimates decide.
+void BranchAndBound::keepOutgrown(const std::vector<Pending> &pending,
+                                  const BlockSearch *blocks) {
+  constexpr size_t kMost = 4096;
+  constexpr double kBytesError = 0.9; // Estimates may be too low by this.
+  double limit = problem.feasibility.limitBytes(), least = pool.best();
+  std::vector<std::pair<double, const Strategy *>> found;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    const Pending &entry = pending[i];
+    if (!entry.isAllowed || !entry.isEstimated ||
+        (entry.composed && !entry.composed->rejected.empty()))
+      continue;
+    std::pair<double, double> expected{entry.seconds,
+                                       entry.stateBytes + entry.otherBytes};
+    if (blocks)
+      expected = blocks->expected(i);
+    double bytes = std::max(expected.second, entry.bounds.memoryBytes);
+    if (expected.first < least && bytes > kBytesError * limit)
+      found.emplace_back(expected.first, entry.strategy);
+  }
+  std::stable_sort(
+      found.begin(), found.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
+  found.resize(std::min(found.size(), kMost));
+  outgrown.clear();
+  for (const auto &[seconds, strategy] : found)
+    outgrown.push_back(*strategy);
 }
 
 /// Marks the layouts in `pending` and adds those that the request excludes.

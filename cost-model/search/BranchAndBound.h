@@ -10,8 +10,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "cost-model/search/CandidatePool.h"
-#include "cost-model/search/Pending.h"
+#include "cost-model/search/BlockSearch.h"
 
 #include <deque>
 #include <tuple>
@@ -26,6 +25,7 @@ public:
   /// Returns all strategies that `request` allows, with their bounds. The
   /// entries are valid until the next `search` ends.
   std::vector<Pending> list(const StrategyRequest &request);
+  std::vector<Pending> list(std::vector<Strategy> strategies);
   /// Corrects the formulas by the evaluation of a candidate that `search` did
   /// not evaluate.
   void learn(const Candidate &candidate);
@@ -34,6 +34,9 @@ public:
   /// Returns the best layout of Megatron-LM that has a composed evaluation, if
   /// there is one.
   const std::optional<Candidate> &bestMegatron() const { return megatron; }
+  /// Takes the strategies of the last search that need too much memory, but may
+  /// be faster than the best candidate so far, the fastest first.
+  std::vector<Strategy> takeOutgrown() { return std::move(outgrown); }
   int64_t considered() const { return numConsidered; }
   int64_t pruned() const { return numPruned; }
   int64_t skipped() const { return numSkipped; }
@@ -58,14 +61,18 @@ private:
   void searchBlocks(std::vector<Pending> pending);
   void addMegatronLayouts(std::vector<Pending> &pending);
   void keepComposed(const std::vector<Pending> &pending);
+  void keepOutgrown(const std::vector<Pending> &pending,
+                    const BlockSearch *blocks);
   void countSkipped(std::vector<Pending> &pending, int64_t evaluations);
   void reportProgress(const std::vector<Pending> &pending) const;
 
   const SearchProblem &problem;
   CandidatePool &pool;
   Corrections corrections;
+  std::vector<BlockSearch::Lesson> lessons;
   std::deque<std::vector<Strategy>> listed;
   std::optional<Candidate> megatron;
+  std::vector<Strategy> outgrown;
   int64_t numConsidered = 0, numPruned = 0, numSkipped = 0;
 };
 

@@ -4,8 +4,10 @@
 #include "cost-model/search/FormulaEstimate.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
+#include <map>
 
 namespace dpc::cost {
 
@@ -27,6 +29,10 @@ Candidate candidateOf(const SearchProblem &problem, const Strategy &strategy,
   candidate.method = candidate.evaluation.isComposed ? "pieces"
                      : candidate.evaluation.isFolded ? "folded"
                                                      : "graph";
+  if (candidate.evaluation.isComposed) {
+    candidate.composedSeconds = candidate.evaluation.stepSeconds;
+    candidate.composedBytes = candidate.evaluation.memory.total();
+  }
   return candidate;
 }
 
@@ -55,6 +61,74 @@ bool mayFitNearLimit(const SearchProblem &problem, const Candidate &candidate) {
   constexpr double kError = 1.06; // Margin for errors of composed memory.
   return candidate.evaluation.memory.total() <
          kError * problem.feasibility.limitBytes();
+}
+
+void CandidatePool::confirm(Candidate &candidate, Evaluation exact) {
+  assert(!exact.isComposed && "exact evaluations are not composed");
+  double seconds = candidate.composedSeconds, bytes = candidate.composedBytes;
+  candidate =
+      candidateOf(problem, Strategy(candidate.strategy), std::move(exact));
+  candidate.composedSeconds = seconds;
+  candidate.composedBytes = bytes;
+}
+
+/// Strategies with the same key have about the same error when composed.
+static auto errorKey(const Strategy &strategy) {
+  return std::tuple(strategy.pp == 1, strategy.schedule, strategy.recompute,
+                    strategy.zero == 3, strategy.cp > 1, strategy.sp,
+                    strategy.offload);
+}
+
+/// Their times have about the same error if only these keys agree.
+static auto timeKey(const Strategy &strategy) {
+  return std::tuple(strategy.pp == 1, strategy.schedule, strategy.zero == 3,
+                    strategy.offload);
+}
+
+namespace {
+
+/// The mean error of composed numbers.
+struct ComposedError {
+  double seconds = 0, bytes = 0; ///< sums of logarithms
+  double count = 0;
+
+  void add(const Candidate &candidate) {
+    const Evaluation &exact = candidate.evaluation;
+    seconds += std::log(exact.stepSeconds / candidate.composedSeconds);
+    bytes += std::log(exact.memory.total() / candidate.composedBytes);
+    ++count;
+  }
+  double secondsFactor() const { return count ? std::exp(seconds / count) : 1; }
+  double bytesFactor() const { return count ? std::exp(bytes / count) : 1; }
+};
+
+} // namespace
+
+void CandidatePool::correctComposed() {
+  std::map<decltype(errorKey(Strategy())), ComposedError> errors;
+  std::map<decltype(timeKey(Strategy())), ComposedError> ofTimes;
+  for (const Candidate &candidate : candidates) {
+    const Evaluation &exact = candidate.evaluation;
+    if (exact.isComposed || candidate.composedSeconds <= 0 ||
+        !exact.rejected.empty())
+      continue;
+    errors[errorKey(candidate.strategy)].add(candidate);
+    ofTimes[timeKey(candidate.strategy)].add(candidate);
+  }
+  for (Candidate &candidate : candidates) {
+    Evaluation &evaluation = candidate.evaluation;
+    if (!evaluation.isComposed || !evaluation.rejected.empty())
+      continue;
+    const ComposedError &error = errors[errorKey(candidate.strategy)];
+    const ComposedError &ofTime =
+        error.count ? error : ofTimes[timeKey(candidate.strategy)];
+    evaluation.stepSeconds = candidate.composedSeconds * ofTime.secondsFactor();
+    double bytes = candidate.composedBytes * error.bytesFactor();
+    double factor = bytes / evaluation.memory.total();
+    for (double &category : evaluation.memory.bytes)
+      category *= factor;
+    candidate.fits = problem.feasibility.fits(evaluation);
+  }
 }
 
 bool CandidatePool::anyFits() const {

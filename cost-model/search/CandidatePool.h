@@ -70,6 +70,11 @@ public:
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;
 
+  /// Replaces a candidate by its exact evaluation.
+  void confirm(Candidate &candidate, Evaluation exact);
+  /// Corrects composed evaluations by the errors of similar ones that exact
+  /// evaluations have replaced.
+  void correctComposed();
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
   bool anyFits() const;
   void sort();

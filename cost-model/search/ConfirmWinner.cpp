@@ -27,7 +27,7 @@ static bool mayWin(const SearchProblem &problem, const CandidatePool &pool,
   // For interleaved schedules, composed times are too long, because they
   // include messages that are sent ahead. So a few interleaved candidates that
   // seem slower are evaluated.
-  constexpr double kFaster = 0.995, kSlowerInterleaved = 1.015;
+  constexpr double kFaster = 0.998, kSlowerInterleaved = 1.015;
   constexpr size_t kInterleaved = 4;
   if (!isInexact(candidate))
     return false;
@@ -71,11 +71,9 @@ void settle(const SearchProblem &problem, CandidatePool &pool, size_t most) {
       strategies.push_back(candidates[i].strategy);
     std::vector<Evaluation> answers =
         problem.evaluator.evaluateMany(strategies);
-    for (size_t k = 0; k < next.size(); ++k) {
-      assert(!answers[k].isComposed && "evaluations are no compositions");
-      candidates[next[k]] =
-          candidateOf(problem, strategies[k], std::move(answers[k]));
-    }
+    for (size_t k = 0; k < next.size(); ++k)
+      pool.confirm(candidates[next[k]], std::move(answers[k]));
+    pool.correctComposed();
     pool.sort();
   }
 }
@@ -106,7 +104,7 @@ void confirmWinner(const SearchProblem &problem, CandidatePool &pool,
         meanwhile();
     });
     meanwhile = nullptr;
-    winner = candidateOf(problem, Strategy(winner.strategy), std::move(whole));
+    pool.confirm(winner, std::move(whole));
     pool.updateBaselines(winner, /*replacesEstimates=*/false);
   }
   if (meanwhile)

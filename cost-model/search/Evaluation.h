@@ -130,6 +130,8 @@ struct Bounds {
 struct ModelTotals {
   double parameters = 0;
   double parameterBytes = 0; ///< As stored on the device.
+  /// Of the copies in the compute type; 0 if parameters are stored in it.
+  double copyBytes = 0;
   double gradientBytes = 0;  ///< Of all gradients.
   double optimizerBytes = 0; ///< States and master weights.
   double flopsPerStep = 0;   ///< Forward and backward pass of the global batch.
@@ -138,8 +140,12 @@ struct ModelTotals {
   int64_t globalBatch = 1;
   int64_t layers = 1;              ///< Repeated blocks; the largest pp * vpp.
   double hiddenBytesPerSample = 0; ///< Output of a block, which pp and tp send.
-  int64_t experts = 1;             ///< Largest number in a block; 1 = none.
-  double expertParameters = 0;     ///< The part of `parameters` in experts.
+  /// The product of activations and a weight that takes the most FLOPs in the
+  /// layers: [rows of a sample, k] x [k, n]. Without products, all are 0.
+  double gemmRowsPerSample = 0;
+  int64_t gemmN = 0, gemmK = 0;
+  int64_t experts = 1;         ///< Largest number in a block; 1 = none.
+  double expertParameters = 0; ///< The part of `parameters` in experts.
   /// Bytes that go into and out of a block's experts in the forward pass.
   double routedBytesPerSample = 0;
   DType computeType = DType::F32;

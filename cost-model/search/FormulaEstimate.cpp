@@ -6,21 +6,30 @@
 //   memory    Parameters, gradients and optimizer states, divided by tp * pp.
 //             ZeRO divides optimizer states (stage 1), gradients (stage 2) and
 //             parameters (stage 3) by dp * cp as well, or by hybrid_shard * cp.
+//             If the compute type differs from that of the parameters, these
+//             are sharded like optimizer states, and copies of them stay whole
+//             up to stage 2. One micro-batch keeps the gradients of two blocks.
 //             Activations of the micro-batches in flight, divided by tp * pp *
 //             cp: m micro-batches for GPipe, else min(m, pp); interleaved 1F1B
-//             has 1 + (pp - 1) / (pp * vpp) times as many. Without sp, tp keeps
-//             10 of 34 parts of a block's activations whole (Korthikanti et al.
-//             2022, equations 1 to 4); a tensor grid keeps nothing whole.
+//             has 1 + (pp - 1) / (pp * vpp) times as many, at most m. Without
+//             sp, tp keeps 10 of 34 parts of a block's activations whole
+//             (Korthikanti et al. 2022, equations 1 to 4); with sp, it keeps
+//             the two gathered inputs of GEMMs; a tensor grid keeps nothing
+//             whole.
 //   compute   The FLOPs of m * mb samples divided by the rate of the block's
 //             GEMMs, plus the time to read or write the activations 3 times,
-//             plus the same for parameters, gradients and optimizer states. On
+//             plus the same for parameters, gradients and optimizer states, and
+//             for the sums of gradients over several micro-batches. On
 //             heterogeneous devices: the time of the slowest device times
 //             heterogeneousShare (HeterogeneousCluster.h).
 //   recompute Full keeps a block's input, for a third more FLOPs. Selective
 //             keeps the results of GEMMs (about 18 of 34 parts of a block's
 //             activations), for one more pass over the activations.
-//   bubble    (pp - 1) / vpp times the time of one micro-batch; a third of this
-//             time for ZB-H1.
+//   bubble    The time t of a micro-batch, times (pp - 1) / vpp. If m < pp, the
+//             chunks of a rank wait for each other: pp + (m - 1) / vpp - m
+//             times t. ZB-H1 fills a third of t for each micro-batch, so that
+//             (pp - 1) / 3 times t remains, and (2 (pp - 1) - (m - 1)) / 3
+//             times t if this is longer.
 //   tp        2 all_reduces of a block's output in each of the forward and the
 //             backward pass, per block and micro-batch, all exposed. In a grid
 //             a x b, each factor reduces the parts that the other one split.
@@ -35,11 +44,13 @@
 //             Optimizer states travel both ways once a step. Parameters arrive
 //             in every pass of every micro-batch and return once. All these
 //             transfers overlap with computation.
-//   dp        Gradients: all_reduce, or reduce_scatter + all_gather for ZeRO 1
-//             and 2. ZeRO 3 gathers parameters twice per micro-batch instead.
-//             With hybrid_shard = h, these collectives join h neighbours, whose
-//             shards of the gradients are reduced over the dp / h groups. Half
-//             of the last micro-batch's time hides these collectives.
+//   dp        Gradients: all_reduce, or reduce_scatter for ZeRO, in stages 2
+//             and 3 for every micro-batch. A single micro-batch hides half
+//             of this time. Parameters: ZeRO 1 and 2 gather them before the
+//             loop. ZeRO 3 gathers them twice per micro-batch instead, behind
+//             the computation. With hybrid_shard = h, these collectives join h
+//             neighbours, whose shards of the gradients are reduced over the
+//             dp / h groups.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/search/FormulaEstimate.h"
@@ -63,6 +74,11 @@ public:
 
 private:
   void estimateMemory();
+  double splitOfTensors() const;
+  /// Returns the bytes of all parameters as ZeRO gathers them.
+  double gatheredBytes() const {
+    return totals.copyBytes > 0 ? totals.copyBytes : totals.parameterBytes;
+  }
   double computeSeconds() const;
   double rate() const;
   /// Adds `times` collectives to the traffic, and returns their seconds.
@@ -72,8 +88,9 @@ private:
   double tensorSeconds();
   double sequenceSeconds();
   double expertSeconds();
-  double dataSeconds();
+  double dataSeconds(double compute);
   double pipelineSeconds();
+  double idleMicroBatches() const;
   double offloadSeconds() const;
   void offloadMemory();
 
@@ -121,37 +138,51 @@ Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
 
 /// Returns the number of samples whose activations a stage holds at once.
 double Formula::inFlight() const {
-  double batches = std::min(numMicroBatches, pp);
+  double batches = pp;
   if (strategy.schedule == ScheduleKind::GPipe && pp > 1)
     batches = numMicroBatches;
   if (strategy.vpp > 1)
     batches *= 1 + (pp - 1) / (pp * double(strategy.vpp));
-  return batches * microBatch;
+  return std::min(batches, numMicroBatches) * microBatch;
+}
+
+/// Returns which fraction of a block's activations a rank of tp has.
+double Formula::splitOfTensors() const {
+  constexpr double wholeParts = 10.0 / 34.0;
+  bool splitsAll = strategy.sp || !strategy.tp.grid.empty();
+  return splitsAll ? 1 / tp : wholeParts + (1 - wholeParts) / tp;
 }
 
 void Formula::estimateMemory() {
-  double zero = double(strategy.zero);
-  double share = shards;
+  double zero = double(strategy.zero), layers = double(totals.layers);
+  bool hasCopies = totals.copyBytes > 0;
+  auto shareOf = [&](bool isSharded) {
+    return (isSharded ? 1 / zeroShards : kept) / shards;
+  };
   MemoryBreakdown &memory = result.memory;
   memory[MemoryCategory::Parameters] =
-      totals.parameterBytes / share * (zero >= 3 ? 1 / zeroShards : kept);
-  // ZeRO 3 gathers the parameters of two blocks at a time.
-  if (zero >= 3)
+      totals.parameterBytes * shareOf(zero >= (hasCopies ? 1 : 3));
+  if (zero < 3)
+    memory[MemoryCategory::Parameters] += totals.copyBytes * kept / shards;
+  else // the parameters of two blocks at a time
     memory[MemoryCategory::Communication] =
-        2 * totals.parameterBytes * kept / tp / double(totals.layers);
+        2 * gatheredBytes() * kept / tp / layers;
   if (totals.training) {
     memory[MemoryCategory::Gradients] =
-        totals.gradientBytes / share * (zero >= 2 ? 1 / zeroShards : kept);
+        totals.gradientBytes * shareOf(zero >= 2);
+    if (numMicroBatches == 1)
+      memory[MemoryCategory::Gradients] =
+          std::min(memory[MemoryCategory::Gradients],
+                   2 * totals.gradientBytes * kept / tp / layers);
     memory[MemoryCategory::Optimizer] =
-        totals.optimizerBytes / share * (zero >= 1 ? 1 / zeroShards : kept);
+        totals.optimizerBytes * shareOf(zero >= 1);
   }
-  constexpr double wholeParts = 10.0 / 34.0, keptParts = 18.0 / 34.0;
-  bool splitsAll = strategy.sp || !strategy.tp.grid.empty();
-  double split = splitsAll ? 1 / tp : wholeParts + (1 - wholeParts) / tp;
-  double activations = totals.activationBytesPerSample * split;
+  constexpr double keptParts = 18.0 / 34.0;
+  double activations = totals.activationBytesPerSample * splitOfTensors();
+  if (strategy.sp && tp > 1)
+    activations += 2 * totals.hiddenBytesPerSample * layers;
   if (strategy.recompute == Recompute::Full)
-    activations = totals.hiddenBytesPerSample * double(totals.layers) +
-                  activations / double(totals.layers);
+    activations = totals.hiddenBytesPerSample * layers + activations / layers;
   if (strategy.recompute == Recompute::Selective)
     activations *= keptParts;
   memory[MemoryCategory::Activations] = inFlight() * activations / (pp * cp);
@@ -189,18 +220,15 @@ double Formula::offloadSeconds() const {
                                                      OffloadTarget::Disk);
 }
 
-/// Returns the FLOP/s that a rank reaches in the GEMMs of a block.
+/// Returns the FLOP/s that a rank reaches in the largest GEMM of a block.
 double Formula::rate() const {
-  double hidden = totals.hiddenBytesPerSample / totals.tokensPerSample /
-                  bytesPerElement(totals.computeType);
-  double peak = device.peak(type);
-  if (hidden < 1)
-    return peak * device.gemm.peakFraction;
+  if (totals.gemmRowsPerSample == 0)
+    return device.peak(type) * device.gemm.peakFraction;
   GemmShape shape;
   shape.m = std::max<int64_t>(
-      1, std::llround(microBatch * totals.tokensPerSample / cp));
-  shape.n = std::max<int64_t>(1, std::llround(4 * hidden / tp));
-  shape.k = std::max<int64_t>(1, std::llround(hidden));
+      1, std::llround(microBatch * totals.gemmRowsPerSample / cp));
+  shape.n = std::max<int64_t>(1, std::llround(double(totals.gemmN) / tp));
+  shape.k = totals.gemmK;
   return shape.flops() / gemmSeconds(device, type, shape);
 }
 
@@ -210,13 +238,17 @@ double Formula::computeSeconds() const {
   if (strategy.recompute == Recompute::Full)
     flops *= 4.0 / 3.0;
   double passes = strategy.recompute == Recompute::Selective ? 4 : 3;
-  double traffic = passes * samples * totals.activationBytesPerSample / shards;
+  double traffic = passes * samples * totals.activationBytesPerSample *
+                   splitOfTensors() / pp;
   double update = 0;
   if (totals.training)
     update =
         3 *
         (totals.parameterBytes + totals.gradientBytes + totals.optimizerBytes) /
         shards * (strategy.zero >= 1 ? 1 / zeroShards : kept);
+  if (totals.training && numMicroBatches > 1)
+    update += 3 * numMicroBatches * totals.gradientBytes / shards *
+              (strategy.zero >= 2 ? 1 / zeroShards : kept);
   double heterogeneous =
       isHeterogeneous(cluster)
           ? heterogeneousShare(cluster, strategy, std::llround(numMicroBatches),
@@ -277,34 +309,40 @@ double Formula::expertSeconds() {
       (totals.training ? 2 : 1) * layersPerStage * numMicroBatches);
 }
 
-double Formula::dataSeconds() {
+double Formula::dataSeconds(double compute) {
   // On the link levels, tp is the innermost axis, then come cp, dp and pp.
   int64_t sharing =
       strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
   GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp * sharing);
-  double seconds = 0;
+  auto gather = [&](double times) {
+    return communicate(Collective::AllGather, gatheredBytes() * kept / shards,
+                       group, times);
+  };
+  double exposed = 0;
   if (strategy.zero >= 3)
-    seconds += communicate(Collective::AllGather,
-                           totals.parameterBytes * kept / shards, group,
-                           (totals.training ? 2 : 1) * numMicroBatches);
+    exposed += std::max(
+        0.0, gather((totals.training ? 2 : 1) * numMicroBatches) - compute);
   if (!totals.training)
-    return seconds;
+    return exposed;
+  if (strategy.zero == 1 || strategy.zero == 2)
+    exposed += gather(1);
   double gradients = totals.gradientBytes * kept / shards;
+  double times = strategy.zero >= 2 ? numMicroBatches : 1;
+  double reduce = 0;
   if (strategy.zero == 0)
-    return communicate(
+    reduce = communicate(
         Collective::AllReduce, gradients,
         placeAxis(cluster, strategy.tp, strategy.cp * strategy.dp), 1);
-  seconds += communicate(Collective::ReduceScatter, gradients, group, 1);
-  if (sharing < strategy.dp)
-    seconds +=
+  else
+    reduce = communicate(Collective::ReduceScatter, gradients, group, times);
+  if (strategy.zero > 0 && sharing < strategy.dp)
+    reduce +=
         communicate(Collective::AllReduce, gradients / zeroShards,
                     placeAxis(cluster, strategy.tp * strategy.cp * sharing,
                               strategy.dp / sharing),
                     1);
-  if (strategy.zero < 3)
-    seconds += communicate(Collective::AllGather,
-                           totals.parameterBytes * kept / shards, group, 1);
-  return seconds;
+  double hidden = numMicroBatches == 1 ? std::min(reduce, compute) / 2 : 0;
+  return exposed + reduce - hidden;
 }
 
 double Formula::pipelineSeconds() {
@@ -316,18 +354,22 @@ double Formula::pipelineSeconds() {
       (totals.training ? 2 : 1) * numMicroBatches * double(strategy.vpp));
 }
 
+/// Returns how many micro-batches a rank could run while it waits for stages.
+double Formula::idleMicroBatches() const {
+  double m = numMicroBatches, others = pp - 1, vpp = double(strategy.vpp);
+  if (splitsBackward(strategy.schedule)) // Schedule.h: ZB-H1
+    return std::max(others, 2 * others - (m - 1)) / 3;
+  return m < pp ? pp + (m - 1) / vpp - m : others / vpp;
+}
+
 Evaluation Formula::estimate() {
   estimateMemory();
   double compute = computeSeconds();
-  double perMicroBatch = compute / numMicroBatches;
   double tensor = tensorSeconds() + sequenceSeconds() + expertSeconds();
-  double hidden = totals.training ? perMicroBatch / 2 : 0;
-  double data = std::max(0.0, dataSeconds() - hidden);
+  double data = dataSeconds(compute);
   double pipeline = pipelineSeconds();
   double busy = compute + tensor + pipeline;
-  double bubble = (pp - 1) / double(strategy.vpp) * busy / numMicroBatches;
-  if (splitsBackward(strategy.schedule))
-    bubble /= 3; // Schedule.h: ZB-H1
+  double bubble = idleMicroBatches() * busy / numMicroBatches;
   result.computeSeconds = compute;
   result.exposedCommunicationSeconds = tensor + data + pipeline;
   result.stepSeconds = std::max(busy + data + bubble, offloadSeconds());

@@ -17,18 +17,15 @@
 //        If the number of nodes has a prime factor above 7, a part with the
 //        largest smaller number of nodes without such a factor is added.
 //   (I4) A part is left out if its computation alone takes longer than the best
-//        step so far. If the devices are busy, computation on r of n devices
-//        takes n / r times as long. On few devices, half of this time is
-//        assumed, because larger kernels are faster. If the devices are not
-//        busy (kernels are shorter than their launches, or ranks have no
-//        sample), the time of the GEMMs at the peak counts.
-//   (I5) The keys that split a block (tp, cp, ep, sp, zero, recompute) are as
-//        in the best plan so far. Only dp, pp, the schedule and micro-batches
-//        are searched, and the searches of all parts together take about as
-//        long as the search of c. Afterwards all keys are searched on at most
-//        three parts whose plans are within a tenth of the best, and on the
-//        largest part of (I3): on 129 nodes, the best plan uses 128 nodes
-//        rather than 43 stages.
+//        step so far: all FLOPs at the peak. On many devices that are busy
+//        (kernels are longer than their launches, and ranks have samples),
+//        computation on r of n devices takes n / r times as long.
+//   (I5) The searches of all parts together take about as long as the search
+//        of c. On many devices, the keys that split a block (tp, cp, ep, sp,
+//        zero, recompute) are as in the best plan so far. Afterwards at most
+//        three parts whose plans are within a tenth of the best are searched
+//        like c, and so is the largest part of (I3): on 129 nodes, the best
+//        plan uses 128 nodes rather than 43 stages.
 //   (I6) On more than a few devices, a plan that is 1.15 times as slow as the
 //        best so far is not evaluated exactly. If each device has eight
 //        samples, the search of a part ends after its first plan if this plan

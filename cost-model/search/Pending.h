@@ -22,6 +22,8 @@ struct Pending {
   double stateBytes = 0;
   double otherBytes = 0;
   size_t family = 0; ///< See familyOf.
+  /// The number of its block (BlockSearch.h), if any.
+  size_t block = SIZE_MAX;
   bool isDone = false, isPruned = false;
   bool isAllowed = true; ///< False for a strategy that may only be a baseline.
   bool isMegatron = false;

@@ -21,23 +21,30 @@ std::optional<Objective> symbolizeObjective(std::string_view name) {
   return std::nullopt;
 }
 
-/// If nothing fits without offloading, offloads optimizer states, then
-/// parameters, then both, until a plan fits. A plan without offloading is
-/// better if it fits, because transfers take time in every step.
-static void searchOffloading(const SearchProblem &problem, CandidatePool &pool,
+/// Transfers take time in every step, so that only strategies that need too
+/// much memory are also tried with offloading. Offloads optimizer states, then
+/// parameters, then both.
+static void searchOffloading(const SearchProblem &problem,
                              BranchAndBound &branch) {
   StrategyRequest request = problem.options.request;
   if (request.offload || !problem.options.space.offload)
     return;
-  for (Offload what : {Offload::Optimizer, Offload::Parameters, Offload::All}) {
-    if (anyFitsConfirmed(problem, pool))
-      return;
-    request.offload = what;
-    // If host and devices share memory, offloading to the host frees nothing.
-    if (problem.cluster.host.holdsDevices && !request.offloadTo)
-      request.offloadTo = OffloadTarget::Disk;
-    branch.search(branch.list(request));
-  }
+  std::vector<Strategy> whole = branch.takeOutgrown(), withoutStates;
+  auto search = [&](std::vector<Strategy> strategies, Offload what) {
+    for (Strategy &strategy : strategies) {
+      strategy.offload = what;
+      // If host and devices share memory, offloading to the host frees nothing.
+      strategy.offloadTo = request.offloadTo.value_or(
+          problem.cluster.host.holdsDevices ? OffloadTarget::Disk
+                                            : strategy.offloadTo);
+    }
+    if (!strategies.empty())
+      branch.search(branch.list(std::move(strategies)));
+    return branch.takeOutgrown();
+  };
+  withoutStates = search(whole, Offload::Optimizer);
+  search(std::move(whole), Offload::Parameters);
+  search(std::move(withoutStates), Offload::All);
 }
 
 /// Searches all strategies, evaluates the baselines concurrently, and settles
@@ -60,7 +67,7 @@ static std::optional<Candidate> searchAll(const SearchProblem &problem,
     if (baseline.candidate.method != "formula")
       branch.learn(baseline.candidate);
   branch.search(std::move(pending));
-  searchOffloading(problem, pool, branch);
+  searchOffloading(problem, branch);
   std::optional<Candidate> single;
   if (options.baselines) {
     OtherBaselines others = otherBaselines(problem, branch.bestMegatron());

@@ -50,6 +50,9 @@ struct Candidate {
   /// composed evaluations, "folded" for folded ones, "graph" for evaluations of
   /// the whole program.
   std::string method = "graph";
+  /// What was composed, before an exact evaluation or a correction replaced it;
+  /// 0 if nothing was.
+  double composedSeconds = 0, composedBytes = 0;
   /// One line that says why the candidate was not chosen; empty for the winner.
   std::string why;
   /// One line that says why the candidate was only estimated although nothing

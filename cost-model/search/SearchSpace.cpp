@@ -12,7 +12,7 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster) {
   // All parts of a cluster of this size are searched (IdleDevices.h).
   constexpr int64_t kAllTried = 16;
   space.idleStages = cluster.numDevices() <= kAllTried;
-  if (totals.tokensPerSample > 1)
+  if (totals.gemmRowsPerSample > 1)
     space.maxCp = cluster.devicesPerNode();
   space.experts = totals.experts;
   // Above this number of devices, only one ep per link level is tried.
@@ -28,6 +28,11 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster) {
   }
   space.nodeRanks = cluster.devicesPerNode();
   space.zeros = {0, 1, 3};
+  // With several micro-batches, ZeRO 2 needs less memory than ZeRO 1 and more
+  // time. On many devices, other keys save as much memory.
+  if (cluster.numDevices() <= kFewDevices)
+    space.zeros = {0, 1, 2, 3};
+  space.triesDivisors = cluster.numDevices() <= kFewDevices;
   space.offload = true;
   space.recomputes = {Recompute::None, Recompute::Selective, Recompute::Full};
   return space;

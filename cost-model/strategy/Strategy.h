@@ -288,11 +288,14 @@ struct StrategySpace {
   /// ZeRO stages to try if dp > 1.
   std::vector<int64_t> zeros = {0};
   std::vector<Recompute> recomputes = {Recompute::None};
-  /// Whether offloading is tried if nothing fits without it.
+  /// Whether offloading is tried for strategies that need too much memory.
   bool offload = false;
   /// Whether fewer micro-batches than stages are tried. Stages then idle, but
   /// fewer kernels are launched, which is faster if launch overhead dominates.
   bool idleStages = false;
+  /// Whether micro-batches are also tried that divide the samples of a rank,
+  /// and are not a half, a fourth etc. of them.
+  bool triesDivisors = false;
   Software software;
 };
 

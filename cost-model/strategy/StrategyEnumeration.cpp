@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <iterator>
+#include <set>
 
 namespace dpc::cost {
 
@@ -168,7 +170,8 @@ static std::vector<int64_t> zerosToTry(const StrategyRequest &request,
                                        const Strategy &strategy) {
   if (request.zero)
     return {*request.zero};
-  return strategy.dp == 1 ? std::vector<int64_t>{0} : space.zeros;
+  // ZeRO also shards over context-parallel ranks.
+  return strategy.dp * strategy.cp == 1 ? std::vector<int64_t>{0} : space.zeros;
 }
 
 /// Returns 1 and larger values of ep, each of which leaves fewer experts per
@@ -276,12 +279,22 @@ static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
     int64_t size = std::clamp<int64_t>(*request.microBatch, 1, local);
     return size >= least ? std::vector{size} : std::vector<int64_t>();
   }
-  std::vector<int64_t> sizes;
+  // 24 samples: 24, 12, 6, 3, 2, 1, and with `triesDivisors` also 8 and 4.
+  std::set<int64_t, std::greater<>> sizes;
   for (int64_t size = local; size > least; size = (size + 1) / 2)
+    sizes.insert(size);
+  for (int64_t parts = 1; space.triesDivisors && parts * parts <= local;
+       ++parts)
+    if (local % parts == 0)
+      for (int64_t size : {parts, local / parts})
+        if (size > least)
+          sizes.insert(size);
+  std::vector<int64_t> tried;
+  for (int64_t size : sizes)
     if (space.idleStages || (local + size - 1) / size >= strategy.pp)
-      sizes.push_back(size);
-  sizes.push_back(least);
-  return sizes;
+      tried.push_back(size);
+  tried.push_back(least);
+  return tried;
 }
 
 /// Returns a request with all keys of `strategy` except the micro-batch.
@@ -326,6 +339,12 @@ static void expandKeys(const StrategyRequest &request,
     return !checkCombination(requestOf(strategy));
   });
   expand(strategies, &Strategy::microBatch, with(sizesToTry));
+  // With one micro-batch, ZeRO 2 does the same as ZeRO 1.
+  if (!request.zero && std::count(space.zeros.begin(), space.zeros.end(), 1))
+    std::erase_if(strategies, [&](const Strategy &strategy) {
+      return strategy.zero == 2 &&
+             strategy.microBatches(space.globalBatch) == 1;
+    });
   if (!request.vpp)
     std::erase_if(strategies, [&](const Strategy &strategy) {
       return strategy.vpp > space.maxVpp && gainsLittle(strategy, space);

@@ -67,10 +67,14 @@ static double shareOf(const LoweringSpec &measured, const LoweringSpec &spec) {
 
 /// A phase with the queues `was` takes `seconds`. Returns how long it takes
 /// with the queues `now`, if the other queue hides the same fraction of the
-/// shorter queue.
-static double repriced(double seconds, const Queues &was, const Queues &now) {
+/// shorter queue. The time that both queues do not explain is that of transfers
+/// to and from other memory, whose bytes have changed by the factor `share`.
+static double repriced(double seconds, const Queues &was, const Queues &now,
+                       double share) {
   double hidden = was.least() > 0 ? (was.sum() - seconds) / was.least() : 0;
-  return now.sum() - std::clamp(hidden, 0.0, 1.0) * now.least();
+  double transfers = std::max(0.0, seconds - was.sum());
+  return now.sum() - std::clamp(hidden, 0.0, 1.0) * now.least() +
+         transfers * share;
 }
 
 StageParts Blocks::price(const Segment &segment,
@@ -84,9 +88,9 @@ StageParts Blocks::price(const Segment &segment,
   bool isTwice = spec.pp == 1 && segment.copies.total() > 0;
   Once now = onceOf(segment.once, placed, share, *cluster, isTwice);
   StageParts parts = segment.profile.parts;
-  parts.setup = repriced(parts.setup, was.setup, now.setup);
+  parts.setup = repriced(parts.setup, was.setup, now.setup, share);
   double rest = parts.update - parts.updateAlone;
-  parts.update = repriced(parts.update, was.update, now.update);
+  parts.update = repriced(parts.update, was.update, now.update, share);
   parts.updateAlone = std::max(0.0, parts.update - rest);
   double once = segment.once.setupSeconds + segment.once.updateSeconds;
   double times = static_cast<double>(spec.numMicroBatches) /

@@ -131,8 +131,11 @@ const Blocks::Layout *Blocks::layoutOf(int64_t pp, int64_t vpp) const {
   if (!fine.empty())
     layout.work = workOf(std::move(fine));
   if (layers < stages) {
+    // A cut inside a layer divides it between two stages, so that a stage with
+    // a little more work than a layer has no second one.
     for (double work : layout.work)
-      layout.layersOf.push_back(std::ceil(work));
+      layout.layersOf.push_back(
+          work > 0 ? std::max<int64_t>(1, std::llround(work)) : 0);
     return layout.work.empty() ? nullptr : &layout;
   }
   layout.layersOf = wholeLayers(stages);

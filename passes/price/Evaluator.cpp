@@ -61,14 +61,14 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
     return (isSharded ? std::min(split * data, stage) : split) * strategy.pp;
   };
   // Master weights count as optimizer states.
-  bool keepsWeights = strategy.offload == cost::Offload::None ||
-                      (strategy.offload == cost::Offload::Optimizer &&
-                       !totalsOfProgram.hasCopies);
+  bool hasCopies = sums.copyBytes > 0;
+  bool keepsWeights =
+      strategy.offload == cost::Offload::None ||
+      (strategy.offload == cost::Offload::Optimizer && !hasCopies);
   if (keepsWeights)
     bounds.memoryBytes +=
         sums.parameterBytes /
-        shareOf(strategy.zero == 3 ||
-                (totalsOfProgram.hasCopies && strategy.zero > 0));
+        shareOf(strategy.zero == 3 || (hasCopies && strategy.zero > 0));
   if (strategy.offload == cost::Offload::None ||
       strategy.offload == cost::Offload::Parameters)
     bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);

@@ -548,12 +548,15 @@ std::string Folder::blockOf(const LoweringSpec &spec, int64_t globalBatch) {
   constexpr int64_t kFewest = 4, kLayers = 3;
   bool isDeep = placement && placement->run.layers >= kFewest &&
                 placement->moreLayers < kLayers;
+  if (!isDeep)
+    return "";
   // evaluateOne includes blocks of full recompute and their all_gathers, which
   // span several layers. Segments do not include them.
-  bool hasSegments = spec.pp > 1 || spec.zero < 3 ||
-                     spec.recompute != cost::Recompute::Full ||
-                     state->family.layers() >= kManyLayers;
-  return isDeep && hasSegments ? blockKeyOf(spec, globalBatch) : "";
+  bool isWhole = spec.pp == 1 && spec.zero >= 3 &&
+                 spec.recompute == cost::Recompute::Full &&
+                 state->family.layers() < kManyLayers;
+  std::string key = blockKeyOf(spec, globalBatch);
+  return isWhole ? "whole " + key : key;
 }
 
 std::vector<std::optional<cost::Composition>>

@@ -9,7 +9,9 @@
 
 #include "mlir/IR/OwningOpRef.h"
 
+#include <map>
 #include <numeric>
+#include <tuple>
 
 using namespace mlir;
 using namespace dpc;
@@ -29,8 +31,9 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
       sums.parameterBytes += bytesOf(arg);
       sums.gradientBytes += bytesOf(arg);
       // Only master weights are converted. ZeRO shards them like states.
-      result.hasCopies |=
-          llvm::any_of(arg.getUsers(), llvm::IsaPred<ConvertOp>);
+      auto copy = llvm::find_if(arg.getUsers(), llvm::IsaPred<ConvertOp>);
+      if (copy != arg.getUsers().end())
+        sums.copyBytes += bytesOf((*copy)->getResult(0));
     } else if (role.getValue() == role::kState) {
       sums.optimizerBytes += bytesOf(arg);
     } else if (role.getValue() == role::kInput) {
@@ -104,11 +107,71 @@ static int64_t countBlocks(func::FuncOp func) {
   return blocks + hasGemm;
 }
 
+/// Returns whether `value` is a weight, perhaps converted or in another order.
+static bool isWeight(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ConvertOp, TransposeOp, ReshapeOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  auto argument = cast<BlockArgument>(value);
+  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto role =
+      func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
+  return role && role.getValue() == role::kParameter;
+}
+
+namespace {
+
+/// Finds the GEMM of ModelTotals::gemmN. GEMMs of one shape count together.
+/// Layers repeat their shapes, so that a shape that occurs once, such as that
+/// of the head, only counts if no shape is repeated.
+class LargestGemm {
+public:
+  void add(MatmulOp op, int64_t globalBatch) {
+    if (!isWeight(op.getB()))
+      return;
+    RankedTensorType result = tensorType(op.getResult());
+    RankedTensorType a = tensorType(op.getA()), b = tensorType(op.getB());
+    int64_t n = result.getShape().back();
+    int64_t k = a.getShape()[a.getRank() - (op.getTa() ? 2 : 1)];
+    // One matrix `b` for all batches makes one product of all rows. Stacked
+    // weights, such as those of experts, make one product each.
+    double rows = static_cast<double>(result.getNumElements()) / n;
+    if (b.getRank() > 2)
+      rows = static_cast<double>(result.getDimSize(result.getRank() - 2));
+    Shape &shape = shapes[{rows / globalBatch, n, k}];
+    shape.flops += cast<CostOpInterface>(*op).getFlops();
+    ++shape.count;
+  }
+
+  void writeTo(cost::ModelTotals &sums) const {
+    std::pair<bool, double> most{false, 0};
+    for (const auto &[sizes, shape] : shapes) {
+      std::pair<bool, double> rank{shape.count > 1, shape.flops};
+      if (rank <= most)
+        continue;
+      most = rank;
+      std::tie(sums.gemmRowsPerSample, sums.gemmN, sums.gemmK) = sizes;
+    }
+  }
+
+private:
+  struct Shape {
+    double flops = 0;
+    int64_t count = 0;
+  };
+  std::map<std::tuple<double, int64_t, int64_t>, Shape> shapes;
+};
+
+} // namespace
+
 static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
   cost::ModelTotals &sums = result.sums;
   sums.training = func.getName() == "train_step";
   double activations = 0;
   int64_t attentions = 0;
+  LargestGemm largest;
   for (Operation &op : func.getBody().front()) {
     if (auto costed = dyn_cast<CostOpInterface>(op)) {
       sums.flopsPerStep += costed.getFlops();
@@ -116,6 +179,8 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
         result.attentionFlops += costed.getFlops();
     }
     if (auto matmul = dyn_cast<MatmulOp>(op)) {
+      if (phaseOf(&op) == Phase::forward)
+        largest.add(matmul, sums.globalBatch);
       Type type = matmul.getA().getType().getElementType();
       sums.computeType = costType(type);
       if (fp8SizesOf(matmul))
@@ -131,6 +196,7 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
                              Phase::backward))
         activations += bytesOf(result);
   }
+  largest.writeTo(sums);
   sums.activationBytesPerSample = activations / sums.globalBatch;
   sums.layers = std::max<int64_t>({1, attentions, countBlocks(func)});
 }
@@ -210,9 +276,9 @@ ProgramTotals dpc::alongLayers(const ProgramTotals &fewer,
   };
   for (auto member :
        {&cost::ModelTotals::parameters, &cost::ModelTotals::parameterBytes,
-        &cost::ModelTotals::gradientBytes, &cost::ModelTotals::optimizerBytes,
-        &cost::ModelTotals::flopsPerStep, &cost::ModelTotals::fp8Flops,
-        &cost::ModelTotals::expertParameters,
+        &cost::ModelTotals::copyBytes, &cost::ModelTotals::gradientBytes,
+        &cost::ModelTotals::optimizerBytes, &cost::ModelTotals::flopsPerStep,
+        &cost::ModelTotals::fp8Flops, &cost::ModelTotals::expertParameters,
         &cost::ModelTotals::activationBytesPerSample})
     extend(member);
   result.sums.layers += layers * (more.sums.layers - fewer.sums.layers);

@@ -10,8 +10,6 @@ namespace dpc {
 /// Sums over the whole @train_step or @forward.
 struct ProgramTotals {
   cost::ModelTotals sums;
-  /// True if parameters are master weights with copies in the compute type.
-  bool hasCopies = false;
   double attentionFlops = 0; ///< The FLOPs of attention in sums.flopsPerStep.
 };
 

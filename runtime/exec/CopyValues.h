@@ -16,8 +16,9 @@ struct Running {
 Status checkCopy(const Plan &from, const Plan &to);
 
 /// Copies the current values of the tensors of `from`, except constants, to
-/// `to`, whose layouts may differ. Copies one tensor at a time, and sends each rank only the parts
-/// that it needs. All processes call this between two steps, after checkCopy().
+/// `to`, whose layouts may differ. Copies one tensor at a time, and sends each
+/// rank only the parts that it needs. All processes call this between two
+/// steps, after checkCopy().
 Status copyValues(const Running &from, const Running &to);
 
 } // namespace dpc::rt

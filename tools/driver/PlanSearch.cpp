@@ -20,7 +20,8 @@ static constexpr int64_t kEvaluatedOps = 40000;
 /// strategies and many parts.
 static constexpr int64_t kManyDevices = 64, kEvaluationsOnMany = 64;
 
-static constexpr int64_t kFoldedEvaluations = 32;
+/// The most blocks of a deep model that a search measures.
+static constexpr int64_t kBlocks = 64;
 
 std::unique_ptr<cost::Evaluator>
 PlanSearch::evaluatorFor(const cost::Cluster &part) const {
@@ -127,7 +128,7 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   if (part.numDevices() > kManyDevices)
     search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
   if (program.isDeep())
-    search.maxEvaluations = kFoldedEvaluations;
+    search.maxEvaluations = kBlocks;
   // The whole winner is evaluated, because its numbers are written to files.
   search.confirmsWinner = true;
   search.objective = objective();
