@@ -16,6 +16,16 @@ inline bool stopsGradient(mlir::Operation *op) {
   return op && op->hasAttr(attr::kStopGradient);
 }
 
+/// Whether no gradient passes through `op`: it stops gradients, or its
+/// derivative is zero almost everywhere.
+inline bool passesNoGradient(mlir::Operation *op) {
+  if (auto unary = llvm::dyn_cast_if_present<UnaryOp>(op))
+    return unary.getKind() == UnaryKind::sign ||
+           unary.getKind() == UnaryKind::floor ||
+           unary.getKind() == UnaryKind::ceil;
+  return stopsGradient(op);
+}
+
 inline void removeGradientStops(mlir::Operation *root) {
   root->walk([](mlir::Operation *op) {
     if (!stopsGradient(op))

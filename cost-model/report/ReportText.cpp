@@ -465,11 +465,11 @@ Lines Screen::lines() const {
     return taken + more;
   };
   size_t forCandidates = grow(candidates, 0, kFew);
+  size_t forRemarks = grow(remarks, 0, kFew);
   size_t forBaselines = grow(baselines, 0, SIZE_MAX);
   size_t forWhatIfs = grow(whatIfs, 0, SIZE_MAX);
   size_t forChanges = grow(changes, 0, kFew);
   forCandidates = grow(candidates, forCandidates, kRunners);
-  size_t forRemarks = grow(remarks, 0, kFew);
   Block front = paretoBlock(result, kPareto, form);
   for (size_t points = kPareto; points > 2 && front.lines() > left;)
     front = paretoBlock(result, --points, form);

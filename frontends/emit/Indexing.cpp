@@ -1,6 +1,8 @@
 //===- Indexing.cpp - Gather and scatter by runtime indices ---------------===//
 #include "frontends/emit/Indexing.h"
 
+#include "ir/IndexRange.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -70,10 +72,13 @@ Val addRows(Emitter &e, Val updates, Val places, int64_t rows) {
 
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis,
                Negative negative) {
-  // Token ids are not negative, and wrapping would hide an embedding.
+  // The runtime checks that the ids of a batch are not negative, and wrapping
+  // would hide an embedding.
   llvm::StringRef role = roleOf(x.value);
-  bool isWeight = role == role::kParameter || role == role::kBuffer;
-  if (negative == Negative::wrap && (indices.constant || !isWeight))
+  bool isTable = (role == role::kParameter || role == role::kBuffer) &&
+                 !indices.constant &&
+                 isInputOrConstant(indices.value, /*mayAdd=*/false);
+  if (negative == Negative::wrap && !isTable)
     indices = wrapped(e, indices, x.dim(axis));
   Shape before = iotaDims(axis), after = iotaDims(x.rank(), axis + 1);
   Shape rest(x.shape());

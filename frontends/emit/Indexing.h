@@ -37,7 +37,8 @@ Val pickRows(Emitter &e, Val tables, Val places);
 Val addRows(Emitter &e, Val updates, Val places, int64_t rows);
 
 /// Looks up `indices` along dimension `axis` of `x`. The dimensions of
-/// `indices` replace `axis`. If `x` is a weight, no index may be negative.
+/// `indices` replace `axis`. If `x` is a weight and the indices are elements
+/// of an input, no index may be negative.
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis,
                Negative negative = Negative::wrap);
 

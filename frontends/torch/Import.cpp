@@ -264,6 +264,13 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
     for (size_t d = 0; agrees && d < sizes.size(); ++d)
       agrees = !sizes[d].expression.empty() ||
                sizes[d].value == result.dim(static_cast<int64_t>(d));
+    Type stated = elementOf(meta->second.dtype, context);
+    if (!agrees && stated && stated != result.element() &&
+        isa<FloatType>(stated) && result.isFloat())
+      return makeError("the result is {0}, but the file states {1}; was the "
+                       "model exported with autocast? dpc narrows types with "
+                       "--precision: export the model without autocast",
+                       result, dtypeText(meta->second.dtype));
     if (!agrees)
       return makeError("the result is {0}, but the file states another type",
                        result);

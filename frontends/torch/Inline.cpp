@@ -62,10 +62,14 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
       call.body = argument.graph.get();
     else if (argument.kind == Argument::Kind::Tensor && call.body)
       call.operands.push_back(argument.names[0]);
+    else if (argument.kind == Argument::Kind::Int && call.body &&
+             !argument.ints[0].name.empty())
+      call.operands.push_back(argument.ints[0].name);
     else if (argument.kind == Argument::Kind::Bool && !call.body)
       enabled |= argument.ints[0].value != 0;
     else if (call.body)
-      return error("an operand is not a tensor");
+      return error("an operand is neither a tensor nor a size; compute it "
+                   "inside the torch.no_grad() or autocast block");
   }
   if (!call.body || call.body->inputs.size() != call.operands.size())
     return error("the inner graph must have one input per operand");

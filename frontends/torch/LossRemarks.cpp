@@ -26,23 +26,34 @@ static const Targets &softmaxes() {
   return targets;
 }
 
+static const Targets &sigmoids() {
+  static const Targets targets = {"aten.sigmoid.default",
+                                  "aten.hardsigmoid.default"};
+  return targets;
+}
+
 static const Targets &logSoftmaxes() {
   static const Targets targets = {"aten.log_softmax.int",
                                   "aten._log_softmax.default"};
   return targets;
 }
 
-/// Results that are no log-probabilities.
+/// Results that are neither probabilities nor log-probabilities.
 static const Targets &otherScores() {
   static const Targets targets = {
-      "aten.linear.default",     "aten.addmm.default",
-      "aten.mm.default",         "aten.matmul.default",
-      "aten.bmm.default",        "aten.convolution.default",
-      "aten.conv1d.default",     "aten.conv2d.default",
-      "aten.relu.default",       "aten.tanh.default",
-      "aten.sigmoid.default",    "aten.gelu.default",
-      "aten.layer_norm.default", "aten.softmax.int",
-      "aten._softmax.default"};
+      "aten.linear.default", "aten.addmm.default",  "aten.mm.default",
+      "aten.matmul.default", "aten.bmm.default",    "aten.convolution.default",
+      "aten.conv1d.default", "aten.conv2d.default", "aten.relu.default",
+      "aten.tanh.default",   "aten.gelu.default",   "aten.layer_norm.default"};
+  return targets;
+}
+
+/// Ops that compute each element from one element of each operand.
+static const Targets &pairings() {
+  static const Targets targets = {
+      "aten.add.Tensor",       "aten.sub.Tensor",      "aten.mul.Tensor",
+      "aten.div.Tensor",       "aten.maximum.default", "aten.minimum.default",
+      "aten.pow.Tensor_Tensor"};
   return targets;
 }
 
@@ -63,7 +74,8 @@ namespace {
 
 class Losses {
 public:
-  explicit Losses(const Graph &graph) : graph(graph) {
+  explicit Losses(const Program &program) : graph(program.graph) {
+    findBatch(program);
     for (const Node &node : graph.nodes)
       for (const std::string &name : node.outputs)
         if (!name.empty())
@@ -74,6 +86,21 @@ public:
   std::string remarkOn(const Node &node) const;
 
 private:
+  /// Each returns the remark on a node of its kind, or "". `what` begins it.
+  std::string onElementwise(const Node &node, const std::string &what) const;
+  std::string onClasses(const Node &node, const std::string &what) const;
+  std::string onBinary(const Node &node, const std::string &what) const;
+  std::string onPairing(const Node &node, const std::string &what) const;
+
+  /// Finds the symbol of the batch: dimension 0 of the first input that has a
+  /// symbol there.
+  void findBatch(const Program &program);
+  const std::vector<Size> *sizesOf(llvm::StringRef name) const {
+    auto meta = graph.tensors.find(name);
+    return meta == graph.tensors.end() ? nullptr : &meta->second.sizes;
+  }
+  /// Counts the dimensions of `name` that are the batch.
+  int64_t batchesIn(llvm::StringRef name) const;
   /// Returns the name of a tensor operand, or "".
   static std::string operand(const Node &node, size_t index) {
     if (index >= node.inputs.size() ||
@@ -90,6 +117,7 @@ private:
   std::string shapeOf(llvm::StringRef name) const;
 
   const Graph &graph;
+  std::string batch;
   llvm::StringMap<const Node *> makers;
 };
 
@@ -120,11 +148,11 @@ std::string Losses::narrow(const std::string &name) const {
 
 /// "[s0, 1]"; "" if the value is not described.
 std::string Losses::shapeOf(llvm::StringRef name) const {
-  auto meta = graph.tensors.find(name);
-  if (meta == graph.tensors.end())
+  const std::vector<Size> *sizes = sizesOf(name);
+  if (!sizes)
     return "";
   std::string text = "[";
-  for (const Size &size : meta->second.sizes) {
+  for (const Size &size : *sizes) {
     std::string symbol = size.symbol();
     text += (text.size() > 1 ? ", " : "") + (size.expression.empty()
                                                  ? std::to_string(size.value)
@@ -134,41 +162,112 @@ std::string Losses::shapeOf(llvm::StringRef name) const {
   return text + "]";
 }
 
-std::string Losses::remarkOn(const Node &node) const {
-  std::string opName = llvm::StringRef(node.target).split('.').second.str();
-  opName = llvm::StringRef(opName).split('.').first.str();
-  std::string what = "node '" + node.name + "': " + opName;
-  if (elementwiseLosses().contains(node.target)) {
-    std::string self = narrow(operand(node, 0)),
-                target = narrow(operand(node, 1));
-    std::string one = shapeOf(self), other = shapeOf(target);
-    return one.empty() || other.empty() || one == other
-               ? ""
-               : what + " compares '" + self + "' " + one + " with '" + target +
-                     "' " + other +
-                     ": broadcasting pairs elements of different samples "
-                     "unless this is intended";
-  }
+void Losses::findBatch(const Program &program) {
+  for (const InputSpec &input : program.inputs)
+    if (const std::vector<Size> *sizes = sizesOf(input.value);
+        sizes && input.kind == InputSpec::Kind::User && batch.empty() &&
+        !sizes->empty())
+      batch = sizes->front().symbol();
+}
+
+int64_t Losses::batchesIn(llvm::StringRef name) const {
+  const std::vector<Size> *sizes = sizesOf(name);
+  return !sizes || batch.empty()
+             ? 0
+             : llvm::count_if(*sizes, [&](const Size &size) {
+                 return size.symbol() == batch;
+               });
+}
+
+std::string Losses::onElementwise(const Node &node,
+                                  const std::string &what) const {
+  std::string self = narrow(operand(node, 0)),
+              target = narrow(operand(node, 1));
+  std::string one = shapeOf(self), other = shapeOf(target);
+  return one.empty() || other.empty() || one == other
+             ? ""
+             : what + " compares '" + self + "' " + one + " with '" + target +
+                   "' " + other +
+                   ": broadcasting pairs elements of different samples "
+                   "unless this is intended";
+}
+
+std::string Losses::onClasses(const Node &node, const std::string &what) const {
   bool isLikelihood = likelihoodLosses().contains(node.target);
-  if (!isLikelihood && node.target != "aten.cross_entropy_loss.default")
-    return "";
   const Node *scores = origin(operand(node, 0));
-  if (isLikelihood && scores && otherScores().contains(scores->target))
+  bool isWrong = scores && (otherScores().contains(scores->target) ||
+                            softmaxes().contains(scores->target) ||
+                            sigmoids().contains(scores->target));
+  if (isLikelihood && isWrong)
     return what + " expects log-probabilities, but gets the result of " +
            scores->target + "; cross_entropy accepts such scores";
+  if (isLikelihood && !(scores && logSoftmaxes().contains(scores->target)))
+    return "";
+  const std::vector<Size> *sizes = sizesOf(operand(node, 0));
+  const Size *classes =
+      sizes && !sizes->empty() ? &(*sizes)[sizes->size() > 1] : nullptr;
+  if (classes && classes->expression.empty() && classes->value == 1)
+    return what + " gets scores " + shapeOf(operand(node, 0)) +
+           " of one class: the loss is always 0 and trains nothing";
   if (isLikelihood)
-    scores = scores && logSoftmaxes().contains(scores->target)
-                 ? origin(operand(*scores, 0))
-                 : nullptr;
-  if (scores && softmaxes().contains(scores->target))
-    return what + " applies a softmax to the result of '" + scores->name +
-           "', which is a softmax already";
-  return "";
+    scores = origin(operand(*scores, 0));
+  llvm::StringRef kind = !scores                                ? ""
+                         : softmaxes().contains(scores->target) ? "softmax"
+                         : sigmoids().contains(scores->target)  ? "sigmoid"
+                                                                : "";
+  return kind.empty()
+             ? ""
+             : what + " applies a softmax to the result of '" + scores->name +
+                   "', which is a " + kind.str() + " already";
+}
+
+std::string Losses::onBinary(const Node &node, const std::string &what) const {
+  const Node *scores = origin(operand(node, 0));
+  if (!scores)
+    return "";
+  bool isSoftmax = softmaxes().contains(scores->target);
+  if (llvm::StringRef(node.target).contains("with_logits"))
+    return isSoftmax || sigmoids().contains(scores->target)
+               ? what + " applies a sigmoid to the result of '" + scores->name +
+                     "', which is a " + (isSoftmax ? "softmax" : "sigmoid") +
+                     " already"
+               : "";
+  return otherScores().contains(scores->target) ||
+                 logSoftmaxes().contains(scores->target)
+             ? what + " expects probabilities, but gets the result of " +
+                   scores->target +
+                   "; binary_cross_entropy_with_logits accepts such scores"
+             : "";
+}
+
+std::string Losses::onPairing(const Node &node, const std::string &what) const {
+  std::string self = narrow(operand(node, 0)), other = narrow(operand(node, 1));
+  if (node.outputs.empty() || batchesIn(node.outputs[0]) < 2 ||
+      batchesIn(self) > 1 || batchesIn(other) > 1)
+    return "";
+  return what + " broadcasts '" + self + "' " + shapeOf(self) + " and '" +
+         other + "' " + shapeOf(other) + " to " + shapeOf(node.outputs[0]) +
+         ": this pairs elements of different samples unless it is intended";
+}
+
+std::string Losses::remarkOn(const Node &node) const {
+  llvm::StringRef opName =
+      llvm::StringRef(node.target).split('.').second.split('.').first;
+  std::string what = "node '" + node.name + "': " + opName.str();
+  if (elementwiseLosses().contains(node.target))
+    return onElementwise(node, what);
+  if (likelihoodLosses().contains(node.target) ||
+      node.target == "aten.cross_entropy_loss.default")
+    return onClasses(node, what);
+  if (node.target == "aten.binary_cross_entropy.default" ||
+      node.target == "aten.binary_cross_entropy_with_logits.default")
+    return onBinary(node, what);
+  return pairings().contains(node.target) ? onPairing(node, what) : "";
 }
 
 std::vector<std::string> remarksOnLosses(const Program &program,
                                          const Liveness &live) {
-  Losses losses(program.graph);
+  Losses losses(program);
   std::vector<std::string> remarks;
   for (size_t i = 0; i < program.graph.nodes.size(); ++i)
     if (live.nodes[i])

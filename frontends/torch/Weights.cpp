@@ -35,9 +35,11 @@ public:
   Placer(const Archive &archive, const Program &program, MLIRContext *context)
       : archive(archive), program(program), context(context) {}
 
-  llvm::Error readFilters(const ImportOptions &options);
-  /// Finds the name of tied weights: the path that comes first in the module.
+  /// Finds the names of each weight. Tied weights have several.
   void nameTied(const llvm::StringMap<WeightEntry> &table);
+  /// Follows nameTied.
+  llvm::Error readFilters(const ImportOptions &options,
+                          const llvm::StringMap<WeightEntry> &table);
   llvm::Error place(const InputSpec &spec,
                     const llvm::StringMap<WeightEntry> &table, bool isChanged);
   /// Gives all names of the tables to arguments or to `unread`.
@@ -52,6 +54,9 @@ private:
   llvm::Error addArgument(const Weight &weight);
   void noteTrainable(const Weight &weight);
   bool trains(const Weight &weight) const;
+  const std::string &nameOf(const Weight &weight) const;
+  /// Whether `filter` matches any name of the weight.
+  bool matches(const NameFilter &filter, const Weight &weight) const;
   llvm::Error error(const InputSpec &spec, const llvm::Twine &why) const {
     return makeError("{0}: weight '{1}' {2}", archive.path(), spec.name, why);
   }
@@ -63,8 +68,9 @@ private:
   /// The record, offset and type of a tensor's data.
   using Place = std::tuple<std::string, int64_t, std::vector<int64_t>>;
   Place placeOf(llvm::StringRef name, const WeightEntry &entry) const;
-  /// The first position and name of the tensors at each place.
-  std::map<Place, std::pair<size_t, std::string>> places;
+  /// The names of the tensor at each place, in the order of the module. The
+  /// first is the name of the weight.
+  std::map<Place, std::vector<std::string>> places;
   llvm::StringSet<> added;
   /// Weights that --trainable matches: those that it changes, those that are
   /// trained anyway, and those that --frozen matches too.
@@ -75,17 +81,25 @@ private:
 
 } // namespace
 
-llvm::Error Placer::readFilters(const ImportOptions &options) {
-  std::vector<std::string> names;
-  for (const InputSpec &spec : program.inputs)
-    if (spec.kind == InputSpec::Kind::Parameter ||
-        spec.kind == InputSpec::Kind::Buffer)
-      names.push_back(spec.name);
+llvm::Error Placer::readFilters(const ImportOptions &options,
+                                const llvm::StringMap<WeightEntry> &table) {
+  std::vector<std::string> names, others;
+  for (const InputSpec &spec : program.inputs) {
+    if (spec.kind != InputSpec::Kind::Parameter &&
+        spec.kind != InputSpec::Kind::Buffer)
+      continue;
+    names.push_back(spec.name);
+    if (auto entry = table.find(spec.name); entry != table.end())
+      for (const std::string &name :
+           places.at(placeOf(spec.name, entry->second)))
+        others.push_back(name);
+  }
+  llvm::append_range(others, names);
   for (auto [option, patterns, filter] :
        {std::tuple("--frozen", &options.frozen, &frozen),
         std::tuple("--trainable", &options.trainable, &trainable)}) {
     auto made = NameFilter::create(option, *patterns, archive.path(), "weight",
-                                   names, names);
+                                   others, names);
     if (!made)
       return made.takeError();
     *filter = std::move(*made);
@@ -191,13 +205,22 @@ static bool isMask(const ConstTensor &tensor) {
 }
 
 bool Placer::trains(const Weight &weight) const {
-  const std::string &name = weight.spec->name;
   if (!isa<FloatType>(weight.type.getElementType()))
     return false;
-  if (trainable.matches(name))
+  if (matches(trainable, weight))
     return true;
   return weight.spec->kind == InputSpec::Kind::Parameter &&
-         weight.entry->meta.requiresGrad && !frozen.matches(name);
+         weight.entry->meta.requiresGrad && !matches(frozen, weight);
+}
+
+const std::string &Placer::nameOf(const Weight &weight) const {
+  return places.at(placeOf(weight.spec->name, *weight.entry)).front();
+}
+
+bool Placer::matches(const NameFilter &filter, const Weight &weight) const {
+  return llvm::any_of(
+      places.at(placeOf(weight.spec->name, *weight.entry)),
+      [&](const std::string &name) { return filter.matches(name); });
 }
 
 /// Returns the weight's value if it becomes a constant, otherwise nullopt.
@@ -244,17 +267,16 @@ void Placer::nameTied(const llvm::StringMap<WeightEntry> &table) {
         first->second != typeOf(entry.meta))
       shared.insert(entry.record);
   }
-  for (const auto &[path, entry] : table) {
-    std::pair<size_t, std::string> name(entry.position, path.str());
-    auto [place, isNew] = places.try_emplace(placeOf(path, entry), name);
-    if (!isNew)
-      place->second = std::min(place->second, name);
-  }
+  std::map<std::pair<size_t, std::string>, const WeightEntry *> ordered;
+  for (const auto &[path, entry] : table)
+    ordered[{entry.position, path.str()}] = &entry;
+  for (const auto &[name, entry] : ordered)
+    places[placeOf(name.second, *entry)].push_back(name.second);
 }
 
 llvm::Error Placer::addArgument(const Weight &weight) {
   const InputSpec &spec = *weight.spec;
-  const std::string &name = places.at(placeOf(spec.name, *weight.entry)).second;
+  const std::string &name = nameOf(weight);
   WeightArgument argument{name, weight.type, trains(weight), std::nullopt};
   argument.isUnsaved = weight.entry->isUnsaved;
   argument.isFrozen = weight.spec->kind == InputSpec::Kind::Parameter &&
@@ -276,15 +298,14 @@ llvm::Error Placer::addArgument(const Weight &weight) {
 }
 
 void Placer::noteTrainable(const Weight &weight) {
-  const std::string &name = weight.spec->name;
-  if (!trains(weight) || !trainable.matches(name))
+  if (!trains(weight) || !matches(trainable, weight))
     return;
   bool isByDefault = weight.spec->kind == InputSpec::Kind::Parameter &&
                      weight.entry->meta.requiresGrad;
-  (frozen.matches(name) ? contradicted
-   : isByDefault        ? idle
-                        : changed)
-      .push_back(name);
+  (matches(frozen, weight) ? contradicted
+   : isByDefault           ? idle
+                           : changed)
+      .push_back(nameOf(weight));
 }
 
 /// "2 weights of the model are not used: a, b"
@@ -357,7 +378,7 @@ void Placer::nameOthers(const llvm::StringMap<WeightEntry> &table) {
   for (const auto &[path, entry] : table)
     sorted[path.str()] = &entry;
   for (const auto &[path, entry] : sorted) {
-    const std::string &name = places.at(placeOf(path, *entry)).second;
+    const std::string &name = places.at(placeOf(path, *entry)).front();
     WeightArgument *argument = arguments.lookup(name);
     if (!argument)
       result.unread.push_back(path);
@@ -375,9 +396,9 @@ placeWeights(const Archive &archive, const Program &program,
   if (!table)
     return table.takeError();
   Placer placer(archive, program, context);
-  if (llvm::Error error = placer.readFilters(options))
-    return std::move(error);
   placer.nameTied(*table);
+  if (llvm::Error error = placer.readFilters(options, *table))
+    return std::move(error);
   for (const InputSpec &spec : program.inputs)
     if (spec.kind != InputSpec::Kind::User &&
         spec.kind != InputSpec::Kind::Other && isRead(spec.value))

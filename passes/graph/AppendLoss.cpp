@@ -1,5 +1,6 @@
 //===- AppendLoss.cpp - dpc-append-loss -----------------------------------===//
-#include "passes/graph/GraphBuilder.h"
+#include "ir/NodeName.h"
+#include "passes/graph/Match.h"
 #include "passes/graph/Passes.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -77,6 +78,46 @@ static Value crossEntropy(GraphBuilder g, Value logits, Value labels) {
                g.reduceAll(ReduceKind::sum, g.convert(counts, lossElement)));
 }
 
+static std::string listOf(ArrayRef<int64_t> shape) {
+  std::string text;
+  for (int64_t size : shape)
+    text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+/// Checks that result `index` of `func` has scores of at least two classes.
+static LogicalResult checkClasses(func::FuncOp func, unsigned index) {
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(func.getResultTypes()[index]).getShape();
+  std::string what =
+      "output '" + resultName(func, index).str() + "' " + listOf(shape);
+  if (shape.size() < 2)
+    return emitError(func.getLoc(), what)
+           << " has no dimension of classes; cross_entropy needs [.., classes]";
+  if (shape.back() < 2)
+    return emitError(func.getLoc(), what)
+           << " has " << shape.back()
+           << " class, so that cross_entropy is always 0; it needs at least 2 "
+              "classes in the last dimension";
+  return success();
+}
+
+/// Says if `scores` are probabilities already: cross entropy of them trains
+/// slowly and stops early.
+static void remarkOnProbabilities(StringRef output, Value scores) {
+  while (isa_and_present<ReshapeOp, TransposeOp, SliceOp, ConvertOp>(
+      scores.getDefiningOp()))
+    scores = scores.getDefiningOp()->getOperand(0);
+  Operation *op = scores.getDefiningOp();
+  StringRef kind = isa_and_present<SoftmaxOp>(op)        ? "softmax"
+                   : unaryOf(scores, UnaryKind::sigmoid) ? "sigmoid"
+                                                         : "";
+  if (!kind.empty())
+    emitRemark(op->getLoc(), "--loss=cross_entropy applies a softmax to '")
+        << output << "', the result of " << nodeOf(op) << ", which is a "
+        << kind << " already";
+}
+
 static Value meanSquaredError(GraphBuilder g, Value output, Value labels) {
   Value difference = g.sub(output, labels);
   Value sum = g.reduceAll(ReduceKind::sum, g.mul(difference, difference));
@@ -102,6 +143,8 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     FailureOr<unsigned> index = findOutput(func, output);
     if (failed(index))
       return signalPassFailure();
+    if (loss == "cross_entropy" && failed(checkClasses(func, *index)))
+      return signalPassFailure();
     append(func, *index);
   }
 
@@ -125,6 +168,8 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     Operation *ret = func.front().getTerminator();
     Value value = ret->getOperand(index);
     bool isCrossEntropy = loss == "cross_entropy";
+    if (isCrossEntropy)
+      remarkOnProbabilities(resultName(func, index), value);
     OpBuilder builder(ret);
     auto labelType = isCrossEntropy
                          ? RankedTensorType::get(shapeOf(value).drop_back(),

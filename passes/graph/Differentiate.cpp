@@ -422,13 +422,13 @@ void TrainStepBuilder::addReturn() {
 }
 
 /// Returns `root` and all values on which it depends. Dependences through
-/// non-float values or ops that stop the gradient do not count.
+/// non-float values or ops that pass no gradient do not count.
 static DenseSet<Value> reachedFrom(Value root) {
   DenseSet<Value> reached = {root};
   SmallVector<Value> work = {root};
   while (!work.empty())
     if (Operation *op = work.pop_back_val().getDefiningOp();
-        op && !stopsGradient(op))
+        op && !passesNoGradient(op))
       for (Value operand : op->getOperands())
         if (isFloatTensor(operand.getType()) && reached.insert(operand).second)
           work.push_back(operand);

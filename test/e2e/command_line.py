@@ -266,5 +266,16 @@ class FollowCurve(unittest.TestCase):
         self.assertIn("it does not run", done.stdout)
 
 
+class Schedules(e2e.ScratchTest):
+    def test_the_plan_says_what_the_schedule_does(self):
+        """A constant rate has no end, whatever its total."""
+        model = os.path.join(e2e.SOURCE, "test", "fixtures", "models", "mlp", "model.onnx")
+        for words, text in (("constant,total=4", "constant"), ("constant,warmup=2,total=4", "constant after 2 warmup steps"),
+                            ("cosine,total=4", "cosine to 0 at step 4")):
+            e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--global-batch=8", "--verify=off", "--lr-schedule=" + words, "-o", self.path("plan")])
+            settings = {setting["name"]: setting["value"] for setting in e2e.read_plan(self.path("plan"))["settings"]}
+            self.assertEqual(settings["lr_schedule"], text)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -51,6 +51,21 @@ def shifted_ids(kind, number):
     %rows = dpc.binary {kind} %ids, %k : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>"""
 
 
+TYPE = "tensor<4x8xi64>"
+# As table[ids]: negative ids count from the end.
+WRAPPED = f"""
+    %k = dpc.constant dense<{ROWS}> : {TYPE} -> {TYPE}
+    %zero = dpc.constant dense<0> : {TYPE} -> {TYPE}
+    %more = dpc.binary add %ids, %k : ({TYPE}, {TYPE}) -> {TYPE}
+    %below = dpc.compare lt %ids, %zero : ({TYPE}, {TYPE}) -> tensor<4x8xi1>
+    %rows = dpc.select %below, %more, %ids : (tensor<4x8xi1>, {TYPE}, {TYPE}) -> {TYPE}"""
+CLAMPED = f"""
+    %k = dpc.constant dense<{ROWS - 1}> : {TYPE} -> {TYPE}
+    %zero = dpc.constant dense<0> : {TYPE} -> {TYPE}
+    %low = dpc.binary maximum %ids, %zero : ({TYPE}, {TYPE}) -> {TYPE}
+    %rows = dpc.binary minimum %low, %k : ({TYPE}, {TYPE}) -> {TYPE}"""
+
+
 class InputUses(e2e.ScratchTest):
     def compile(self, inputs=("ids", "labels"), ids=IDS, labels=LABELS, count=32, attributes="", strategy="dp=2", words=()):
         """Returns the plan's folder, and sets self.printed."""
@@ -157,6 +172,28 @@ class InputUses(e2e.ScratchTest):
                         self.losses(plan, data)
                     else:
                         self.assertIn(f"sample 2: element 5 of input 'ids' is {value}, expected {first} to {last}\n", self.refusal(plan, data))
+
+    def test_wrapped_ids_are_checked(self):
+        tokens = self.write_tokens()[:-1]
+        plan = self.compile(ids=WRAPPED)
+        self.assertEqual(e2e.read_report(plan)["remarks"], [])
+        want = self.losses(plan, self.write_arrays(ids=tokens, labels=tokens))
+        self.assertEqual(self.losses(plan, self.write_arrays(ids=[token - ROWS for token in tokens], labels=tokens)), want)
+        for value in (-ROWS - 1, ROWS):
+            values = [value, *tokens[1:]]
+            self.assertIn(f"sample 0: element 0 of input 'ids' is {value}, expected -32 to 31\n",
+                          self.refusal(plan, self.write_arrays(ids=values, labels=tokens)))
+
+    def test_computed_ids_are_named_unless_they_are_in_range(self):
+        says = "the indices of 'dpc.embedding' are computed; they are not checked: an index out of range reads zeros (accepted: 0 to 31)"
+        self.assertIn(says, e2e.read_report(self.compile(ids=shifted_ids("mul", 2)))["remarks"])
+        self.assertEqual(e2e.read_report(self.compile(ids=CLAMPED))["remarks"], [])
+
+    def test_computed_labels_are_named(self):
+        computed = LABELS.replace("dpc.reshape %labels", "dpc.reshape %twice").replace("\n", f"\n    %twice = dpc.binary add %labels, %labels : ({TYPE}, {TYPE}) -> {TYPE}\n", 1)
+        plan = self.compile(labels=computed)
+        self.assertTrue(any(text.startswith("the labels of 'dpc.cross_entropy' are computed; they are not checked") for text in
+                            e2e.read_report(plan)["remarks"]))
 
     def test_evaluation_mode_is_said_before_training(self):
         mode = "dropout is off (3 ops), batch normalization uses running statistics (1 op)"

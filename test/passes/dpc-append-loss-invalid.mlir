@@ -20,6 +20,20 @@ func.func @forward(%x: tensor<4xi64>) -> tensor<4xi64> {
 
 // -----
 
+// expected-error@+1 {{output 'x' [4] has no dimension of classes; cross_entropy needs [.., classes]}}
+func.func @forward(%x: tensor<4xf32>) -> (tensor<4xf32> {dpc.name = "x"}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{output 'x' [4, 1] has 1 class, so that cross_entropy is always 0; it needs at least 2 classes in the last dimension}}
+func.func @forward(%x: tensor<4x1xf32>) -> (tensor<4x1xf32> {dpc.name = "x"}) {
+  return %x : tensor<4x1xf32>
+}
+
+// -----
+
 // expected-error@+1 {{no function @forward to append a loss to}}
 module {
   func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {

@@ -33,6 +33,25 @@ func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
 
 // -----
 
+// No gradient passes through sign, floor and ceil, so weight decay must not change 's', 'f' and 'c' either.
+
+// expected-remark@+1 {{parameters 's', 'f', 'c' are not trained, but saved: the loss does not depend on them}}
+func.func @forward(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
+                   %s: tensor<4xf32> {dpc.name = "s", dpc.role = "parameter"},
+                   %f: tensor<4xf32> {dpc.name = "f", dpc.role = "parameter"},
+                   %c: tensor<4xf32> {dpc.name = "c", dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
+  %0 = dpc.unary sign %s : tensor<4xf32> -> tensor<4xf32>
+  %1 = dpc.unary floor %f : tensor<4xf32> -> tensor<4xf32>
+  %2 = dpc.unary ceil %c : tensor<4xf32> -> tensor<4xf32>
+  %3 = dpc.binary mul %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %4 = dpc.binary mul %3, %2 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %5 = dpc.binary mul %4, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %6 = dpc.reduce sum %5 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %6 : tensor<f32>
+}
+
+// -----
+
 func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
   // expected-error@+1 {{unary gelu_grad has no gradient: it is a derivative itself}}
   %0 = dpc.unary gelu_grad %w : tensor<4xf32> -> tensor<4xf32>

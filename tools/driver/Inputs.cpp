@@ -1,8 +1,8 @@
 //===- Inputs.cpp - Inputs, weights and their files -----------------------===//
 #include "tools/driver/Inputs.h"
 
-#include "ir/Dialect.h"
-#include "ir/TensorUtils.h"
+#include "ir/IndexRange.h"
+#include "ir/NodeName.h"
 #include "passes/shard/Passes.h"
 #include "runtime/io/InputSource.h"
 #include "runtime/io/SourceFiles.h"
@@ -61,6 +61,7 @@ struct IndexUses {
 struct Moved {
   Value value;
   int64_t added = 0; ///< to each element
+  int64_t wraps = 0; ///< then added to negative elements
   int64_t ahead = 0; ///< positions that were removed along dimension 1
 };
 
@@ -108,29 +109,23 @@ static int64_t aheadOfScores(Value scores) {
   return ahead;
 }
 
-/// Returns the integer that every element of `value` has, if it is known.
-static std::optional<int64_t> splatInteger(Value value) {
-  while (isa_and_present<BroadcastOp, ReshapeOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
-                        : SplatElementsAttr();
-  if (!splat || !splat.getElementType().isInteger())
-    return std::nullopt;
-  return splat.getSplatValue<APInt>().trySExtValue();
-}
-
 /// Sets `from` to the result of the user of `use`, if its elements are those of
-/// `from` after movement or after the addition of a constant. A value that is
+/// `from` after movement, after the addition of a constant, or after negative
+/// indices wrap. A value that is
 /// computed otherwise, such as by a clamp, has other bounds.
 static bool moves(OpOperand &use, Moved &from) {
   Operation *user = use.getOwner();
-  if (auto binary = dyn_cast<BinaryOp>(user)) {
+  if (auto select = dyn_cast<SelectOp>(user)) {
+    std::optional<int64_t> count = wrapOf(select);
+    if (!count || from.wraps != 0 || use.getOperandNumber() != 2)
+      return false;
+    from.wraps = *count;
+  } else if (auto binary = dyn_cast<BinaryOp>(user)) {
     bool adds = binary.getKind() == BinaryKind::add;
     unsigned index = use.getOperandNumber();
     std::optional<int64_t> other = splatInteger(user->getOperand(1 - index));
     // Sums beyond 32 bits could overflow.
-    if (!other || std::abs(*other) > INT32_MAX ||
+    if (!other || std::abs(*other) > INT32_MAX || from.wraps != 0 ||
         !(adds || (binary.getKind() == BinaryKind::sub && index == 0)))
       return false;
     from.added += adds ? *other : -*other;
@@ -155,7 +150,7 @@ static IndexUses indexUse(OpOperand &use, const Moved &from) {
   int64_t count = limitOf(use);
   if (count <= 0)
     return uses;
-  uses.first = -from.added;
+  uses.first = (from.wraps == count ? -count : 0) - from.added;
   uses.limit = count - from.added;
   if (std::optional<int64_t> label = ignoredOf(user))
     uses.ignored = *label - from.added;
@@ -201,6 +196,32 @@ void dpc::setInputUses(func::FuncOp program, rt::Plan &plan) {
       if (port.name == name.getValue())
         setUses(arg, port);
   }
+}
+
+/// Says what an index that is out of range does.
+static std::string effectOf(Operation *user) {
+  if (isa<EmbeddingOp>(user))
+    return "an index out of range reads zeros";
+  if (isa<CompareOp>(user))
+    return "an index out of range selects nothing";
+  return "a label out of range has the score 0";
+}
+
+std::vector<std::string> dpc::computedIndices(func::FuncOp program) {
+  std::vector<std::string> texts;
+  program.walk([&](Operation *op) {
+    for (OpOperand &use : op->getOpOperands()) {
+      int64_t count = limitOf(use);
+      if (count <= 0 || isInputOrConstant(use.get(), /*mayAdd=*/true) ||
+          rangeOf(use.get()).isWithin(0, count - 1))
+        continue;
+      texts.push_back(
+          std::string(isa<CrossEntropyOp>(op) ? "the labels" : "the indices") +
+          " of " + nodeOf(op) + " are computed; they are not checked: " +
+          effectOf(op) + " (accepted: 0 to " + std::to_string(count - 1) + ")");
+    }
+  });
+  return texts;
 }
 
 static bool hasRole(func::FuncOp program, BlockArgument argument,

@@ -67,7 +67,8 @@ static std::string scheduleText(const CompileOptions &options) {
   std::string text = options.lrSchedule;
   if (options.warmup > 0)
     text += " after " + std::to_string(options.warmup) + " warmup steps";
-  if (options.totalSteps > 0)
+  // A constant rate does not end.
+  if (options.totalSteps > 0 && options.lrSchedule != "constant")
     text += " to " + shown(options.minLr) + " at step " +
             std::to_string(options.totalSteps);
   return text;

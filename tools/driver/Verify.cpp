@@ -413,6 +413,24 @@ static std::string compareRuns(const PlanInFolder &plan,
   return still;
 }
 
+/// Says which weight of `start` holds NaN, which makes all results NaN, or "".
+static std::string nanWeight(const rt::Plan &plan, const NamedTensors &start) {
+  for (const rt::Tensor &tensor : plan.tensors) {
+    auto found = start.find(tensor.name);
+    if (found == start.end() || !rt::isFloat(tensor.dtype))
+      continue;
+    const rt::HostTensor &values = found->second;
+    for (int64_t i = 0, e = values.elements(); i < e; ++i)
+      if (std::isnan(values.at(i)))
+        return "weight '" + tensor.name + "' holds nan (element " +
+               std::to_string(i) + ")" +
+               (tensor.source ? " in " + tensor.source->file : "") +
+               ", so that no result can be checked; --verify=off compiles "
+               "without the check";
+  }
+  return "";
+}
+
 Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
                                const PlanInFolder &reference,
                                const std::string &init,
@@ -450,6 +468,9 @@ Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
     verdict.why =
         compareRuns({own, plan.dir, plan.compression}, {single, reference.dir},
                     request, start->tensors, false, verdict);
+  if (verdict.cannotBeChecked)
+    if (std::string why = nanWeight(one, start->tensors); !why.empty())
+      verdict.why = why;
   return verdict;
 }
 

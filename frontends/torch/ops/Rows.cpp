@@ -459,22 +459,34 @@ Val logisticLoss(Call &c, Val x, Val y) {
   return reduceLoss(c, loss);
 }
 
-/// Clamps log probabilities to at least -100 and keeps gradients finite.
+/// -y log(p) - (1 - y) log(1 - p). As in torch, a logarithm is at least -100,
+/// and the gradient of p is (p - y) / max(p (1 - p), 1e-12), also where a
+/// logarithm is clamped. The term `slope` * (p - p) is zero and has this
+/// gradient.
 Val binaryCrossEntropy(Call &c, Val p, Val y) {
   Emitter &e = c.emit;
-  Val one = e.scalar(1, p.element());
-  auto term = [&](Val probability, Val share) {
-    if (!probability)
-      return Val();
-    Val isPositive = e.gt(probability, 1e-38);
-    Val log = e.select(isPositive,
-                       e.log(e.select(isPositive, probability, one)), -100);
-    return e.mul(share, log);
+  if (!p || !y)
+    return {};
+  Type element = p.element();
+  // f16 has no 1e-12.
+  Type wide = e.statisticsType(p);
+  p = e.convert(p, wide);
+  y = e.convert(y, wide);
+  Val fixed = withoutGradient(e, p);
+  Val rest = e.sub(e.scalar(1, wide), fixed);
+  auto logarithm = [&](Val x) {
+    return e.maximum(e.log(e.maximum(std::move(x), 0)), -100);
   };
-  Val loss = e.neg(e.add(term(p, y), term(e.sub(one, p), e.sub(one, y))));
+  Val positive = e.mul(y, logarithm(fixed));
+  Val negative = e.mul(e.sub(e.scalar(1, wide), y), logarithm(rest));
+  Val slope = e.div(e.sub(fixed, withoutGradient(e, y)),
+                    e.maximum(e.mul(fixed, rest), 1e-12));
+  Val loss = e.neg(e.add(positive, negative));
+  if (c.trains && reachesParameter(p))
+    loss = e.add(loss, e.mul(slope, e.sub(p, fixed)));
   if (c.has("weight"))
     loss = e.mul(loss, c.tensor("weight"));
-  return reduceLoss(c, loss);
+  return reduceLoss(c, e.convert(loss, element));
 }
 
 } // namespace

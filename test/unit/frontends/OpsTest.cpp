@@ -429,6 +429,25 @@ TEST(OnnxOps, GatherByData) {
              array({2, 2, 2}, {4, 5, 0, 1, 10, 11, 6, 7}));
 }
 
+/// A weight is the first argument.
+TEST(OnnxOps, GatherOfAWeightByComputedIndices) {
+  auto gather = [](const std::string &node, std::vector<double> ids) {
+    ModelBuilder m;
+    m.input("ids", "i64[3]").scalar("two", 2);
+    m.floats("w", {4, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+    m.node(node).node("Gather w rows -> y").output("y");
+    Imported imported = import(m);
+    EXPECT_EQ(imported.error, "");
+    return runGlobal(
+        imported.function(),
+        {array({4, 2}, {0, 1, 2, 3, 4, 5, 6, 7}), vec(std::move(ids))})[0];
+  };
+  expectNear(gather("Mul ids two -> rows", {1, -1, -2}),
+             array({3, 2}, {4, 5, 4, 5, 0, 1}));
+  expectNear(gather("Sub ids two -> rows", {0, 1, 5}),
+             array({3, 2}, {4, 5, 6, 7, 6, 7}));
+}
+
 TEST(OnnxOps, GatherByConstants) {
   auto gather = [](std::vector<int64_t> ids) {
     ModelBuilder m;

@@ -83,6 +83,38 @@ TEST(TorchFile, TiedWeightsAreOneParameterByItsFirstName) {
   EXPECT_EQ(tables, 1);
 }
 
+TEST(TorchFile, EveryNameOfATiedWeightFreezesIt) {
+  std::string model = contents(DPC_FIXTURES "/models/gpt2-tiny/model.pt2");
+  auto isFrozen = [&](const std::string &frozen, const std::string &trainable) {
+    ImportOptions options;
+    options.frozen = {frozen};
+    if (!trainable.empty())
+      options.trainable = {trainable};
+    Outcome outcome = import(model, options);
+    EXPECT_EQ(outcome.error, "");
+    if (!trainable.empty()) {
+      EXPECT_EQ(outcome.remarks.size(), 1U);
+      EXPECT_NE(outcome.remarks[0].find("1 weight: body.wte.weight"),
+                std::string::npos)
+          << outcome.remarks[0];
+    }
+    auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+    for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+      if (forward.getArgAttrOfType<StringAttr>(i, attr::kName) ==
+          "body.wte.weight")
+        return forward.getArgAttr(i, attr::kFrozen) != nullptr;
+    ADD_FAILURE() << "no body.wte.weight";
+    return false;
+  };
+  for (const char *name :
+       {"body.wte.weight", "body.head.weight", "body.wte.*", "*.head.*"}) {
+    EXPECT_TRUE(isFrozen(name, "")) << name;
+    for (const char *other : {"body.wte.weight", "body.head.weight"})
+      EXPECT_FALSE(isFrozen(name, other)) << name << " " << other;
+  }
+  EXPECT_FALSE(isFrozen("body.wpe.*", ""));
+}
+
 /// Under FakeTensorMode, torch writes one empty record for all tensors. They
 /// are not tied.
 TEST(TorchFile, OneEmptyRecordTiesNothing) {
@@ -305,6 +337,30 @@ TEST(TorchErrors, WriteWithoutGradientsToATensorWithOne) {
               std::string::npos)
         << file << ": " << error;
   }
+}
+
+TEST(TorchErrors, TypesOfAutocast) {
+  ImportOptions options;
+  options.globalBatch = 3;
+  std::string error =
+      import(contents(DPC_FIXTURES "/torch/autocast.pt2"), options).error;
+  EXPECT_NE(
+      error.find("the result is [3, 1] f32, but the file states BFLOAT16; "
+                 "was the model exported with autocast?"),
+      std::string::npos)
+      << error;
+}
+
+/// A block without gradients may read sizes of its surroundings.
+TEST(TorchFile, SizesEnterABlockWithoutGradients) {
+  ImportOptions options;
+  options.globalBatch = 3;
+  Outcome outcome = import(contents(DPC_FIXTURES "/torch/sized.pt2"), options);
+  ASSERT_EQ(outcome.error, "");
+  int stops = 0;
+  outcome.module->walk(
+      [&](ConvertOp op) { stops += op->hasAttr(attr::kStopGradient); });
+  EXPECT_EQ(stops, 1);
 }
 
 /// Gradients cannot be enabled again inside a graph without gradients.

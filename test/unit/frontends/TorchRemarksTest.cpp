@@ -27,16 +27,23 @@ TEST(TorchRemarks, TrainableWithoutEffect) {
                     "match 1 weight: l1.bias"});
 }
 
-/// Returns the remarks on kMlp after `change` to the nodes of its program.
+/// Returns the remarks on kMlp after `change` to the graph of its program.
 std::vector<std::string>
-remarksAfter(llvm::function_ref<void(nlohmann::json &)> change) {
+remarksAfterGraph(llvm::function_ref<void(nlohmann::json &)> change) {
   return import(altered(kMlp, kModel,
                         [&](const std::string &text) {
                           auto json = nlohmann::json::parse(text);
-                          change(json["graph_module"]["graph"]["nodes"]);
+                          change(json["graph_module"]["graph"]);
                           return json.dump();
                         }))
       .remarks;
+}
+
+/// Returns the remarks on kMlp after `change` to the nodes of its program.
+std::vector<std::string>
+remarksAfter(llvm::function_ref<void(nlohmann::json &)> change) {
+  return remarksAfterGraph(
+      [&](nlohmann::json &graph) { change(graph["nodes"]); });
 }
 
 void setInput(nlohmann::json &node, int input, const char *value) {
@@ -84,6 +91,74 @@ TEST(TorchRemarks, LossesOfOtherValues) {
                               "'p_l3_bias' [10]: broadcasting"),
             std::string::npos)
       << broadcast[0];
+}
+
+/// A value of the batch size, or of two, is only told by its symbols.
+TEST(TorchRemarks, OneClassAndPairsOfSamples) {
+  auto remarks = remarksAfterGraph([](nlohmann::json &graph) {
+    graph["tensor_values"]["linear_2"]["sizes"][1] = {{"as_int", 1}};
+  });
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_EQ(remarks[0], "node 'cross_entropy_loss': cross_entropy_loss gets "
+                        "scores [s6, 1] of one class: the loss is always 0 and "
+                        "trains nothing");
+  auto pairs = [](bool isColumn) {
+    return remarksAfterGraph([&](nlohmann::json &graph) {
+      nlohmann::json &values = graph["tensor_values"];
+      nlohmann::json batch = values["linear_2"]["sizes"][0];
+      std::string labels =
+          graph["nodes"][5]["inputs"][1]["arg"]["as_tensor"]["name"];
+      std::string result = graph["nodes"][5]["outputs"][0]["as_tensor"]["name"];
+      values["linear_2"]["sizes"][1] =
+          isColumn ? nlohmann::json({{"as_int", 1}}) : batch;
+      values[labels]["sizes"] = nlohmann::json::array({batch});
+      values[result]["sizes"] = nlohmann::json::array({batch, batch});
+      graph["nodes"][5]["target"] = "torch.ops.aten.sub.Tensor";
+    });
+  };
+  EXPECT_EQ(pairs(false), std::vector<std::string>());
+  remarks = pairs(true);
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_NE(
+      remarks[0].find(
+          "sub broadcasts 'linear_2' [s6, 1] and 'label' [s6] to [s6, s6]: "
+          "this pairs elements of different samples"),
+      std::string::npos)
+      << remarks[0];
+}
+
+/// Makes the loss of kMlp `target`, which reads the result of `scores`.
+std::vector<std::string> remarksOn(const char *target, const char *scores) {
+  return remarksAfter([&](nlohmann::json &nodes) {
+    nodes[4]["target"] = scores;
+    if (std::string(scores) == "torch.ops.aten.sigmoid.default")
+      nodes[4]["inputs"] = {nodes[4]["inputs"][0]};
+    nodes[5]["target"] = target;
+  });
+}
+
+TEST(TorchRemarks, LossesOfProbabilities) {
+  auto last = [](const char *target, const char *scores) {
+    auto remarks = remarksOn(target, scores);
+    return remarks.empty() ? "" : remarks.back();
+  };
+  const char *sigmoid = "torch.ops.aten.sigmoid.default",
+             *linear = "torch.ops.aten.linear.default",
+             *binary = "torch.ops.aten.binary_cross_entropy.default",
+             *logits =
+                 "torch.ops.aten.binary_cross_entropy_with_logits.default";
+  EXPECT_EQ(last("torch.ops.aten.cross_entropy_loss.default", sigmoid),
+            "node 'cross_entropy_loss': cross_entropy_loss applies a softmax "
+            "to the result of 'linear_2', which is a sigmoid already");
+  EXPECT_EQ(last(logits, sigmoid),
+            "node 'cross_entropy_loss': binary_cross_entropy_with_logits "
+            "applies a sigmoid to the result of 'linear_2', which is a sigmoid "
+            "already");
+  EXPECT_EQ(last(logits, linear), "");
+  EXPECT_EQ(last(binary, linear),
+            "node 'cross_entropy_loss': binary_cross_entropy expects "
+            "probabilities, but gets the result of aten.linear.default; "
+            "binary_cross_entropy_with_logits accepts such scores");
 }
 
 } // namespace
