@@ -16,8 +16,9 @@ inline bool stopsGradient(mlir::Operation *op) {
   return op && op->hasAttr(attr::kStopGradient);
 }
 
-/// Whether no gradient passes through `op`: it stops gradients, or its
-/// derivative is zero almost everywhere.
+/// Whether only zeros pass through `op` as gradients, or none at all: its
+/// derivative is zero almost everywhere, or it stops gradients. Of these, torch
+/// decays weights behind the former only.
 inline bool passesNoGradient(mlir::Operation *op) {
   if (auto unary = llvm::dyn_cast_if_present<UnaryOp>(op))
     return unary.getKind() == UnaryKind::sign ||

@@ -9,7 +9,7 @@ using namespace dpc;
 DenseSet<Value> dpc::dependents(Block &block, ArrayRef<Value> sources) {
   DenseSet<Value> active(sources.begin(), sources.end());
   for (Operation &op : block)
-    if (!passesNoGradient(&op) &&
+    if (!stopsGradient(&op) &&
         llvm::any_of(op.getOperands(),
                      [&](Value operand) { return active.contains(operand); }))
       for (Value result : op.getResults())

@@ -14,7 +14,7 @@
 namespace dpc {
 
 /// Returns `sources` and all float values of `block` that depend on them.
-/// Dependences through non-float values or ops that pass no gradient do not
+/// Dependences through non-float values or ops that stop the gradient do not
 /// count.
 llvm::DenseSet<mlir::Value> dependents(mlir::Block &block,
                                        llvm::ArrayRef<mlir::Value> sources);

@@ -54,7 +54,8 @@ private:
   LogicalResult findLoss();
   void addSampleMeans();
   LogicalResult findTrained();
-  void remarkUnused();
+  std::string namesOf(ArrayRef<unsigned> arguments);
+  void remarkUnused(ArrayRef<unsigned> unmoved);
   void declare();
   void addArgument(Type type, ArrayRef<NamedAttribute> attrs);
   void addForwardArguments(StringRef role);
@@ -422,39 +423,54 @@ void TrainStepBuilder::addReturn() {
 }
 
 /// Returns `root` and all values on which it depends. Dependences through
-/// non-float values or ops that pass no gradient do not count.
-static DenseSet<Value> reachedFrom(Value root) {
+/// non-float values or ops for which `stops` is true do not count.
+static DenseSet<Value> reachedFrom(Value root,
+                                   function_ref<bool(Operation *)> stops) {
   DenseSet<Value> reached = {root};
   SmallVector<Value> work = {root};
   while (!work.empty())
-    if (Operation *op = work.pop_back_val().getDefiningOp();
-        op && !passesNoGradient(op))
+    if (Operation *op = work.pop_back_val().getDefiningOp(); op && !stops(op))
       for (Value operand : op->getOperands())
         if (isFloatTensor(operand.getType()) && reached.insert(operand).second)
           work.push_back(operand);
   return reached;
 }
 
-void TrainStepBuilder::remarkUnused() {
-  std::string names;
-  for (unsigned argument : unused) {
+/// "parameters 'a', 'b'"
+std::string TrainStepBuilder::namesOf(ArrayRef<unsigned> arguments) {
+  std::string names = arguments.size() == 1 ? "parameter" : "parameters";
+  for (unsigned argument : arguments) {
     Attribute name = forward.getArgAttr(argument, attr::kName);
     if (!name)
       name = unusedName(argument);
-    names += (names.empty() ? "'" : ", '") +
+    names += (argument == arguments.front() ? " '" : ", '") +
              cast<StringAttr>(name).getValue().str() + "'";
   }
+  return names;
+}
+
+/// Says which parameters only weight decay changes, if anything. `unmoved`
+/// reach the loss only through ops whose derivative is zero.
+void TrainStepBuilder::remarkUnused(ArrayRef<unsigned> unmoved) {
   if (!unused.empty())
-    emitRemark(forward.getLoc(),
-               unused.size() == 1 ? "parameter " : "parameters ")
-        << names << (unused.size() == 1 ? " is" : " are")
+    emitRemark(forward.getLoc(), namesOf(unused.getArrayRef()))
+        << (unused.size() == 1 ? " is" : " are")
         << " not trained, but saved: the loss does not depend on "
         << (unused.size() == 1 ? "it" : "them");
+  if (!unmoved.empty())
+    emitRemark(forward.getLoc(), namesOf(unmoved))
+        << (unmoved.size() == 1 ? " has" : " have")
+        << " the gradient 0, and change only by weight decay: the loss depends "
+           "on "
+        << (unmoved.size() == 1 ? "it" : "them")
+        << " only through sign, round, floor, ceil or trunc";
 }
 
 LogicalResult TrainStepBuilder::findTrained() {
-  DenseSet<Value> reached =
-      reachedFrom(forward.front().getTerminator()->getOperand(lossIndex));
+  Value loss = forward.front().getTerminator()->getOperand(lossIndex);
+  DenseSet<Value> reached = reachedFrom(loss, stopsGradient);
+  DenseSet<Value> moved = reachedFrom(loss, passesNoGradient);
+  SmallVector<unsigned> unmoved;
   for (BlockArgument argument : forward.getArguments()) {
     unsigned index = argument.getArgNumber();
     StringRef role = roleOf(argument);
@@ -469,9 +485,12 @@ LogicalResult TrainStepBuilder::findTrained() {
     if (role == role::kParameter && !reached.contains(argument) &&
         !forward.getArgAttr(index, attr::kZeroGradient))
       unused.insert(index);
+    if (role == role::kParameter && reached.contains(argument) &&
+        !moved.contains(argument))
+      unmoved.push_back(index);
     roles.push_back(role);
   }
-  remarkUnused();
+  remarkUnused(unmoved);
   if (llvm::count(roles, role::kParameter) == int64_t(unused.size()))
     return emitError(forward.getLoc(),
                      "nothing to train: the loss depends on no "

@@ -40,7 +40,6 @@ WITHOUT = {
 # Ops of the dialect that declare a gradient although no gradient passes through them, with the reason.
 UNREACHED = {
     **dict.fromkeys("dpc.unary logical_not,dpc.binary logical_and,dpc.binary logical_or,dpc.binary logical_xor".split(","), "takes no floats"),
-    "dpc.convert": "folds between floats of one type, and differences cannot see through the rounding of another",
     **dict.fromkeys("dpc.unary gelu_grad,dpc.unary gelu_tanh_grad,dpc.unary silu_grad".split(","), "a derivative itself: refused"),
 }
 

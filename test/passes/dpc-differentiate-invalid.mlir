@@ -33,9 +33,9 @@ func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
 
 // -----
 
-// No gradient passes through sign, floor and ceil, so weight decay must not change 's', 'f' and 'c' either.
+// Through sign, floor and ceil, gradients are 0, so that only weight decay changes 's', 'f' and 'c'.
 
-// expected-remark@+1 {{parameters 's', 'f', 'c' are not trained, but saved: the loss does not depend on them}}
+// expected-remark@+1 {{parameters 's', 'f', 'c' have the gradient 0, and change only by weight decay: the loss depends on them only through sign, round, floor, ceil or trunc}}
 func.func @forward(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
                    %s: tensor<4xf32> {dpc.name = "s", dpc.role = "parameter"},
                    %f: tensor<4xf32> {dpc.name = "f", dpc.role = "parameter"},
