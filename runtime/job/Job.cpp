@@ -169,6 +169,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   DPC_ASSIGN(bool hasTold, tellWeight(values, *inputs, done, *lossWeight));
   if (!isResumed || hasChecked || hasTold)
     DPC_TRY(values.fill());
+  if (validation && done < options.steps)
+    DPC_TRY(validation->checkLoss({plan, *session}));
   if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
@@ -340,8 +342,8 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
         "after step ", step, ": the loss of --eval-data=", options.evalData,
         " is ", spell(*loss), "; --on-nan=go-on continues");
     failureCode = kExitNotFinite;
-  } else if (!loss && !validation->readFailure().ok()) {
-    failure = validation->readFailure();
+  } else if (!loss && (!isDistributed || !validation->readFailure().ok())) {
+    failure = loss.status(); // all processes know it
   }
   return failure.ok() ? loss.status() : Status::success();
 }

@@ -94,10 +94,22 @@ private:
 
 } // namespace
 
-bool isMeanOf(double all, double share, double part, double rest) {
-  constexpr double kRounding = 1e-3; // sums may have a different order
+double roundingOf(const Plan &plan, int64_t labels) {
+  constexpr double kRounding16 = 1e-3, kRounding32 = 0x1p-23;
+  bool has16 = std::any_of(
+      plan.buffers.begin(), plan.buffers.end(), [](const Buffer &buffer) {
+        return buffer.dtype == DType::F16 || buffer.dtype == DType::BF16;
+      });
+  return has16 || hasFp8(plan)
+             ? kRounding16
+             : kRounding32 * (16 + std::sqrt(static_cast<double>(labels)));
+}
+
+bool isMeanOf(double all, double share, double part, double rest,
+              double rounding) {
+  double largest = std::max({std::abs(all), std::abs(part), std::abs(rest)});
   return std::abs(share * part + (1 - share) * rest - all) <=
-         kRounding * std::abs(all);
+         rounding * largest;
 }
 
 /// Checks that the loss is the mean over labels that are not ignored. `index`
@@ -120,7 +132,8 @@ static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
     losses.push_back(numbers.loss);
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
-  if (isMeanOf(losses[0], share, losses[1], losses[2]))
+  if (isMeanOf(losses[0], share, losses[1], losses[2],
+               roundingOf(plan, numElements(plan.inputs[index].globalShape))))
     return Status::success();
   return Status::invalid("the loss is not the mean over labels other than ",
                          ignored.value, " in '", ignored.input, "': it is ",

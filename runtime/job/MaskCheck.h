@@ -63,8 +63,13 @@ struct MaskedStep {
 Status checkMask(const rt::Plan &plan, const MaskedStep &step,
                  const NumbersOf &numbersOf, const std::string &remedy);
 
+/// Returns the relative error of a mean over `labels` labels in the types of
+/// `plan`. Sums may have a different order.
+double roundingOf(const rt::Plan &plan, int64_t labels);
+
 /// Returns whether the loss `all` is the mean of the losses of two parts, of
-/// which the first has `share` of the labels.
-bool isMeanOf(double all, double share, double part, double rest);
+/// which the first has `share` of the labels, up to `rounding`.
+bool isMeanOf(double all, double share, double part, double rest,
+              double rounding);
 
 } // namespace dpc

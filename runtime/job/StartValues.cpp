@@ -109,14 +109,23 @@ Expected<bool> tellWeight(const StartValues &start, InputSource &inputs,
     DPC_ASSIGN(bool canTell, start.session.anywhere(weight.canTell(arrays)));
     if (!canTell)
       continue;
-    Status status =
-        weight.tell(arrays, [&](const std::vector<const void *> &tried) {
-          return numbersOf(start, done, tried);
-        });
+    DPC_TRY(start.fill()); // an inference changes no values
+    bool isOnlyStep = done + 1 == start.options.steps;
+    Status status = weight.tell(
+        arrays,
+        [&](const std::vector<const void *> &tried) -> Expected<StepNumbers> {
+          DPC_TRY(start.session.step(done + 1, tried));
+          return numbersEverywhere(start.plan, start.session);
+        },
+        isOnlyStep ? ""
+                   : concat("plan with --global-batch=",
+                            inputs.positionAfter(0).samples));
     forgetSteps(start.session);
-    if (!status.ok())
-      return status;
-    return true;
+    if (status.ok())
+      return true;
+    return status.code() == StatusCode::Cancelled
+               ? status
+               : status.in("--data=" + start.options.data);
   }
   return false;
 }

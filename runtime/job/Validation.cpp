@@ -70,11 +70,22 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
 }
 
 Expected<double> Validation::meanLoss(const Running &training) {
-  if (!weight)
-    DPC_TRY(tellWeight(training));
   DPC_TRY(copyValues(training, {plan, *session}));
   DPC_ASSIGN(double sum, sumOfLosses());
   return sum / static_cast<double>(weights);
+}
+
+Status Validation::checkLoss(const Running &training) {
+  DPC_TRY(copyValues(training, {plan, *session}));
+  weight.emplace(options, plan);
+  int64_t last = inputs->steps();
+  Status status = inputs->samplesIn(last) < samplesPerStep(plan)
+                      ? checkFiller(last)
+                      : Status::success();
+  if (status.ok())
+    status = tellWeight();
+  bool hasPath = !failure.ok() || status.code() == StatusCode::Cancelled;
+  return hasPath ? status : status.in("--eval-data=" + options.evalData);
 }
 
 /// Reads the samples of a step. Fails in all processes if it fails in one.
@@ -89,20 +100,21 @@ Expected<std::vector<const void *>> Validation::load(int64_t step) {
 }
 
 /// Lets the first steps tell what the loss is a mean over.
-Status Validation::tellWeight(const Running &training) {
+Status Validation::tellWeight() {
   constexpr int64_t kMaxSteps = 100; // data without ignored labels never tell
-  weight.emplace(options, plan);
-  for (int64_t step = 1; step <= std::min(inputs->steps(), kMaxSteps); ++step) {
+  int64_t last = inputs->steps();
+  for (int64_t i = 0; i < std::min(last, kMaxSteps); ++i) {
+    // The last step may be the only one with ignored labels.
+    int64_t step = i == 0 ? last : i;
     DPC_ASSIGN(std::vector<const void *> arrays, load(step));
     DPC_ASSIGN(bool canTell, session->anywhere(weight->canTell(arrays)));
-    if (!canTell)
-      continue;
-    return weight->tell(
-        arrays,
-        [&](const std::vector<const void *> &tried) -> Expected<StepNumbers> {
-          DPC_TRY(copyValues(training, {plan, *session}));
-          return numbersOf(step, tried);
-        });
+    if (canTell)
+      return weight->tell(
+          arrays,
+          [&](const std::vector<const void *> &tried) {
+            return numbersOf(step, tried);
+          },
+          last > 1 ? concat("plan with --global-batch=", count) : "");
   }
   return Status::success();
 }
@@ -114,10 +126,6 @@ Expected<double> Validation::sumOfLosses() {
   weights = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
     DPC_ASSIGN(std::vector<const void *> arrays, load(step));
-    if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
-      DPC_TRY(checkFiller(step, arrays));
-      isMaskChecked = true;
-    }
     DPC_ASSIGN(StepNumbers numbers, numbersOf(step, arrays));
     int64_t share = weight->of(arrays, inputs->samplesIn(step));
     weights += share;
@@ -133,17 +141,14 @@ Validation::numbersOf(int64_t step, const std::vector<const void *> &arrays) {
   return numbersEverywhere(plan, *session);
 }
 
-Status Validation::checkFiller(int64_t step,
-                               const std::vector<const void *> &arrays) {
-  Status status = checkMask(
+Status Validation::checkFiller(int64_t step) {
+  DPC_ASSIGN(std::vector<const void *> arrays, load(step));
+  return checkMask(
       plan, {*labelsToIgnore(options, plan), inputs->samplesIn(step), arrays},
       [&](const std::vector<const void *> &tried) {
         return numbersOf(step, tried);
       },
       concat("plan with a --global-batch that divides ", count));
-  return status.code() == StatusCode::Cancelled
-             ? status
-             : status.in("--eval-data=" + options.evalData);
 }
 
 } // namespace dpc

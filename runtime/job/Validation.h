@@ -21,6 +21,10 @@ public:
   /// `comms` are for Session::create(). No other session may use them.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                const rt::SessionOptions &sessionOptions);
+  /// Checks, with the values of tensors that `training` starts with, that the
+  /// losses of all steps have a mean: the loss must ignore samples that only
+  /// fill a step (MaskCheck.h), and must be a mean itself (LossWeight.h).
+  Status checkLoss(const rt::Running &training);
   /// Copies the current values of tensors from `training` and returns the mean
   /// loss over all samples, or over all labels (LossWeight.h).
   Expected<double> meanLoss(const rt::Running &training);
@@ -45,11 +49,11 @@ public:
 private:
   Status check(const rt::Plan &training) const;
   Expected<std::vector<const void *>> load(int64_t step);
-  Status tellWeight(const rt::Running &training);
+  Status tellWeight();
   Expected<double> sumOfLosses();
   Expected<StepNumbers> numbersOf(int64_t step,
                                   const std::vector<const void *> &arrays);
-  Status checkFiller(int64_t step, const std::vector<const void *> &arrays);
+  Status checkFiller(int64_t step);
 
   const RunOptions &options;
   const SessionMaker &sessions;
@@ -60,8 +64,7 @@ private:
   int64_t count = 0;
   Status failure; ///< see readFailure()
   int64_t weights = 0;
-  std::optional<LossWeight> weight; ///< since the first mean
-  bool isMaskChecked = false;
+  std::optional<LossWeight> weight; ///< since checkLoss()
 };
 
 } // namespace dpc
