@@ -201,17 +201,17 @@ void ShiftFacts::add(const Port &idsPort, const void *idsData,
     return labelsPort.ignored &&
            labelAt(k) == static_cast<double>(*labelsPort.ignored);
   };
-  for (int64_t begin = 0; (labelsLead || idsLead) && begin < count;
+  for (int64_t begin = 0; (labelsLead.holds || idsLead.holds) && begin < count;
        begin += length) {
     const int64_t last = begin + length - 1;
     bool isConstant = true;
     for (int64_t k = begin; k < last && isConstant; ++k)
       isConstant = idAt(k) == idAt(k + 1);
     for (int64_t k = begin; k < last && !isConstant; ++k) {
-      if (!isIgnored(k) && !isIgnored(k + 1))
-        ++compared;
-      labelsLead &= isIgnored(k) || labelAt(k) == idAt(k + 1);
-      idsLead &= isIgnored(k + 1) || idAt(k) == labelAt(k + 1);
+      if (!isIgnored(k))
+        labelsLead.add(labelAt(k) == idAt(k + 1));
+      if (!isIgnored(k + 1))
+        idsLead.add(idAt(k) == labelAt(k + 1));
     }
   }
 }
@@ -221,14 +221,16 @@ std::string ShiftFacts::text(const Port &idsPort,
   constexpr int64_t kLeast = 8; // fewer may be equal by chance
   std::string ids = "input '" + oneLine(idsPort.name) + "'";
   std::string labels = "input '" + oneLine(labelsPort.name) + "'";
-  if (compared < kLeast)
-    return "";
-  if (labelsLead && labelsPort.use == InputUse::ShiftedLabels)
+  auto leads = [&](const Lead &lead) {
+    return lead.holds && lead.pairs >= kLeast;
+  };
+  if (leads(labelsLead) && labelsPort.use == InputUse::ShiftedLabels)
     return labels + " holds the ids of the next position, and the loss shifts "
                     "its labels itself: it predicts two positions ahead";
-  return idsLead ? ids + " holds the labels of the next position: are the two "
-                         "swapped?"
-                 : "";
+  return leads(idsLead)
+             ? ids + " holds the labels of the next position: are the two "
+                     "swapped?"
+             : "";
 }
 
 static uint64_t mix(uint64_t hash, uint64_t word) {

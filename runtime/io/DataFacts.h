@@ -44,10 +44,19 @@ struct ArrayFacts {
 /// Compares them with a shift of one position. Sequences of one constant and
 /// ignored labels do not count.
 struct ShiftFacts {
-  size_t ids, labels;     ///< indexes of inputs
-  int64_t compared = 0;   ///< pairs of elements
-  bool labelsLead = true; ///< labels[t] == ids[t + 1] everywhere
-  bool idsLead = true;    ///< ids[t] == labels[t + 1] everywhere
+  size_t ids, labels; ///< indexes of inputs
+  /// Whether one holds the other's values of the next position everywhere, and
+  /// how many pairs of elements tell so.
+  struct Lead {
+    bool holds = true;
+    int64_t pairs = 0;
+    void add(bool isEqual) {
+      holds &= isEqual;
+      ++pairs;
+    }
+  };
+  Lead labelsLead; ///< labels[t] == ids[t + 1]
+  Lead idsLead;    ///< ids[t] == labels[t + 1]
 
   /// Adds `count` elements, which are whole sequences.
   void add(const Port &idsPort, const void *idsData, const Port &labelsPort,

@@ -160,6 +160,26 @@ TEST(DataFacts, EqualInputsAreSaid) {
   EXPECT_TRUE(scanRows(ports, {1, 1, 1}, "step", 4, read)->equal.empty());
 }
 
+TEST_F(Facts, EpochsAreThoseOfTheData) {
+  writeArrays({0, 1, 2, 3, 4, 0, 1, 2});
+  RunOptions options;
+  options.data = dir;
+  options.steps = 9;
+  auto first = [&](const std::string &last, const DataPosition &position) {
+    options.lastBatch = last;
+    auto source =
+        open(2, {.last = last == "drop" ? LastBatch::Drop : LastBatch::Wrap});
+    EXPECT_TRUE(source->resumeAt(5, position).ok());
+    return amountTexts(options, planOf(2), *source, *source->scan(), 4).front();
+  };
+  for (const char *last : {"wrap", "drop"}) {
+    // New data begins with its first sample.
+    EXPECT_EQ(first(last, {}), "8 samples, 4 steps an epoch, 1.25 epochs, in "
+                               "the order of the file");
+    EXPECT_HAS(first(last, {1, 2, 8, "as they lie", "", ""}), ", 2.5 epochs, ");
+  }
+}
+
 /// Steps of two sequences of six tokens.
 class Shifts : public ::testing::Test {
 protected:
