@@ -150,7 +150,7 @@ class MaskedSteps(e2e.ScratchTest):
         self.assertNotIn("step 1", said)
         self.refused([self.plan(weighted, "dp=2", 2, "--infer"), "--data=" + self.data, "--last-batch=mask"],
                      part.replace("--eval-data", "--data"), "plan with --global-batch=10")
-        e2e.must([e2e.tool("dpc-run"), *words, "--eval-plan=" + self.plan(weighted, "dp=1", 1, "--infer", batch=SAMPLES)])
+        e2e.must([e2e.tool("dpc-run"), *words, "--eval-plan=" + self.plan(weighted, "dp=2", 2, "--infer", batch=SAMPLES)])
 
     def test_a_run_that_resumes(self):
         """Batches of 5 fill all steps, so that a run only meets the check when it resumes with batches of 4: after 5 samples, 5 remain."""
