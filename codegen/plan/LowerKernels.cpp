@@ -134,8 +134,11 @@ Slot clearedSlot(StageDraft &s, Value value) {
 // sum += x.
 LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op) {
   if (op.getKind() != ReduceKind::sum)
-    return op.emitOpError() << "has kind " << stringifyReduceKind(op.getKind())
-                            << ", which cannot be executed; only sums can";
+    return op.emitError()
+           << "needs the " << stringifyReduceKind(op.getKind())
+           << " over all samples of a rank, of which micro-batches can only "
+              "add up sums; plan with one micro-batch a step (a --strategy "
+              "without micro_batch)";
   Slot sum = clearedSlot(s, op.getResult()), x = s.slots.at(op.getX());
   // Emits the addition as a kernel, which is erased afterwards.
   OpBuilder builder(op);

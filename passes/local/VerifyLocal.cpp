@@ -88,7 +88,10 @@ private:
                << axes << " are not in the order of " << mesh;
       last = *index;
       if (axis.getValue() == kMicroBatchAxis && !isa<RankSliceOp>(op))
-        return op->emitError("(C2) axis 'mb' has micro-batches, not ranks");
+        return op->emitError(
+            "(C2) axis 'mb' has micro-batches, not ranks: the value spans all "
+            "samples of a rank; plan with one micro-batch a step (a --strategy "
+            "without micro_batch)");
     }
     return checkPieces(op, axes);
   }

@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <sys/file.h>
 #include <unistd.h>
 
 namespace dpc::rt {
@@ -174,40 +172,11 @@ Expected<Manifest> readManifest(const std::string &path) {
       std::string(mapped->data(), static_cast<size_t>(mapped->size())), file);
 }
 
-FolderLock::~FolderLock() {
-  if (fd >= 0)
-    close(fd);
-}
-
-/// Returns 0 or an errno. The file is open for reading only, because an open
-/// writable file prevents a remount of the file system as read-only. NFS locks
-/// only writable files, so on NFS the file is opened for writing.
-static int lockFile(int &fd, const std::string &path) {
-  if (fd < 0)
-    fd = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-    return 0;
-  if (errno != EBADF || fd < 0)
-    return errno;
-  close(fd);
-  fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-}
-
 Status FolderLock::take(const std::string &dir, double seconds) {
-  auto limit =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  auto isTaken = [&] {
-    int error = lockFile(fd, dir + "/.lock");
-    return error == EWOULDBLOCK || error == EINTR;
-  };
-  while (isTaken()) {
-    if (std::chrono::steady_clock::now() > limit)
-      return Status::invalid(dir, ": another run writes its checkpoints "
-                                  "there; choose another folder");
-    usleep(20000);
-  }
-  return Status::success();
+  return lock.take(dir + "/.lock", seconds)
+             ? Status::success()
+             : Status::invalid(dir, ": another run writes its checkpoints "
+                                    "there; choose another folder");
 }
 
 } // namespace dpc::rt

@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/FileLock.h"
 #include "runtime/checkpoint/Manifest.h"
 
 #include <optional>
@@ -60,21 +61,14 @@ private:
   std::string dir;
 };
 
-/// Locks DIR/.lock, so that only one run writes checkpoints to DIR. The system
-/// releases the lock when the process ends. On a file system without locks, the
-/// lock has no effect.
+/// Locks DIR/.lock, so that only one run writes checkpoints to DIR.
 class FolderLock {
 public:
-  FolderLock() = default;
-  FolderLock(const FolderLock &) = delete;
-  FolderLock &operator=(const FolderLock &) = delete;
-  ~FolderLock();
-
   /// Waits up to `seconds` for another run to release the lock, then fails.
   Status take(const std::string &dir, double seconds);
 
 private:
-  int fd = -1;
+  FileLock lock;
 };
 
 /// Reads the manifest of the checkpoint in folder `path`.

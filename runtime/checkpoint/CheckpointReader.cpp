@@ -34,6 +34,15 @@ Status CheckpointReader::check(const Plan &plan) const {
   for (const Tensor &tensor : plan.tensors) {
     std::string name = concat(nameOf(tensor.role), " '", tensor.name, "'");
     const SavedTensor *from = find(tensor);
+    auto isFrozen = [](TensorRole role) { return role == TensorRole::Buffer; };
+    if (from && from->role != tensor.role && tensor.isWeight() &&
+        from->role != TensorRole::State)
+      return Status::invalid(path, ": '", tensor.name, "' was ",
+                             isFrozen(from->role) ? "frozen" : "trained",
+                             " there and is ",
+                             isFrozen(tensor.role) ? "frozen" : "trained",
+                             " here; a plan that trains the same weights "
+                             "resumes");
     if (!from || from->role != tensor.role)
       return Status::notFound(path, ": has no ", name,
                               "; a checkpoint of the same model and optimizer "
@@ -135,6 +144,11 @@ Status CheckpointReader::fill(const Tensor &tensor, const Mesh &mesh, int rank,
     if (saved.owns(owner, *from))
       DPC_TRY(
           take(*from, owner, tensor, mesh, rank, static_cast<char *>(local)));
+  std::string fault =
+      refusesNan && tensor.isWeight() ? faultIn(tensor, mesh, rank, local) : "";
+  if (!fault.empty())
+    return Status::invalid(path, ": ", nameOf(tensor.role), " '", tensor.name,
+                           "' holds ", fault, "; --on-nan=go-on accepts it");
   return Status::success();
 }
 

@@ -24,6 +24,8 @@ public:
   open(const std::string &path);
 
   const Manifest &manifest() const { return saved; }
+  /// From now on, fill() refuses NaN and +infinity in weights.
+  void refuseNan() { refusesNan = true; }
 
   /// Reads all shards and checks their hashes. Fails at the first damaged or
   /// missing part.
@@ -47,6 +49,7 @@ private:
 
   std::string path;
   Manifest saved;
+  bool refusesNan = false;
   std::map<std::string, const SavedTensor *> byName;
   mutable std::mutex mutex; ///< guards `files`
   mutable std::map<int64_t, std::shared_ptr<ShardFile>> files;

@@ -135,6 +135,11 @@ std::vector<std::string> DataFacts::texts() const {
   for (const auto &[first, second] : equal)
     texts.push_back("inputs '" + oneLine(inputs[first].port.name) + "' and '" +
                     oneLine(inputs[second].port.name) + "' hold equal values");
+  for (const ShiftFacts &shift : shifts)
+    if (std::string text =
+            shift.text(inputs[shift.ids].port, inputs[shift.labels].port);
+        !text.empty())
+      texts.push_back(text);
   if (seen < rows)
     texts.push_back(
         concat("the values are those of ", seen, " of ", rows, " ", unit, "s",
@@ -165,6 +170,109 @@ comparable(const std::vector<Port> &ports) {
   return pairs;
 }
 
+static bool isInteger(const Port &port) {
+  return port.dtype == DType::I64 || port.dtype == DType::I32;
+}
+
+static std::vector<ShiftFacts> shiftable(const std::vector<Port> &ports) {
+  std::vector<ShiftFacts> pairs;
+  for (size_t ids = 0; ids < ports.size(); ++ids)
+    for (size_t labels = 0; labels < ports.size(); ++labels) {
+      const Port &a = ports[ids], &b = ports[labels];
+      if (isInteger(a) && isInteger(b) && a.globalShape == b.globalShape &&
+          a.globalShape.size() >= 2 && a.use == InputUse::Ids &&
+          (b.use == InputUse::Labels || b.use == InputUse::ShiftedLabels))
+        pairs.push_back({ids, labels});
+    }
+  return pairs;
+}
+
+void ShiftFacts::add(const Port &idsPort, const void *idsData,
+                     const Port &labelsPort, const void *labelsData,
+                     int64_t count) {
+  const int64_t length = idsPort.globalShape.back();
+  auto idAt = [&](int64_t k) {
+    return loadAsDouble(idsData, idsPort.dtype, k);
+  };
+  auto labelAt = [&](int64_t k) {
+    return loadAsDouble(labelsData, labelsPort.dtype, k);
+  };
+  auto isIgnored = [&](int64_t k) {
+    return labelsPort.ignored &&
+           labelAt(k) == static_cast<double>(*labelsPort.ignored);
+  };
+  for (int64_t begin = 0; (labelsLead.holds || idsLead.holds) && begin < count;
+       begin += length) {
+    const int64_t last = begin + length - 1;
+    bool isConstant = true;
+    for (int64_t k = begin; k < last && isConstant; ++k)
+      isConstant = idAt(k) == idAt(k + 1);
+    for (int64_t k = begin; k < last && !isConstant; ++k) {
+      if (!isIgnored(k))
+        labelsLead.add(labelAt(k) == idAt(k + 1));
+      if (!isIgnored(k + 1))
+        idsLead.add(idAt(k) == labelAt(k + 1));
+    }
+  }
+}
+
+std::string ShiftFacts::text(const Port &idsPort,
+                             const Port &labelsPort) const {
+  constexpr int64_t kLeast = 8; // fewer may be equal by chance
+  std::string ids = "input '" + oneLine(idsPort.name) + "'";
+  std::string labels = "input '" + oneLine(labelsPort.name) + "'";
+  auto leads = [&](const Lead &lead) {
+    return lead.holds && lead.pairs >= kLeast;
+  };
+  if (leads(labelsLead) && labelsPort.use == InputUse::ShiftedLabels)
+    return labels + " holds the ids of the next position, and the loss shifts "
+                    "its labels itself: it predicts two positions ahead";
+  return leads(idsLead)
+             ? ids + " holds the labels of the next position: are the two "
+                     "swapped?"
+             : "";
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+  return hash ^ hash >> 32;
+}
+
+/// Adds `bytes` bytes to `hash`.
+static uint64_t hashOf(uint64_t hash, const std::byte *data, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + i, std::min<int64_t>(bytes - i, 8));
+    hash = mix(hash, word);
+  }
+  return hash;
+}
+
+std::string commonText(const DataFacts &training, const DataFacts &heldOut) {
+  bool isSame = training.unit == "sample" && heldOut.unit == "sample" &&
+                training.inputs.size() == heldOut.inputs.size();
+  for (size_t i = 0; isSame && i < training.inputs.size(); ++i) {
+    const ArrayFacts &a = training.inputs[i], &b = heldOut.inputs[i];
+    isSame = a.port.name == b.port.name && a.port.dtype == b.port.dtype &&
+             a.elements / training.seen == b.elements / heldOut.seen;
+  }
+  if (!isSame)
+    return "";
+  int64_t common = std::count_if(
+      heldOut.hashes.begin(), heldOut.hashes.end(), [&](uint64_t hash) {
+        return std::binary_search(training.hashes.begin(),
+                                  training.hashes.end(), hash);
+      });
+  if (common == 0)
+    return "";
+  bool isComplete =
+      static_cast<int64_t>(training.hashes.size()) == training.rows &&
+      static_cast<int64_t>(heldOut.hashes.size()) == heldOut.rows;
+  return concat(isComplete ? "" : "at least ", common, " of ", heldOut.rows,
+                " samples of --eval-data ", common == 1 ? "is" : "are",
+                " also in --data");
+}
+
 /// Returns how many of `rows` rows of `bytes` bytes a pass reads. Rows with
 /// gaps between them are slow to read.
 static int64_t rowsToRead(int64_t rows, int64_t bytes, int64_t mostBytes) {
@@ -173,6 +281,33 @@ static int64_t rowsToRead(int64_t rows, int64_t bytes, int64_t mostBytes) {
   return rows <= most
              ? rows
              : std::min(rows, std::clamp(most, int64_t(2), kMostSpaced));
+}
+
+/// Adds the rows from `first` on, of which the first is read `number` of `all`.
+static void addBlock(DataFacts &facts, int64_t first, int64_t count,
+                     const std::vector<int64_t> &perRow,
+                     const std::vector<std::byte *> &arrays, int64_t number,
+                     int64_t all) {
+  constexpr int64_t kMostHashes = int64_t(4) << 20;
+  const int64_t spacing = (all + kMostHashes - 1) / kMostHashes;
+  auto bytesOf = [&](size_t k) {
+    return perRow[k] * sizeOf(facts.inputs[k].port.dtype);
+  };
+  for (int64_t row = 0; row < count; ++row) {
+    uint64_t hash = 0;
+    for (size_t k = 0; k < arrays.size(); ++k) {
+      const std::byte *data = arrays[k] + row * bytesOf(k);
+      facts.inputs[k].add(first + row, data, perRow[k]);
+      if (facts.unit == "sample" && (number + row) % spacing == 0)
+        hash = hashOf(hash, data, bytesOf(k));
+    }
+    if (facts.unit == "sample" && (number + row) % spacing == 0)
+      facts.hashes.push_back(hash);
+  }
+  for (ShiftFacts &shift : facts.shifts)
+    shift.add(facts.inputs[shift.ids].port, arrays[shift.ids],
+              facts.inputs[shift.labels].port, arrays[shift.labels],
+              count * perRow[shift.ids]);
 }
 
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
@@ -184,6 +319,7 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
   facts.unit = unit;
   facts.rows = rows;
   facts.equal = comparable(ports);
+  facts.shifts = shiftable(ports);
   int64_t bytes = 0; // of a row
   for (size_t i = 0; i < ports.size(); ++i) {
     facts.inputs.emplace_back().port = ports[i];
@@ -211,11 +347,7 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
     int64_t count = std::min(block, toRead - i);
     facts.seen += count;
     DPC_TRY(read(first, count, to));
-    for (size_t k = 0; k < ports.size(); ++k)
-      for (int64_t row = 0; row < count; ++row)
-        facts.inputs[k].add(first + row,
-                            to[k] + row * perRow[k] * sizeOf(ports[k].dtype),
-                            perRow[k]);
+    addBlock(facts, first, count, perRow, to, i, toRead);
     // After a last block of fewer rows, the rest is of a block that was equal.
     std::erase_if(facts.equal, [&](const auto &pair) {
       return arrays[pair.first].data != arrays[pair.second].data;
@@ -226,6 +358,7 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
     const ArrayFacts &first = facts.inputs[pair.first];
     return first.counted == 0 || first.min == first.max;
   });
+  std::sort(facts.hashes.begin(), facts.hashes.end());
   return facts;
 }
 

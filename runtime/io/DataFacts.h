@@ -40,6 +40,32 @@ struct ArrayFacts {
   std::string text() const;
 };
 
+/// Two integer inputs of one shape [.., T]: ids, and the labels of a loss.
+/// Compares them with a shift of one position. Sequences of one constant and
+/// ignored labels do not count.
+struct ShiftFacts {
+  size_t ids, labels; ///< indexes of inputs
+  /// Whether one holds the other's values of the next position everywhere, and
+  /// how many pairs of elements tell so.
+  struct Lead {
+    bool holds = true;
+    int64_t pairs = 0;
+    void add(bool isEqual) {
+      holds &= isEqual;
+      ++pairs;
+    }
+  };
+  Lead labelsLead; ///< labels[t] == ids[t + 1]
+  Lead idsLead;    ///< ids[t] == labels[t + 1]
+
+  /// Adds `count` elements, which are whole sequences.
+  void add(const Port &idsPort, const void *idsData, const Port &labelsPort,
+           const void *labelsData, int64_t count);
+  /// Says that the labels are shifted already, or that the two are swapped, or
+  /// "".
+  std::string text(const Port &idsPort, const Port &labelsPort) const;
+};
+
 /// The data has rows, which are samples or steps.
 struct DataFacts {
   std::string unit; ///< "sample", "step", or "" without data
@@ -49,6 +75,10 @@ struct DataFacts {
   std::vector<ArrayFacts> inputs;
   /// Pairs of inputs of one type and shape whose rows are all equal.
   std::vector<std::pair<size_t, size_t>> equal;
+  std::vector<ShiftFacts> shifts;
+  /// Hashes of the values of rows, in ascending order. There are fewer than
+  /// `rows` if the pass has not read all rows, or if there are too many.
+  std::vector<uint64_t> hashes;
 
   /// Refuses a label input that the loss ignores in every row, and NaN or +Inf
   /// in an input that the model reads, unless `acceptsNan`.
@@ -75,6 +105,10 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::string &unit, int64_t rows,
                              const ReadRows &read,
                              const ScanLimits &limits = {});
+
+/// Says how many samples of `heldOut` are also in `training`; "" if none is, or
+/// if the two do not have the same inputs.
+std::string commonText(const DataFacts &training, const DataFacts &heldOut);
 
 /// Returns row `i` of `count` evenly spaced ones among `rows`.
 int64_t evenRow(int64_t i, int64_t count, int64_t rows);

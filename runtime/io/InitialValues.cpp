@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 namespace dpc::rt {
@@ -150,10 +151,8 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
              });
 }
 
-/// Returns "nan" or "inf" if an element of the shard has this value, otherwise
-/// "". -inf is accepted, because a weight may be a mask. Padding is not read.
-static std::string faultIn(const Tensor &tensor, const Mesh &mesh, int rank,
-                           const void *local) {
+std::string faultIn(const Tensor &tensor, const Mesh &mesh, int rank,
+                    const void *local) {
   const char *fault = "";
   auto look = [&](double value) {
     if (std::isnan(value))
@@ -174,6 +173,31 @@ static std::string faultIn(const Tensor &tensor, const Mesh &mesh, int rank,
   return fault;
 }
 
+/// Returns a finite number of the dense global array `source` that is infinite
+/// in the shard: "1e+39, which f32 cannot represent". Returns "" if there is
+/// none.
+static std::string overflowIn(const void *source, DType type,
+                              const Tensor &tensor, const Mesh &mesh, int rank,
+                              const void *local) {
+  std::string text;
+  if (!isFloat(tensor.dtype) || type == tensor.dtype)
+    return text;
+  forEachRun(tensor.layout, mesh, rank, 0,
+             [&](int64_t global, int64_t at, int64_t count) {
+               for (int64_t i = 0; text.empty() && i < count; ++i) {
+                 if (!std::isinf(loadAsDouble(local, tensor.dtype, at + i)))
+                   continue;
+                 double value = loadAsDouble(source, type, global + i);
+                 char number[32];
+                 std::snprintf(number, sizeof number, "%.6g", value);
+                 if (std::isfinite(value))
+                   text = concat(number, ", which ", nameOf(tensor.dtype),
+                                 " cannot represent");
+               }
+             });
+  return text;
+}
+
 Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();
@@ -190,7 +214,10 @@ Status InitialValues::fillFromFile(const WeightFiles::Weight &weight,
                            ", expected ",
                            describe(tensor.dtype, tensor.globalShape));
   packConverted(weight.data(), entry.dtype, tensor, mesh, rank, local);
-  std::string fault = faultIn(tensor, mesh, rank, local);
+  std::string fault =
+      overflowIn(weight.data(), entry.dtype, tensor, mesh, rank, local);
+  if (fault.empty())
+    fault = faultIn(tensor, mesh, rank, local);
   return fault.empty() ? Status::success()
                        : Status::invalid("--init: ", nameWithRole(tensor), ": ",
                                          weight.file.path(), " holds ", fault);

@@ -72,4 +72,9 @@ private:
   mutable std::map<std::string, Source> sources;
 };
 
+/// Returns "nan" or "inf" if an element of the shard has this value, otherwise
+/// "". -inf is accepted, because a weight may be a mask. Padding is not read.
+std::string faultIn(const Tensor &tensor, const Mesh &mesh, int rank,
+                    const void *local);
+
 } // namespace dpc::rt

@@ -96,6 +96,9 @@ private:
     }
     fits = fits && shape == port.globalShape && count > 0 &&
            (array.dtype == port.dtype || widens(array.dtype, port.dtype));
+    if (!fits && perStep && !array.shape.empty() && array.shape.front() == 0)
+      return Status::invalid(path, ": has no steps; expected ",
+                             expectedShape(port, perStep));
     if (!fits)
       return Status::invalid(path, ": found ",
                              describe(array.dtype, array.shape), ", expected ",

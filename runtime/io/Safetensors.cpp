@@ -3,6 +3,7 @@
 #include "runtime/base/Json.h"
 #include "runtime/base/OneLine.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -63,14 +64,31 @@ Status readEntry(const Json &json, int64_t dataBytes, SafetensorsEntry &entry) {
   return Status::success();
 }
 
+/// Returns the end of the data of all tensors whose range is that of a shape;
+/// 0 if there is none.
+int64_t dataBytesOf(const Json &header) {
+  constexpr int64_t kMost = int64_t(1) << 60;
+  int64_t bytes = 0;
+  for (auto it = header.begin(); it != header.end(); ++it)
+    if (SafetensorsEntry entry;
+        it.key() != "__metadata__" && readEntry(*it, kMost, entry).ok())
+      bytes = std::max(bytes, entry.offset + entry.bytes);
+  return bytes;
+}
+
 Status readHeader(SafetensorsFile &out) {
   const MappedFile &file = out.file;
   uint64_t length = 0;
   if (file.size() < 8)
     return Status::invalid("is not a safetensors file");
   std::memcpy(&length, file.data(), 8);
+  bool isSafetensors =
+      length <= kMaxHeaderBytes && (file.size() == 8 || file.data()[8] == '{');
+  if (isSafetensors && length > uint64_t(file.size()) - 8)
+    return Status::invalid("is truncated: it has ", file.size(),
+                           " bytes, its header alone needs ", 8 + length);
   if (length > kMaxHeaderBytes || length > uint64_t(file.size()) - 8)
-    return Status::invalid("is not a safetensors file, or is cut off");
+    return Status::invalid("is not a safetensors file");
   if (nestsTooDeep({file.data() + 8, static_cast<size_t>(length)}))
     return Status::invalid("header nests too deep");
   Json header = Json::parse(file.data() + 8, file.data() + 8 + length, nullptr,
@@ -79,6 +97,9 @@ Status readHeader(SafetensorsFile &out) {
     return Status::invalid("header is not JSON");
   int64_t dataStart = 8 + static_cast<int64_t>(length);
   out.headerBytes = dataStart;
+  if (int64_t needed = dataStart + dataBytesOf(header); needed > file.size())
+    return Status::invalid("is truncated: it has ", file.size(),
+                           " bytes, its header needs ", needed);
   for (auto it = header.begin(); it != header.end(); ++it) {
     if (it.key() == "__metadata__") {
       for (auto text = it->begin(); it->is_object() && text != it->end();

@@ -82,6 +82,20 @@ static std::vector<std::string> equalPairs(const Plan &plan,
   return pairs;
 }
 
+static std::vector<std::string> zeroWeights(const Plan &plan,
+                                            const WeightFiles &files) {
+  std::vector<std::string> names;
+  for (const Tensor &tensor : plan.tensors) {
+    const WeightFiles::Weight *weight = findWeight(files, tensor);
+    if (tensor.role == TensorRole::Parameter && weight &&
+        weight->entry.shape.size() >= 2 && weight->entry.bytes > 0 &&
+        isConstant(*weight) &&
+        loadAsDouble(weight->data(), weight->entry.dtype, 0) == 0)
+      names.push_back(tensor.name);
+  }
+  return names;
+}
+
 WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
   WeightMatch match;
   match.path = files.path();
@@ -111,8 +125,10 @@ WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
           describe(weight->entry.dtype, weight->entry.shape), ", expected ",
           describe(tensor.dtype, tensor.globalShape), ")"));
   }
-  if (plan.trains)
+  if (plan.trains) {
     match.equal = equalPairs(plan, files);
+    match.zeros = zeroWeights(plan, files);
+  }
   for (const auto &[name, weight] : files.all())
     if (!known.count(name))
       match.unknown.push_back(name);
@@ -203,6 +219,10 @@ std::vector<std::string> WeightMatch::remarks() const {
     lines.push_back(concat("--init: ", counted(count, "weight"),
                            count == 1 ? " is" : " are", " converted from ",
                            types));
+  if (!zeros.empty())
+    lines.push_back(concat(
+        "--init: all values of ", counted(zeros.size(), "trained weight"),
+        " are zero in ", path, ": ", listed(quoted(zeros), kMaxListed)));
   if (!equal.empty())
     lines.push_back(concat("--init: the values of ", listed(equal, kMaxListed),
                            " are equal in ", path,

@@ -34,6 +34,8 @@ struct WeightMatch {
   /// Trained weights with equal values in the files, which may have been tied
   /// there: "'a' and 'b'".
   std::vector<std::string> equal;
+  /// Trained weights of two or more dimensions that are all zeros in the files.
+  std::vector<std::string> zeros;
   bool isForeign = false; ///< whether the files fill no tensor of the plan
   std::string example;    ///< the name of a parameter of the plan, or ""
 

@@ -152,6 +152,8 @@ Expected<std::unique_ptr<CheckpointReader>> Checkpoints::open() {
 /// Reads the checkpoint `path`, and returns the number of completed steps.
 Expected<int64_t> Checkpoints::read() {
   auto reader = open();
+  if (reader && options.onNan == "stop")
+    (*reader)->refuseNan();
   Status status = reader ? session.initialize(**reader) : reader.status();
   bool isDamaged = !status.ok() && status.code() != StatusCode::Cancelled &&
                    (!reader || (*reader)->check(plan).ok());

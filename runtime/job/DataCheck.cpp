@@ -66,9 +66,8 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
     lines.push_back(
         prefix +
         stepWithoutLabels(step, "it does not count in means over labels"));
-  if (report.facts.rows == facts.rows &&
-      inputs.contentHash() == evalInputs->contentHash())
-    lines.push_back(prefix + "these samples are those of --data");
+  if (std::string text = commonText(report.facts, facts); !text.empty())
+    lines.push_back(text);
   return report;
 }
 
@@ -76,16 +75,20 @@ static std::string counted(int64_t count, const char *unit) {
   return concat(count, " ", unit, count == 1 ? "" : "s");
 }
 
-/// "80 samples, 10 steps an epoch, 0.3 epochs, in the order of the file"
+/// "80 samples, 10 steps an epoch, 0.3 epochs, in the order of the file". The
+/// epochs are those from the first sample to the last step; `done` steps of
+/// the run are completed, and the next step reads `first`.
 static std::string epochsText(const RunOptions &options, const Plan &plan,
                               const InputSource &inputs,
-                              const DataPosition &first) {
+                              const DataPosition &first, int64_t done) {
   bool wraps = plan.trains && options.lastBatch == "wrap";
-  auto steps = static_cast<double>(options.steps);
-  auto samples = static_cast<double>(first.samples);
+  auto left = static_cast<double>(options.steps - done);
+  auto perStep = static_cast<double>(samplesPerStep(plan));
+  double steps = wraps ? static_cast<double>(first.samples) / perStep
+                       : static_cast<double>(inputs.steps());
   double epochs =
-      wraps ? steps * static_cast<double>(samplesPerStep(plan)) / samples
-            : steps / static_cast<double>(inputs.steps());
+      static_cast<double>(first.epoch) +
+      (static_cast<double>(first.position) / perStep + left) / steps;
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", epochs);
   return concat(counted(first.samples, "sample"), ", ",
@@ -100,7 +103,7 @@ std::vector<std::string> amountTexts(const RunOptions &options,
   std::vector<std::string> texts;
   if (!options.data.empty()) {
     DataPosition first = inputs.positionAfter(done);
-    texts.push_back(epochsText(options, plan, inputs, first));
+    texts.push_back(epochsText(options, plan, inputs, first, done));
     if (first.samples < samplesPerStep(plan))
       texts.push_back(concat(counted(first.samples, "sample"),
                              first.samples == 1 ? " fills" : " fill",

@@ -120,7 +120,7 @@ SessionOptions Job::sessionOptions() {
   SessionOptions made;
   made.poison = options.poison;
   made.overlap = !options.noOverlap;
-  made.trace = traces();
+  made.trace = options.traces();
   made.checkNumbers = options.checkNumbers;
   made.threadsPerRank = options.threads;
   made.timesRanks = options.slowRank > 0;
@@ -157,6 +157,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   DPC_ASSIGN(bool hasChecked, checkLastBatch(values, *inputs, done));
   if (!isResumed || hasChecked)
     DPC_TRY(values.fill());
+  if (validation && done < options.steps)
+    DPC_TRY(validation->checkLoss({plan, *session}));
   if (!isResumed && init.file && session->holdsRankZero())
     for (const std::string &line : matchWeights(plan, *init.file).remarks())
       std::printf("%s\n", line.c_str());
@@ -236,7 +238,7 @@ void Job::sayFirstLines() {
   if (std::string text = validation ? validation->warning(plan) : "";
       !text.empty())
     std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
-  if ((traces() || options.slowRank > 0) && !sessions.hasDevice())
+  if ((options.traces() || options.slowRank > 0) && !sessions.hasDevice())
     warnOfSharedProcessors(session->ranksHere().size());
 }
 
@@ -320,8 +322,9 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
   if (!validation || !validation->isDue(step, isLast))
     return Status::success();
   Expected<EvalReport> report = validation->evaluate({plan, *session});
-  if (!report && !validation->readFailure().ok())
-    failure = validation->readFailure();
+  // All processes know these failures. The run saves its state and ends.
+  if (!report && (!isDistributed || !validation->readFailure().ok()))
+    failure = report.status();
   if (!report)
     return failure.ok() ? report.status() : Status::success();
   report->step = step;
@@ -397,10 +400,12 @@ Status Job::startEvaluation() {
   if (plan.trains || options.data.empty())
     return Status::success();
   evaluation.emplace(plan);
-  means.emplace(options, plan);
   int64_t samples = 0;
   for (int64_t step = done + 1; step <= options.steps; ++step)
     samples += inputs->samplesIn(step);
+  bool isOne = options.steps - done <= 1;
+  means.emplace(options, plan, std::vector<StepOutput>(),
+                isOne ? "" : concat("plan with --global-batch=", samples));
   return onRankZero(*session, [&] {
     return evaluation->start(options.outputs, samples, options.steps - done);
   });
@@ -485,14 +490,18 @@ static Status finishEvaluation(Evaluation &evaluation, const OutputMeans &means,
 /// evaluation tells what it is a mean over change what the session holds.
 Status Job::saveOutputs() {
   if (means && findLoss(plan) >= 0)
-    DPC_TRY(means->tell(
-        *session,
-        [&](int64_t step) { return loadEverywhere(*session, *inputs, step); },
-        [&](int64_t step,
-            const std::vector<const void *> &tried) -> Expected<StepNumbers> {
-          DPC_TRY(session->step(step, tried));
-          return numbersEverywhere(plan, *session);
-        }));
+    DPC_TRY(means
+                ->tell(
+                    *session,
+                    [&](int64_t step) {
+                      return loadEverywhere(*session, *inputs, step);
+                    },
+                    [&](int64_t step, const std::vector<const void *> &tried)
+                        -> Expected<StepNumbers> {
+                      DPC_TRY(session->step(step, tried));
+                      return numbersEverywhere(plan, *session);
+                    })
+                .in("--data=" + options.data));
   return onRankZero(*session, [&]() -> Status {
     if (evaluation)
       return finishEvaluation(*evaluation, *means, plan, endedBySignal == 0);

@@ -78,7 +78,6 @@ private:
   Expected<int> betweenSteps(StepReport &report,
                              std::optional<Progress> &progress);
   Status validate(int64_t step, bool isLast, Progress *progress);
-  bool traces() const { return !options.trace.empty() || options.profile; }
   void warnOnce(const Status &status);
 
   RunOptions options;

@@ -97,11 +97,22 @@ private:
 
 } // namespace
 
-bool isMeanOf(double all, double share, double part, double rest) {
-  constexpr double kRounding = 1e-3; // sums may have a different order
+double roundingOf(const Plan &plan, int64_t labels) {
+  constexpr double kRounding16 = 1e-3, kRounding32 = 0x1p-23;
+  bool has16 = std::any_of(
+      plan.buffers.begin(), plan.buffers.end(), [](const Buffer &buffer) {
+        return buffer.dtype == DType::F16 || buffer.dtype == DType::BF16;
+      });
+  return has16 || hasFp8(plan)
+             ? kRounding16
+             : kRounding32 * (16 + std::sqrt(static_cast<double>(labels)));
+}
+
+bool isMeanOf(double all, double share, double part, double rest,
+              double rounding) {
   double first = share * part, second = (1 - share) * rest;
   return std::abs(first + second - all) <=
-         kRounding * (std::abs(first) + std::abs(second));
+         rounding * (std::abs(first) + std::abs(second));
 }
 
 namespace {
@@ -173,10 +184,12 @@ static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
   if (!std::isfinite(numbers[0].loss)) // --on-nan is for such runs
     return Status::success();
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
+  double rounding =
+      roundingOf(plan, numElements(plan.inputs[index].globalShape));
   outputs.forEach([&](const Checked &output) {
     double all = output.of(numbers[0]), first = output.of(numbers[1]),
            rest = output.of(numbers[2]);
-    if (output.isPerSample || isMeanOf(all, share, first, rest))
+    if (output.isPerSample || isMeanOf(all, share, first, rest, rounding))
       return Status::success();
     return Status::invalid(
         "the ", output.name, " is not the mean over labels other than ",

@@ -71,8 +71,13 @@ checkMask(const rt::Plan &plan, const MaskedStep &step,
           const NumbersOf &numbersOf, const std::string &remedy,
           const std::vector<StepOutput> &others = {});
 
+/// Returns the relative error of a mean over `labels` labels in the types of
+/// `plan`. Sums may have a different order.
+double roundingOf(const rt::Plan &plan, int64_t labels);
+
 /// Returns whether the number `all` is the mean of the numbers of two parts, of
-/// which the first has `share` of the labels.
-bool isMeanOf(double all, double share, double part, double rest);
+/// which the first has `share` of the labels, up to `rounding`.
+bool isMeanOf(double all, double share, double part, double rest,
+              double rounding);
 
 } // namespace dpc

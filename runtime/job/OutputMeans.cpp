@@ -14,50 +14,68 @@ using namespace rt;
 /// The most steps that tell() computes after a pass, and in the whole run. An
 /// output that never depends on labels, such as a balance loss, needs them all.
 static constexpr size_t kMostSteps = 4;
-static constexpr int64_t kMostTries = 12;
+static constexpr int64_t kMostTries = 8;
 
 CountedLabels::CountedLabels(const RunOptions &options, const Plan &plan) {
   std::optional<IgnoredLabels> labels = labelsToIgnore(options, plan);
   for (size_t i = 0; labels && i < plan.inputs.size(); ++i)
+    // Other ids change all losses.
     if (const Port &input = plan.inputs[i];
-        input.name == labels->input &&
+        input.name == labels->input && input.use != InputUse::IdsAndLabels &&
         (input.ignored || !options.ignoredLabel.empty())) {
       index = i;
       port = input;
-      ignored = labels->value;
+      ignored = static_cast<double>(labels->value);
     }
+  if (!index)
+    return;
+  bool isShifted = port.use == InputUse::ShiftedLabels;
+  for (int64_t k = 0; k < numElements(port.globalShape); ++k)
+    if (!isShifted || k % port.globalShape.back() != 0)
+      read.push_back(k);
 }
 
-HostTensor
-CountedLabels::labelsOf(const std::vector<const void *> &arrays) const {
+HostTensor CountedLabels::of(const std::vector<const void *> &arrays) const {
   HostTensor labels = HostTensor::zeros(port.dtype, port.globalShape);
   std::memcpy(labels.data.data(), arrays[*index], labels.data.size());
   return labels;
 }
 
-std::vector<int64_t>
-CountedLabels::in(const std::vector<const void *> &arrays) const {
-  HostTensor labels = labelsOf(arrays);
-  std::vector<int64_t> positions;
-  for (int64_t k = 0; k < labels.elements(); ++k)
-    if (labels.at(k) != static_cast<double>(ignored))
-      positions.push_back(k);
-  return positions;
+std::vector<int64_t> CountedLabels::counted(const HostTensor &labels) const {
+  std::vector<int64_t> found = read;
+  std::erase_if(found, [&](int64_t k) { return labels.at(k) == ignored; });
+  return found;
 }
 
-HostTensor CountedLabels::part(const std::vector<const void *> &arrays,
-                               const std::vector<int64_t> &positions,
-                               size_t begin, size_t end) const {
-  HostTensor labels = labelsOf(arrays);
-  for (size_t i = 0; i < positions.size(); ++i)
-    if (i < begin || i >= end)
-      labels.set(positions[i], static_cast<double>(ignored));
+HostTensor CountedLabels::only(const HostTensor &labels,
+                               const std::vector<int64_t> &positions) const {
+  HostTensor made = labels;
+  for (int64_t k = 0; k < made.elements(); ++k)
+    if (!std::binary_search(positions.begin(), positions.end(), k))
+      made.set(k, ignored);
+  return made;
+}
+
+HostTensor CountedLabels::varied(HostTensor labels) const {
+  auto count = static_cast<int64_t>(read.size());
+  int64_t classes = port.limit - port.first;
+  int64_t stride = std::max<int64_t>(classes / std::max<int64_t>(count, 1), 1);
+  for (int64_t i = 0; i < count && classes > 1; ++i) {
+    if (i % 2 == 0 && labels.at(read[i]) != ignored)
+      continue;
+    int64_t label = i / 2 * stride % classes;
+    if (static_cast<double>(port.first + label) == ignored)
+      label = (label + 1) % classes;
+    labels.set(read[i], static_cast<double>(port.first + label));
+  }
   return labels;
 }
 
 OutputMeans::OutputMeans(const RunOptions &options, const Plan &plan,
-                         const std::vector<StepOutput> &others)
-    : labels(options, plan), outputs(1 + others.size()), triesLeft(kMostTries) {
+                         const std::vector<StepOutput> &others,
+                         std::string remedy)
+    : plan(plan), remedy(std::move(remedy)), labels(options, plan),
+      outputs(1 + others.size()), triesLeft(kMostTries) {
   for (size_t i = 0; i < others.size(); ++i)
     if (others[i].isPerSample)
       outputs[1 + i].over = Over::Samples;
@@ -71,31 +89,41 @@ void OutputMeans::restart() {
   full.clear();
 }
 
+void OutputMeans::look(int64_t step, const std::vector<const void *> &arrays) {
+  if (!labels.exist())
+    return;
+  size_t counted = labels.counted(labels.of(arrays)).size();
+  bool isMixed = counted < labels.positions().size();
+  hasIgnored |= isMixed;
+  std::vector<int64_t> &steps = isMixed ? mixed : full;
+  if (counted >= 2 && steps.size() < kMostSteps)
+    steps.push_back(step);
+}
+
 void OutputMeans::add(int64_t step, const std::vector<const void *> &arrays,
                       int64_t samples, const StepNumbers &numbers) {
-  int64_t counted =
-      labels.exist() ? static_cast<int64_t>(labels.in(arrays).size()) : 0;
+  int64_t counted = 0;
+  if (labels.exist())
+    counted = static_cast<int64_t>(labels.counted(labels.of(arrays)).size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     double number = i == 0 ? numbers.loss : numbers.others[i - 1];
     outputs[i].bySamples.add(number, samples);
     outputs[i].byLabels.add(number, counted);
   }
-  if (!labels.exist())
-    return;
-  hasIgnored |= counted < labels.all();
-  std::vector<int64_t> &steps = counted < labels.all() ? mixed : full;
-  if (counted >= 2 && steps.size() < kMostSteps)
-    steps.push_back(step);
+  look(step, arrays);
 }
 
+/// Without ignored labels, both means are the same, if the loss is a mean.
 bool OutputMeans::areKnown() const {
-  return std::none_of(outputs.begin(), outputs.end(), [](const Output &output) {
-    return output.over == Over::Unknown;
-  });
+  auto isKnown = [](const Output &output) {
+    return output.over != Over::Unknown;
+  };
+  return hasIgnored ? std::all_of(outputs.begin(), outputs.end(), isKnown)
+                    : remedy.empty() || isKnown(outputs.front());
 }
 
 std::vector<int64_t> OutputMeans::stepsToTell() const {
-  if (!hasIgnored || areKnown())
+  if (areKnown())
     return {};
   std::vector<int64_t> steps = mixed;
   steps.insert(steps.end(), full.begin(), full.end());
@@ -134,37 +162,135 @@ static bool dependsOnLabels(double first, double second) {
          kRounding * std::max(std::abs(first), std::abs(second));
 }
 
+/// The numbers of a step with some of its labels.
+class LabelParts {
+public:
+  LabelParts(std::vector<const void *> arrays, const CountedLabels &counted,
+             HostTensor labels, const NumbersOf &numbersOf)
+      : arrays(std::move(arrays)), counted(counted), labels(std::move(labels)),
+        numbersOf(numbersOf), places(counted.counted(this->labels)) {}
+
+  /// The positions of all labels, in ascending order.
+  const std::vector<int64_t> &positions() const { return places; }
+  Expected<StepNumbers> with(std::vector<int64_t> positions) const {
+    std::sort(positions.begin(), positions.end());
+    HostTensor made = counted.only(labels, positions);
+    std::vector<const void *> inputs = arrays;
+    inputs[counted.input()] = made.data.data();
+    return numbersOf(inputs);
+  }
+  /// The same with the labels of samples [begin, end).
+  Expected<StepNumbers> withSamples(int64_t begin, int64_t end) const {
+    int64_t each = labels.elements() / counted.samples();
+    std::vector<int64_t> some = places;
+    std::erase_if(
+        some, [&](int64_t k) { return k / each < begin || k / each >= end; });
+    return with(some);
+  }
+  std::vector<std::vector<int64_t>> orders() const;
+
+private:
+  std::vector<const void *> arrays;
+  const CountedLabels &counted;
+  HostTensor labels;
+  const NumbersOf &numbersOf;
+  std::vector<int64_t> places;
+};
+
+/// Returns four orders of the positions, whose first halves have other labels
+/// than their second halves: as they lie, every second one, every second pair,
+/// and by class.
+std::vector<std::vector<int64_t>> LabelParts::orders() const {
+  std::vector<std::vector<int64_t>> orders{places};
+  for (size_t run : {1, 2}) {
+    std::vector<int64_t> first, second;
+    for (size_t i = 0; i < places.size(); ++i)
+      (i / run % 2 == 0 ? first : second).push_back(places[i]);
+    first.insert(first.end(), second.begin(), second.end());
+    orders.push_back(std::move(first));
+  }
+  std::vector<int64_t> &byClass = orders.emplace_back(places);
+  std::sort(byClass.begin(), byClass.end(), [&](int64_t a, int64_t b) {
+    return std::pair(labels.at(a), a) < std::pair(labels.at(b), b);
+  });
+  return orders;
+}
+
+/// Returns whether the loss is a mean over the samples with labels, or a sum of
+/// terms of samples. Samples are divided into three groups, a, b and c.
+static Expected<bool> isOverSamples(const LabelParts &parts, double all,
+                                    int64_t samples, double rounding) {
+  if (samples < 2)
+    return true;
+  int64_t a = std::max<int64_t>(samples / 3, 1);
+  int64_t b = samples > 2 ? samples - a : a;
+  DPC_ASSIGN(StepNumbers ofA, parts.withSamples(0, a));
+  DPC_ASSIGN(StepNumbers ofBc, parts.withSamples(a, samples));
+  double share = static_cast<double>(a) / static_cast<double>(samples);
+  if (isMeanOf(all, share, ofA.loss, ofBc.loss, rounding))
+    return true;
+  if (samples == 2)
+    return isMeanOf(all, 0.5, 2 * ofA.loss, 2 * ofBc.loss, rounding);
+  // A constant term cancels.
+  DPC_ASSIGN(StepNumbers ofAb, parts.withSamples(0, b));
+  DPC_ASSIGN(StepNumbers ofC, parts.withSamples(b, samples));
+  return isMeanOf(0, 0.5, ofA.loss + ofBc.loss, -(ofAb.loss + ofC.loss),
+                  rounding);
+}
+
 Status OutputMeans::tellBy(const std::vector<const void *> &arrays,
                            const NumbersOf &numbersOf) {
-  std::vector<int64_t> positions = labels.in(arrays);
-  size_t half = positions.size() / 2;
-  /// Returns the numbers with the labels at positions[begin, end).
-  auto numbersWith = [&](size_t begin, size_t end) {
-    HostTensor part = labels.part(arrays, positions, begin, end);
-    std::vector<const void *> inputs = arrays;
-    inputs[labels.input()] = part.data.data();
-    return numbersOf(inputs);
-  };
-  DPC_ASSIGN(StepNumbers all, numbersWith(0, positions.size()));
-  DPC_ASSIGN(StepNumbers first, numbersWith(0, half));
-  DPC_ASSIGN(StepNumbers second, numbersWith(half, positions.size()));
-  double share =
-      static_cast<double>(half) / static_cast<double>(positions.size());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    auto numberOf = [&](const StepNumbers &numbers) {
-      return i == 0 ? numbers.loss : numbers.others[i - 1];
-    };
-    Over &over = outputs[i].over;
-    double whole = numberOf(all), part = numberOf(first),
-           rest = numberOf(second);
-    if (over != Over::Unknown || !std::isfinite(whole))
-      continue;
-    if (!isMeanOf(whole, share, part, rest))
-      over = Over::Samples;
-    else if (dependsOnLabels(part, rest))
-      over = Over::Labels;
+  HostTensor own = labels.of(arrays);
+  // A model may give some classes no probability.
+  for (const HostTensor &tried : {labels.varied(own), own}) {
+    LabelParts parts(arrays, labels, tried, numbersOf);
+    DPC_ASSIGN(StepNumbers all, parts.with(parts.positions()));
+    if (std::isfinite(all.loss))
+      return tellByParts(parts, all);
   }
   return Status::success();
+}
+
+Status OutputMeans::tellByParts(const LabelParts &parts,
+                                const StepNumbers &all) {
+  size_t count = parts.positions().size(), half = count / 2;
+  double share = static_cast<double>(half) / static_cast<double>(count);
+  double rounding = roundingOf(plan, static_cast<int64_t>(count));
+  std::vector<bool> areMeans(outputs.size(), true);
+  std::vector<bool> depend(outputs.size(), false);
+  auto numberOf = [](const StepNumbers &numbers, size_t i) {
+    return i == 0 ? numbers.loss : numbers.others[i - 1];
+  };
+  for (const std::vector<int64_t> &order : parts.orders()) {
+    auto middle = order.begin() + static_cast<int64_t>(half);
+    DPC_ASSIGN(StepNumbers first, parts.with({order.begin(), middle}));
+    DPC_ASSIGN(StepNumbers second, parts.with({middle, order.end()}));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      double one = numberOf(first, i), other = numberOf(second, i);
+      areMeans[i] = areMeans[i] &&
+                    isMeanOf(numberOf(all, i), share, one, other, rounding);
+      depend[i] = depend[i] || dependsOnLabels(one, other);
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (Over &over = outputs[i].over;
+        over == Over::Unknown && std::isfinite(numberOf(all, i)))
+      over = !areMeans[i] ? Over::Samples
+             : depend[i]  ? Over::Labels
+                          : Over::Unknown;
+  if (areMeans[0] || remedy.empty())
+    return Status::success();
+  DPC_ASSIGN(bool overSamples,
+             isOverSamples(parts, all.loss, labels.samples(), rounding));
+  return overSamples
+             ? Status::success()
+             : Status::invalid(
+                   "the loss is a mean neither over the labels of '",
+                   plan.inputs[labels.input()].name,
+                   "' nor over samples (it may weigh classes), so that the "
+                   "losses of steps with different numbers of labels have no "
+                   "mean; ",
+                   remedy);
 }
 
 } // namespace dpc

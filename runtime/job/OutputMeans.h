@@ -15,22 +15,26 @@ public:
   CountedLabels(const RunOptions &options, const rt::Plan &plan);
 
   bool exist() const { return index.has_value(); }
-  /// The number of labels of a step, ignored ones included.
-  int64_t all() const { return rt::numElements(port.globalShape); }
-  /// Returns the positions of the labels that count.
-  std::vector<int64_t> in(const std::vector<const void *> &arrays) const;
-  /// Returns the labels of a step in which only positions[begin, end) count.
-  rt::HostTensor part(const std::vector<const void *> &arrays,
-                      const std::vector<int64_t> &positions, size_t begin,
-                      size_t end) const;
   size_t input() const { return *index; }
+  int64_t samples() const { return port.globalShape.front(); }
+  rt::HostTensor of(const std::vector<const void *> &arrays) const;
+  /// Returns the positions whose labels the loss reads, in ascending order. A
+  /// loss that shifts its labels does not read the first one of a row.
+  const std::vector<int64_t> &positions() const { return read; }
+  /// Returns the positions of the labels that count.
+  std::vector<int64_t> counted(const rt::HostTensor &labels) const;
+  /// Returns `labels` with only those at `positions`, which are sorted.
+  rt::HostTensor only(const rt::HostTensor &labels,
+                      const std::vector<int64_t> &positions) const;
+  /// Gives every position a label. Every second one is a class of the whole
+  /// range, so that a loss that weighs classes sees different ones.
+  rt::HostTensor varied(rt::HostTensor labels) const;
 
 private:
-  rt::HostTensor labelsOf(const std::vector<const void *> &arrays) const;
-
   std::optional<size_t> index; ///< of the input with the labels
   rt::Port port;
-  int64_t ignored = 0;
+  double ignored = 0;
+  std::vector<int64_t> read;
 };
 
 /// A mean of numbers. A number without weight, which may be NaN, does not
@@ -65,33 +69,39 @@ public:
   using NumbersOfStep = std::function<Expected<StepNumbers>(
       int64_t step, const std::vector<const void *> &arrays)>;
 
-  /// `others` are the outputs whose numbers StepNumbers::others has.
+  /// `others` are the outputs whose numbers StepNumbers::others has. `plan`
+  /// must outlive this. `remedy` ends the message about a loss without a mean.
+  /// Without it, there is only one step, whose loss is the mean.
   OutputMeans(const RunOptions &options, const rt::Plan &plan,
-              const std::vector<StepOutput> &others = {});
+              const std::vector<StepOutput> &others, std::string remedy);
 
   /// Forgets all steps, but not what outputs are means over.
   void restart();
   /// Adds a step of which `samples` samples count.
   void add(int64_t step, const std::vector<const void *> &arrays,
            int64_t samples, const StepNumbers &numbers);
-  /// Returns the steps to tell() by, a few at most. There are none if the steps
-  /// have no ignored labels, because both means are the same then.
+  /// Returns the steps to tell() by, a few at most.
   std::vector<int64_t> stepsToTell() const;
-  /// Computes each of `steps` with the first and with the second half of its
-  /// labels, until all outputs are known. Labels count for an output from now
-  /// on if it depends on them and is the mean of its halves, weighted by their
-  /// numbers of labels. The numbers must be those of all processes.
+  /// Notes whether tell() can use a step. add() does so as well.
+  void look(int64_t step, const std::vector<const void *> &arrays);
+  /// Computes each of `steps` with halves of its labels, in several divisions,
+  /// until all outputs are known. Labels count for an output from now on if it
+  /// depends on them and is always the mean of its halves, weighted by their
+  /// numbers of labels. Refuses a loss that is a mean over samples neither: a
+  /// mean that weighs classes has no such weight. The numbers must be those of
+  /// all processes.
   Status tell(const std::vector<int64_t> &steps, const LoadStep &load,
               const NumbersOfStep &numbersOf);
   /// The same by stepsToTell() of rank 0, in all processes.
   Status tell(rt::Session &session, const LoadStep &load,
               const NumbersOfStep &numbersOf);
 
-  const WeightedMean &loss() const { return outputs.front().mean(); }
-  const WeightedMean &other(size_t i) const { return outputs[1 + i].mean(); }
-  /// "labels" or "samples": the unit of the weight of the loss.
+  const WeightedMean &loss() const { return meanOf(outputs.front()); }
+  const WeightedMean &other(size_t i) const { return meanOf(outputs[1 + i]); }
+  /// "labels" or "samples": the unit of the weight of the loss. Without ignored
+  /// labels, both give the same mean, and samples count.
   const char *unit() const {
-    return outputs.front().over == Over::Labels ? "labels" : "samples";
+    return isOverLabels(outputs.front()) ? "labels" : "samples";
   }
 
 private:
@@ -99,15 +109,21 @@ private:
   struct Output {
     Over over = Over::Unknown;
     WeightedMean bySamples, byLabels;
-    const WeightedMean &mean() const {
-      return over == Over::Labels ? byLabels : bySamples;
-    }
   };
+  bool isOverLabels(const Output &output) const {
+    return hasIgnored && output.over == Over::Labels;
+  }
+  const WeightedMean &meanOf(const Output &output) const {
+    return isOverLabels(output) ? output.byLabels : output.bySamples;
+  }
 
   bool areKnown() const;
   Status tellBy(const std::vector<const void *> &arrays,
                 const NumbersOf &numbersOf);
+  Status tellByParts(const class LabelParts &parts, const StepNumbers &all);
 
+  const rt::Plan &plan;
+  std::string remedy;
   CountedLabels labels;
   std::vector<Output> outputs; ///< the loss, then the others
   bool hasIgnored = false;     ///< whether a step has ignored labels

@@ -57,6 +57,8 @@ struct RunOptions {
   std::string measureLinks;  ///< file for --measure-links, "" without it
   std::string measureDevice; ///< file for --measure-device, "" without it
   int ranks = 0;             ///< for --measure-links on this machine
+
+  bool traces() const { return !trace.empty() || profile; }
 };
 
 } // namespace dpc

@@ -57,7 +57,9 @@ Status Validation::prepare(const Plan &training) {
     count += inputs->samplesIn(step);
   others = stepOutputs(plan);
   isOmitted.resize(others.size());
-  means.emplace(options, plan, others);
+  means.emplace(options, plan, others,
+                inputs->steps() > 1 ? concat("plan with --global-batch=", count)
+                                    : "");
   return Status::success();
 }
 
@@ -93,15 +95,36 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
   return session->initialize(ConstantValues(plan, options.evalPlan));
 }
 
+Status Validation::tell() {
+  Status status = means->tell(
+      *session, [&](int64_t step) { return load(step); },
+      [&](int64_t step, const std::vector<const void *> &tried) {
+        return numbersOf(step, tried);
+      });
+  bool hasPath = !failure.ok() || status.code() == StatusCode::Cancelled;
+  return hasPath ? status : status.in("--eval-data=" + options.evalData);
+}
+
+Status Validation::checkLoss(const Running &training) {
+  constexpr int64_t kMost = 100; // an evaluation looks at the others
+  DPC_TRY(copyValues(training, {plan, *session}));
+  int64_t last = inputs->steps();
+  if (inputs->samplesIn(last) < samplesPerStep(plan)) {
+    DPC_ASSIGN(std::vector<const void *> arrays, load(last));
+    DPC_TRY(checkFiller(last, arrays));
+  }
+  for (int64_t step = 1; step <= std::min(last, kMost); ++step) {
+    DPC_ASSIGN(std::vector<const void *> arrays, load(step));
+    means->look(step, arrays);
+  }
+  return tell();
+}
+
 Expected<EvalReport> Validation::evaluate(const Running &training) {
   DPC_TRY(copyValues(training, {plan, *session}));
   means->restart();
   DPC_TRY(addSteps());
-  DPC_TRY(means->tell(
-      *session, [&](int64_t step) { return load(step); },
-      [&](int64_t step, const std::vector<const void *> &tried) {
-        return numbersOf(step, tried);
-      }));
+  DPC_TRY(tell());
   EvalReport report;
   report.loss = means->loss().value();
   report.samples = count;

@@ -24,6 +24,10 @@ public:
   /// `comms` are for Session::create(). No other session may use them.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                const rt::SessionOptions &sessionOptions);
+  /// Checks, with the values that `training` starts with, that the losses of
+  /// all steps have a mean: the loss must ignore samples that only fill a step
+  /// (MaskCheck.h), and must be a mean itself (OutputMeans.h).
+  Status checkLoss(const rt::Running &training);
   /// Copies the current values of tensors from `training` and returns the means
   /// over all samples, or over all labels (OutputMeans.h).
   Expected<EvalReport> evaluate(const rt::Running &training);
@@ -50,6 +54,7 @@ private:
   Status check(const rt::Plan &training) const;
   Expected<std::vector<const void *>> load(int64_t step);
   Status addSteps();
+  Status tell();
   Expected<StepNumbers> numbersOf(int64_t step,
                                   const std::vector<const void *> &arrays);
   Status checkFiller(int64_t step, const std::vector<const void *> &arrays);

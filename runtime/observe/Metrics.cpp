@@ -1,5 +1,6 @@
 #include "runtime/observe/Metrics.h"
 
+#include "runtime/base/FileLock.h"
 #include "runtime/base/WriteFile.h"
 
 #include <cctype>
@@ -69,22 +70,23 @@ static std::string linesUpTo(const std::string &text, int64_t done) {
 }
 
 /// Removes the lines of steps after `done`. The file is replaced atomically.
-static Status keepUpTo(const std::string &path, int64_t done) {
+/// Returns whether it was.
+static Expected<bool> keepUpTo(const std::string &path, int64_t done) {
   namespace fs = std::filesystem;
   std::error_code code;
   if (!fs::is_regular_file(path, code))
-    return Status::success();
+    return false;
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   std::string kept = linesUpTo(text, done);
   if (kept == text)
-    return Status::success();
+    return false;
   // follows links
   std::string own = fs::canonical(path, code).string();
   DPC_TRY(writeDurably(own + ".new", kept).in("--metrics"));
   errno = 0;
   return std::rename((own + ".new").c_str(), own.c_str()) == 0
-             ? Status::success()
+             ? Expected<bool>(true)
              : cannotWrite(path);
 }
 
@@ -92,17 +94,18 @@ namespace {
 
 class JsonLines : public Metrics {
 public:
-  JsonLines(const std::string &path, int64_t done) : path(path) {
-    errno = 0;
-    file.open(path, done > 0 ? std::ios::app : std::ios::trunc);
-  }
+  explicit JsonLines(const std::string &path) : path(path) {}
+  Status open(int64_t done);
   Status status() const { return file ? Status::success() : cannotWrite(path); }
   Status write(const StepReport &step) override;
   Status write(const EvalReport &evaluation) override;
 
 private:
   std::string path;
+  FileLock lock; ///< two runs would mix their lines
   std::ofstream file;
+
+  Status take();
 };
 
 /// Writes the newest step for Prometheus. Replaces the file atomically.
@@ -121,6 +124,32 @@ private:
 };
 
 } // namespace
+
+/// Locks the file. A pipe or a device may have several writers.
+Status JsonLines::take() {
+  // After a restart, the previous start may still have the lock.
+  constexpr double kPatience = 5;
+  std::error_code code;
+  bool isFile = std::filesystem::is_regular_file(path, code) ||
+                !std::filesystem::exists(path, code);
+  return !isFile || lock.take(path, kPatience)
+             ? Status::success()
+             : Status::invalid("--metrics: ", path,
+                               ": another run writes its metrics there; choose "
+                               "another file");
+}
+
+Status JsonLines::open(int64_t done) {
+  DPC_TRY(take());
+  if (done > 0) {
+    DPC_ASSIGN(bool isReplaced, keepUpTo(path, done));
+    if (isReplaced)
+      DPC_TRY(take());
+  }
+  errno = 0;
+  file.open(path, done > 0 ? std::ios::app : std::ios::trunc);
+  return status();
+}
 
 Status JsonLines::write(const StepReport &step) {
   nlohmann::ordered_json record;
@@ -223,10 +252,8 @@ Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
     return std::unique_ptr<Metrics>(
         std::make_unique<PrometheusText>(place.path));
   }
-  if (done > 0)
-    DPC_TRY(keepUpTo(place.path, done));
-  auto lines = std::make_unique<JsonLines>(place.path, done);
-  DPC_TRY(lines->status());
+  auto lines = std::make_unique<JsonLines>(place.path);
+  DPC_TRY(lines->open(done));
   return std::unique_ptr<Metrics>(std::move(lines));
 }
 

@@ -299,6 +299,13 @@ class Checkpoints(unittest.TestCase):
         e2e.must([e2e.tool("dpc-opt"), e2e.model("llama-tiny"), "--cluster=local:1", *OPTIMIZER, "-o", other])
         resume = "--resume=" + checkpoint
         self.refused([e2e.tool("dpc-run"), other, resume], "has no parameter", "the same model and optimizer")
+        nan, saved = run.path("nan"), run.path("saved-nan")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:2", "--strategy=dp=2,zero=3", "--global-batch=8", "--train=sgd", "--lr=1e38",
+                  "--verify=off", "-o", nan])
+        e2e.must([e2e.tool("dpc-run"), nan, "--steps=3", "--on-nan=go-on", "--checkpoint=" + saved])
+        words = [e2e.tool("dpc-run"), nan, "--steps=4", "--resume=" + os.path.join(saved, "step-3")]
+        self.refused(words, "--resume: ", "step-3: parameter '", "' holds nan; --on-nan=go-on accepts it")
+        e2e.must([*words, "--on-nan=go-on"])
         batch = run.path("batch")
         e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:1", "--global-batch=4", "--train=adamw", "--verify=off", "-o", batch])
         self.refused([e2e.tool("dpc-run"), batch, resume], "8 samples a step", "--global-batch=8")

@@ -134,8 +134,8 @@ class Evaluation(unittest.TestCase):
             self.assertEqual((ran.returncode, ran.stdout), (1, ""), name)
             self.assertIn(part, ran.stderr)
         said = e2e.must([*words, "--eval-data=" + self.path("train")])
-        self.assertIn("--eval-data: these samples are those of --data\n", said)
-        self.assertNotIn("these samples", e2e.must([*words, "--eval-data=" + self.path("held-out")]))
+        self.assertIn("96 of 96 samples of --eval-data are also in --data\n", said)
+        self.assertNotIn("also in --data", e2e.must([*words, "--eval-data=" + self.path("held-out")]))
 
     def test_an_evaluation_that_is_not_finite_ends_the_run_after_it_is_saved(self):
         """The weights of this rate overflow in the first update, after which the evaluation is the first to read them."""

@@ -20,6 +20,11 @@ def plain(add, constant, weight, x):
     return None
 
 
+def weighted(add, constant, weight, x):
+    """The cross entropy weighs classes."""
+    return None
+
+
 def balance(add, constant, weight, x):
     """0.001 sum_e P_e^2, the mean probability of each expert: a small balance loss."""
     share = add("ReduceMean", add("Softmax", add("MatMul", x, weight(WIDTH, EXPERTS)), axis=-1), axes=[0], keepdims=0)
@@ -60,7 +65,8 @@ class MaskedSteps(e2e.ScratchTest):
 
         x = add("Reshape", add("Gather", weight(VOCABULARY, WIDTH), "ids"), constant([-1, WIDTH], [2], TensorProto.INT64))
         labels = add("Reshape", "labels", constant([-1], [1], TensorProto.INT64))
-        loss = add("SoftmaxCrossEntropyLoss", add("MatMul", x, weight(WIDTH, VOCABULARY)), labels, reduction="mean", ignore_index=-100)
+        classes = [constant([1.0 + 0.01 * (i % 5) for i in range(VOCABULARY)], [VOCABULARY])] if term is weighted else []
+        loss = add("SoftmaxCrossEntropyLoss", add("MatMul", x, weight(WIDTH, VOCABULARY)), labels, *classes, reduction="mean", ignore_index=-100)
         more = term(add, constant, weight, x)
         nodes.append(helper.make_node("Add", [loss, more], ["loss"], name="total") if more
                      else helper.make_node("Identity", [loss], ["loss"], name="total"))
@@ -82,6 +88,7 @@ class MaskedSteps(e2e.ScratchTest):
         for part in parts:
             self.assertIn(part, ran.stderr)
         self.assertEqual(ran.stderr.count("dpc-run: error: "), 1, ran.stderr)
+        return ran.stdout
 
     STRATEGIES = (("dp=1", 1), ("dp=2", 2), ("dp=2,micro_batch=1", 2), ("tp=2", 2))
 
@@ -133,7 +140,17 @@ class MaskedSteps(e2e.ScratchTest):
             if term is plain:
                 e2e.must([e2e.tool("dpc-run"), *words])
             else:
-                self.refused(words, "--eval-data=", COUNTED, "a --global-batch that divides 10")
+                # before the first step
+                self.assertNotIn("step 1", self.refused(words, "--eval-data=", COUNTED, "a --global-batch that divides 10"))
+
+    def test_losses_that_weigh_classes_have_no_mean_over_labels(self):
+        part = "--eval-data={}: the loss is a mean neither over the labels of 'labels' nor over samples".format(self.data)
+        words = [self.plan(weighted, "dp=2", 2), "--data=" + self.data, "--steps=1", "--eval-data=" + self.data]
+        said = self.refused([*words, "--eval-plan=" + self.plan(weighted, "dp=2", 2, "--infer")], part, "plan with --global-batch=10")
+        self.assertNotIn("step 1", said)
+        self.refused([self.plan(weighted, "dp=2", 2, "--infer"), "--data=" + self.data, "--last-batch=mask"],
+                     part.replace("--eval-data", "--data"), "plan with --global-batch=10")
+        e2e.must([e2e.tool("dpc-run"), *words, "--eval-plan=" + self.plan(weighted, "dp=2", 2, "--infer", batch=SAMPLES)])
 
     def test_a_run_that_resumes(self):
         """Batches of 5 fill all steps, so that a run only meets the check when it resumes with batches of 4: after 5 samples, 5 remain."""

@@ -45,7 +45,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2, mb=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2, mb=2>} {
-  // expected-error @below {{(C2) axis 'mb' has micro-batches, not ranks}}
+  // expected-error @below {{(C2) axis 'mb' has micro-batches, not ranks: the value spans all samples of a rank; plan with one micro-batch a step}}
   %0 = dpc.all_gather %a axes = ["mb"] {dpc.phase = "forward"} : tensor<2xf32> -> tensor<2x2xf32>
   return
 }

@@ -234,6 +234,23 @@ TEST_F(Checkpoint, UntiedWeightsDoNotFillTiedOnes) {
                            "ties them");
 }
 
+TEST_F(Checkpoint, AWeightThatIsFrozenNowIsNamed) {
+  fs::create_directories(at("step-7"));
+  writeFile(at("step-7/manifest.json"), manifestText(sample()));
+  auto reader = CheckpointReader::open(at("step-7"));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  Plan plan;
+  Tensor &weight = plan.tensors.emplace_back();
+  weight.name = "w";
+  weight.role = TensorRole::Buffer;
+  weight.globalShape = {4, 9};
+  EXPECT_EQ((*reader)->check(plan).message(),
+            at("step-7") + ": 'w' was trained there and is frozen here; a plan "
+                           "that trains the same weights resumes");
+  weight.name = "other";
+  EXPECT_HAS((*reader)->check(plan).message(), ": has no buffer 'other'; ");
+}
+
 TEST_F(Checkpoint, APublishedStepReplacesTheOldOne) {
   CheckpointFolder folder(dir.string());
   for (const char *tag : {"a", "b"}) {

@@ -160,6 +160,115 @@ TEST(DataFacts, EqualInputsAreSaid) {
   EXPECT_TRUE(scanRows(ports, {1, 1, 1}, "step", 4, read)->equal.empty());
 }
 
+TEST_F(Facts, EpochsAreThoseOfTheData) {
+  writeArrays({0, 1, 2, 3, 4, 0, 1, 2});
+  RunOptions options;
+  options.data = dir;
+  options.steps = 9;
+  auto first = [&](const std::string &last, const DataPosition &position) {
+    options.lastBatch = last;
+    auto source =
+        open(2, {.last = last == "drop" ? LastBatch::Drop : LastBatch::Wrap});
+    EXPECT_TRUE(source->resumeAt(5, position).ok());
+    return amountTexts(options, planOf(2), *source, *source->scan(), 4).front();
+  };
+  for (const char *last : {"wrap", "drop"}) {
+    // New data begins with its first sample.
+    EXPECT_EQ(first(last, {}), "8 samples, 4 steps an epoch, 1.25 epochs, in "
+                               "the order of the file");
+    EXPECT_HAS(first(last, {1, 2, 8, "as they lie", "", ""}), ", 2.5 epochs, ");
+  }
+}
+
+/// Steps of two sequences of six tokens.
+class Shifts : public ::testing::Test {
+protected:
+  Shifts() {
+    for (const char *name : {"ids", "labels"}) {
+      Port port{name, 0, DType::I64, {2, 6}, {}, 50};
+      port.use = ports.empty() ? InputUse::Ids : InputUse::Labels;
+      ports.push_back(port);
+    }
+    ports[1].ignored = -100;
+  }
+
+  static double token(int64_t row, int64_t k) {
+    return static_cast<double>((7 * row + 5 * k + k * k) % 50);
+  }
+  /// Returns the last line. `value(input, row, k)` is an element.
+  template <typename Value> std::string lastText(Value value) {
+    auto read = [&](int64_t first, int64_t count,
+                    const std::vector<std::byte *> &to) {
+      for (int64_t row = 0; row < count; ++row)
+        for (int64_t k = 0; k < 12; ++k)
+          for (int64_t input : {0, 1})
+            storeFromDouble(to[input], DType::I64, 12 * row + k,
+                            value(input, 2 * (first + row) + k / 6, k % 6));
+      return Status::success();
+    };
+    return scanRows(ports, {12, 12}, "step", 3, read)->texts().back();
+  }
+
+  std::vector<Port> ports;
+};
+
+TEST_F(Shifts, LabelsThatAreShiftedTwiceAreSaid) {
+  auto shifted = [](int64_t input, int64_t row, int64_t k) {
+    return token(row, k + input);
+  };
+  EXPECT_EQ(lastText(shifted).find("input 'labels': "), 0u);
+  ports[1].use = InputUse::ShiftedLabels;
+  const std::string said =
+      "input 'labels' holds the ids of the next position, and the loss shifts "
+      "its labels itself: it predicts two positions ahead";
+  EXPECT_EQ(lastText(shifted), said);
+  EXPECT_EQ(lastText([&](int64_t input, int64_t row, int64_t k) {
+              return input == 1 && k % 2 == row % 2 ? -100
+                                                    : shifted(input, row, k);
+            }),
+            said);
+  // One other label suffices.
+  EXPECT_NE(lastText([&](int64_t input, int64_t row, int64_t k) {
+              return input == 1 && row == 5 && k == 4 ? 49
+                                                      : shifted(input, row, k);
+            }),
+            said);
+  EXPECT_NE(
+      lastText([](int64_t, int64_t row, int64_t k) { return token(row, k); }),
+      said);
+}
+
+TEST_F(Shifts, IdsThatAreLabelsAreSaid) {
+  const std::string said = "input 'ids' holds the labels of the next "
+                           "position: are the two swapped?";
+  EXPECT_EQ(lastText([](int64_t input, int64_t row, int64_t k) {
+              return token(row, k + 1 - input);
+            }),
+            said);
+  // Sequences of one constant say nothing.
+  EXPECT_NE(lastText([](int64_t, int64_t row, int64_t) { return 1.0 * row; }),
+            said);
+}
+
+TEST_F(Facts, HeldOutSamplesThatAreTrainedAreCounted) {
+  auto scanOf = [&](const std::vector<double> &labels) {
+    writeArrays(labels);
+    return *open(2)->scan();
+  };
+  DataFacts training = scanOf({0, 1, 2, 3});
+  EXPECT_EQ(commonText(training, scanOf({0, 1, 2, 3})),
+            "4 of 4 samples of --eval-data are also in --data");
+  EXPECT_EQ(commonText(training, scanOf({0, 0, 0, 0, 0, 0})),
+            "1 of 6 samples of --eval-data is also in --data");
+  EXPECT_EQ(commonText(training, scanOf({4, 4})), "");
+  DataFacts part = training;
+  part.hashes.pop_back();
+  EXPECT_EQ(commonText(part, scanOf({0, 1, 2, 3})),
+            "at least 3 of 4 samples of --eval-data are also in --data");
+  part.unit = "step";
+  EXPECT_EQ(commonText(part, training), "");
+}
+
 TEST(RateTexts, AScheduleThatDoesNotFitTheRunIsSaid) {
   Plan plan;
   plan.scalars = {{"lr", 0}};

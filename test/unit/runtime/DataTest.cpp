@@ -141,7 +141,16 @@ TEST_F(Data, SafetensorsTrustNothing) {
   };
   std::string ok = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   EXPECT_EQ(errorOf(ok, "1234"), "accepted");
-  EXPECT_HAS(errorOf(ok, "123"), "outside");
+  EXPECT_HAS(errorOf(ok, "123"),
+             concat("is truncated: it has ", 8 + ok.size() + 3,
+                    " bytes, its header needs ", 8 + ok.size() + 4));
+  EXPECT_HAS(
+      errorOf(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,9]}})",
+              "1234"),
+      "outside");
+  write("q.safetensors", std::string("\x20\0\0\0\0\0\0\0{", 9));
+  EXPECT_HAS(openSafetensors(at("q.safetensors")).status().message(),
+             "is truncated: it has 9 bytes, its header alone needs 40");
   EXPECT_HAS(errorOf("{", ""), "not JSON");
   EXPECT_HAS(
       errorOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})",
@@ -290,6 +299,8 @@ TEST_F(Data, BatchesAreCheckedAndRepeat) {
             at("x.npy") + ": found f32[2, 9, 4], expected f32[steps, 8, 4]");
   EXPECT_EQ(errorOf(HostTensor::zeros(DType::F64, {2, 8, 4})),
             at("x.npy") + ": found f64[2, 8, 4], expected f32[steps, 8, 4]");
+  EXPECT_EQ(errorOf(HostTensor::zeros(DType::F32, {0, 8, 4})),
+            at("x.npy") + ": has no steps; expected f32[steps, 8, 4]");
   std::filesystem::remove(at("x.npy"));
   EXPECT_HAS(openNpyInputs(plan, dir).status().message(), "input 'x'");
 }

@@ -181,5 +181,17 @@ TEST_F(MaskCheckOfOutputs, AStepWithoutLabelsIsCheckedAsWell) {
   EXPECT_EQ(why[2], "");
 }
 
+TEST_F(MaskCheck, RoundingIsThatOfTheTypes) {
+  double rounding = roundingOf(plan, 144);
+  EXPECT_LT(rounding, 1e-5);
+  EXPECT_TRUE(isMeanOf(2 * (1 + 0x1p-22), 0.25, 5, 1, rounding));
+  EXPECT_FALSE(isMeanOf(2.0005, 0.25, 5, 1, rounding));
+  // Terms of both signs cancel.
+  EXPECT_TRUE(isMeanOf(1e-7, 0.5, 1, -1, rounding));
+  plan.buffers.emplace_back().dtype = DType::BF16;
+  EXPECT_TRUE(isMeanOf(2.0005, 0.25, 5, 1, roundingOf(plan, 144)));
+  EXPECT_FALSE(isMeanOf(2.02, 0.25, 5, 1, roundingOf(plan, 144)));
+}
+
 } // namespace
 } // namespace dpc::rt

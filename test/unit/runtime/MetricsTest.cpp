@@ -45,6 +45,24 @@ TEST_F(MetricsFiles, JsonHasOutputsAndTheLearningRate) {
   EXPECT_TRUE(record["broken"].is_null());
 }
 
+TEST_F(MetricsFiles, TwoRunsDoNotWriteToOneFile) {
+  for (int64_t done : {0, 1}) {
+    auto first = openMetrics(at("m.jsonl"), done);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    StepReport step;
+    step.step = 1;
+    ASSERT_TRUE((*first)->write(step).ok());
+    EXPECT_EQ(openMetrics(at("m.jsonl"), 0).status().message(),
+              "--metrics: " + at("m.jsonl") +
+                  ": another run writes its metrics there; choose another "
+                  "file");
+    // The lines of the first run stay.
+    EXPECT_GT(std::filesystem::file_size(at("m.jsonl")), 0u);
+  }
+  EXPECT_TRUE(openMetrics(at("m.jsonl"), 1).ok());
+  EXPECT_TRUE(openMetrics("/dev/null", 0).ok());
+}
+
 TEST_F(MetricsFiles, PrometheusHasValidAndUniqueNames) {
   std::string text = textOf("prometheus");
   for (const char *line :

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kIgnored = -100;
 constexpr size_t kSamples = 4;
+constexpr int kRuns = 9; ///< of a step that tells, at most
 
 struct Step {
   std::vector<float> x;
@@ -52,7 +53,8 @@ protected:
 
   OutputMeans meansOf(const std::vector<Step> &steps) {
     OutputMeans means(RunOptions(), plan,
-                      {{0, false}, {1, false}, {2, false}, {3, true}});
+                      {{0, false}, {1, false}, {2, false}, {3, true}},
+                      "plan otherwise");
     run(means, steps);
     return means;
   }
@@ -117,9 +119,14 @@ TEST_F(OutputMeansOf, IgnoredLabelsOfTheLastOfManyStepsTell) {
   EXPECT_DOUBLE_EQ(means.loss().value(), (300 * 10 + 6) / 1202.);
 }
 
-TEST_F(OutputMeansOf, NothingIsToldWhereBothMeansAreTheSame) {
-  meansOf(std::vector<Step>(3, kFull));
-  EXPECT_EQ(computed, 0);
+// Without ignored labels, both means are the same, if the loss is a mean.
+TEST_F(OutputMeansOf, OnlyTheLossIsToldWithoutIgnoredLabels) {
+  OutputMeans means = meansOf(std::vector<Step>(3, kFull));
+  int first = computed;
+  EXPECT_GT(first, 0);
+  EXPECT_LE(first, kRuns);
+  run(means, std::vector<Step>(3, kFull));
+  EXPECT_EQ(computed, first);
 }
 
 // All labels of the first evaluation are wrong, which tells nothing about the
@@ -137,11 +144,142 @@ TEST_F(OutputMeansOf, TellingHasABound) {
   OutputMeans means = meansOf(std::vector<Step>(50, kTwo));
   int first = computed;
   EXPECT_GT(first, 0);
-  EXPECT_LE(first, 3 * 4);
+  EXPECT_LE(first, kRuns * 4);
   for (int i = 0; i < 20; ++i)
     run(means, std::vector<Step>(50, kTwo));
-  EXPECT_LE(computed, 3 * 12);
+  EXPECT_LE(computed, kRuns * 8);
   EXPECT_DOUBLE_EQ(means.other(1).value(), 2.5);
+}
+
+constexpr int64_t kRows = 4, kLength = 3, kClasses = 5;
+
+/// Four samples of three labels. Each position has its own term of the loss.
+class WhatTheLossIsOver : public ::testing::Test {
+protected:
+  void SetUp() override {
+    Port port;
+    port.name = "labels";
+    port.dtype = DType::I64;
+    port.globalShape = {kRows, kLength};
+    port.limit = kClasses;
+    port.ignored = kIgnored;
+    port.use = InputUse::Labels;
+    plan.inputs.push_back(port);
+  }
+
+  static double term(int64_t k, int64_t label) {
+    return 1.5 + std::sin(static_cast<double>(7 * k + label));
+  }
+  /// The mean over labels, of which class 1 has the weight `weight`.
+  static double weighedMean(const int64_t *labels, double weight,
+                            int64_t firstOfRow = 0) {
+    double sum = 0, weights = 0;
+    for (int64_t k = 0; k < kRows * kLength; ++k) {
+      if (labels[k] == kIgnored || k % kLength < firstOfRow)
+        continue;
+      double own = labels[k] == 1 ? weight : 1;
+      sum += own * term(k, labels[k]);
+      weights += own;
+    }
+    return static_cast<float>(sum / weights);
+  }
+  /// The sum over samples of the mean of each, over the number of samples.
+  static double meanOfSamples(const int64_t *labels) {
+    double sum = 0;
+    for (int64_t row = 0; row < kRows; ++row) {
+      double own = 0, count = 0;
+      for (int64_t k = row * kLength; k < (row + 1) * kLength; ++k)
+        if (labels[k] != kIgnored) {
+          own += term(k, labels[k]);
+          ++count;
+        }
+      sum += count > 0 ? own / count : 0;
+    }
+    return static_cast<float>(sum / kRows);
+  }
+
+  template <typename Loss> Status tell(Loss loss, const char *remedy = "do x") {
+    std::vector<const void *> arrays{labels.data()};
+    means.emplace(options, plan, std::vector<StepOutput>(), remedy);
+    means->look(1, arrays);
+    Status status = means->tell(
+        means->stepsToTell(),
+        [&](int64_t /*step*/) -> Expected<std::vector<const void *>> {
+          return arrays;
+        },
+        [&](int64_t /*step*/,
+            const std::vector<const void *> &tried) -> Expected<StepNumbers> {
+          StepNumbers numbers;
+          numbers.loss = loss(static_cast<const int64_t *>(tried[0]));
+          return numbers;
+        });
+    means->add(1, arrays, 2, {1, NAN, {}});
+    return status;
+  }
+
+  Plan plan;
+  RunOptions options;
+  /// The last two samples only fill the step. The two labels that count are of
+  /// one class, so that they do not tell whether the loss weighs classes.
+  std::vector<int64_t> labels = {1,        kIgnored, kIgnored, 1,
+                                 kIgnored, kIgnored, kIgnored, kIgnored,
+                                 kIgnored, kIgnored, kIgnored, kIgnored};
+  std::optional<OutputMeans> means;
+};
+
+TEST_F(WhatTheLossIsOver, AMeanOverLabelsWeighsThem) {
+  auto mean = [](const int64_t *labels) { return weighedMean(labels, 1); };
+  ASSERT_TRUE(tell(mean).ok());
+  EXPECT_STREQ(means->unit(), "labels");
+  EXPECT_EQ(means->loss().weight(), 2);
+}
+
+TEST_F(WhatTheLossIsOver, AMeanThatWeighsClassesIsRefused) {
+  // The mean of two halves differs by much less than a permille.
+  for (double own : {3.0, 1.001}) {
+    auto mean = [&](const int64_t *labels) { return weighedMean(labels, own); };
+    Status status = tell(mean, "plan with --global-batch=18");
+    ASSERT_FALSE(status.ok()) << own;
+    EXPECT_HAS(status.message(),
+               "a mean neither over the labels of 'labels' nor over "
+               "samples (it may weigh classes)");
+    EXPECT_HAS(status.message(), "; plan with --global-batch=18");
+  }
+  // The loss of the only step needs no weight.
+  auto mean = [](const int64_t *labels) { return weighedMean(labels, 3); };
+  EXPECT_TRUE(tell(mean, "").ok());
+}
+
+TEST_F(WhatTheLossIsOver, AMeanOverSamplesWeighsThem) {
+  for (double constant : {0.0, 2.0}) {
+    ASSERT_TRUE(tell([&](const int64_t *labels) {
+                  return constant + meanOfSamples(labels);
+                }).ok());
+    EXPECT_STREQ(means->unit(), "samples");
+    EXPECT_EQ(means->loss().weight(), 2);
+  }
+}
+
+TEST_F(WhatTheLossIsOver, ALossThatShiftsItsLabelsDoesNotCountTheFirst) {
+  plan.inputs[0].use = InputUse::ShiftedLabels;
+  labels = {1, 2, 3, 4, 0, kIgnored, 1, 2, kIgnored, 1, 2, 3};
+  ASSERT_TRUE(tell([](const int64_t *labels) {
+                return weighedMean(labels, 1, 1);
+              }).ok());
+  EXPECT_STREQ(means->unit(), "labels");
+  EXPECT_EQ(means->loss().weight(), 6);
+}
+
+TEST_F(WhatTheLossIsOver, ClassesWithoutProbabilityAreNotTried) {
+  auto mean = [](const int64_t *labels) {
+    double all = weighedMean(labels, 1);
+    return std::any_of(labels, labels + kRows * kLength,
+                       [](int64_t label) { return label > 1; })
+               ? INFINITY
+               : all;
+  };
+  ASSERT_TRUE(tell(mean).ok());
+  EXPECT_STREQ(means->unit(), "labels");
 }
 
 } // namespace

@@ -219,6 +219,45 @@ TEST_F(WeightMatchTest, NoRunStartsWithNan) {
   EXPECT_TRUE(values.fill(plan.tensors[0], mesh, 0, got.data()).ok());
 }
 
+TEST_F(WeightMatchTest, NumbersThatDoNotFitAreNamed) {
+  Plan plan;
+  plan.tensors = {weight("w", {6})};
+  Mesh mesh{{{"dp", 1}}, 1};
+  std::vector<float> got(6);
+  types = {{"w", DType::F64}};
+  for (const auto &[value, word] :
+       {std::pair(1e39, "1e+39"), {-1e39, "-1e+39"}}) {
+    increment = value;
+    filesWith({{"a", {1}}, {"w", {6}}});
+    InitialValues values(plan, at(""), *InitChoice::parse(at("w.safetensors")));
+    EXPECT_EQ(values.fill(plan.tensors[0], mesh, 0, got.data()).message(),
+              "--init: parameter 'w': " + at("w.safetensors") + " holds " +
+                  word + ", which f32 cannot represent");
+  }
+}
+
+TEST_F(WeightMatchTest, MatricesOfZerosAreSaid) {
+  Plan plan = smallPlan();
+  plan.trains = true;
+  increment = -1; // the second tensor is 1 - 1
+  for (const char *zero : {"l1.weight", "l1.base"}) {
+    Shapes shapes{{"wte.weight", {4}}};
+    bool isMatrix = std::string(zero) == "l1.weight";
+    shapes.push_back({zero, isMatrix ? std::vector<int64_t>{2, 3}
+                                     : std::vector<int64_t>{3}});
+    WeightMatch found = matchWeights(plan, filesWith(shapes));
+    EXPECT_EQ(found.zeros, isMatrix ? std::vector<std::string>{"l1.weight"}
+                                    : std::vector<std::string>{});
+    if (isMatrix)
+      EXPECT_EQ(found.remarks().back(),
+                "--init: all values of 1 trained weight are zero in " +
+                    at("w.safetensors") + ": 'l1.weight'");
+    plan.trains = false;
+    EXPECT_TRUE(matchWeights(plan, filesWith(shapes)).zeros.empty());
+    plan.trains = true;
+  }
+}
+
 TEST_F(WeightMatchTest, LongListsAreCut) {
   Shapes shapes = {{"l1.weight", {2, 3}}, {"l1.base", {3}}};
   for (int i = 10; i < 20; ++i)
