@@ -11,7 +11,7 @@ A case is a JSON object:
     narrow    [{"strategy", "cluster"}]: requests; without "cluster" on the cluster of the case
 
 A request A contains a request B if every key of A is a key of B with the same value, and B's cluster has nothing that
-A's lacks. Then every plan for B is a plan for A, and the best plan for A is not slower than the best for B.
+A's lacks. A request with a degree (dp, tp, pp, cp) and without "ranks" has all devices of its cluster as "ranks". Then every plan for B is a plan for A, and the best plan for A is not slower than the best for B.
 """
 import json
 import math
@@ -112,8 +112,14 @@ class Request:
     def __init__(self, keys, cluster):
         self.keys, self.cluster = keys, cluster
 
+    def decided(self):
+        """The keys; a request that fixes a degree uses all devices, unless it names another number."""
+        if not self.keys.keys() & {"dp", "tp", "pp", "cp"}:
+            return self.keys.items()
+        return {"ranks": str(device_count(self.cluster)), **self.keys}.items()
+
     def contains(self, other):
-        return self.keys.items() <= other.keys.items() and is_part(other.cluster, self.cluster)
+        return self.decided() <= other.decided() and is_part(other.cluster, self.cluster)
 
     def __eq__(self, other):
         return self.keys == other.keys and self.cluster == other.cluster

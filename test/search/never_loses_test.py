@@ -94,6 +94,16 @@ class Judge(unittest.TestCase):
         self.assertEqual(cases.strategy_of(request.keys), "dp=2,tp=2x1,pp=1,vpp=1,cp=1,sp=false,zero=0,hybrid_shard=1,schedule=1f1b,recompute=none,"
                                                            "micro_batch=1,offload=none,ranks=4")
 
+    def test_a_degree_needs_all_devices(self):
+        def request(strategy, cluster=CLUSTER):
+            return cases.Request(cases.keys_of(strategy), cluster)
+
+        self.assertTrue(request("zero=1").contains(request("zero=1,dp=2,ranks=4")))
+        self.assertTrue(request("dp=2").contains(request("dp=2,tp=4,ranks=8")))
+        self.assertFalse(request("dp=2").contains(request("dp=2,tp=2,ranks=4")))
+        self.assertTrue(request("zero=1").contains(request("zero=1,dp=2", change_group(nodes=1))))
+        self.assertFalse(request("dp=2").contains(request("dp=2", change_group(nodes=1))))
+
     def test_what_is_not_narrower_is_refused(self):
         fast = {**CLUSTER, "levels": [["nvlink", "node", 301, 3], CLUSTER["levels"][1]]}
         other = change_group(device="h100-sxm-80gb", nodes=1)
