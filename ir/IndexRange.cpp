@@ -279,9 +279,10 @@ bool isInputOrConstant(Value indices, bool mayAdd) {
       continue;
     if (!elementTypeOf(value).isInteger())
       return false;
-    if (auto select = dyn_cast<SelectOp>(op);
-        select && mayAdd && wrapOf(select)) {
+    if (auto select = dyn_cast<SelectOp>(op); select && mayAdd) {
       work.push_back(select.getOnFalse());
+      if (!wrapOf(select)) // a number in the place of ignored labels
+        work.push_back(select.getOnTrue());
       continue;
     }
     if (auto binary = dyn_cast<BinaryOp>(op); binary && mayAdd) {

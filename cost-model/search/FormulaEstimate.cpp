@@ -13,9 +13,9 @@
 //             cp: m micro-batches for GPipe, else min(m, pp); interleaved 1F1B
 //             has 1 + (pp - 1) / (pp * vpp) times as many, at most m. Without
 //             sp, tp keeps 10 of 34 parts of a block's activations whole
-//             (Korthikanti et al. 2022, equations 1 to 4); with sp, it keeps
-//             the two gathered inputs of GEMMs; a tensor grid keeps nothing
-//             whole.
+//             (Korthikanti et al. 2022, equations 1 to 4); with sp and
+//             without recompute, it keeps the two gathered inputs of GEMMs; a
+//             tensor grid keeps nothing whole.
 //   compute   The FLOPs of m * mb samples divided by the rate of the block's
 //             GEMMs, plus the time to read or write the activations 3 times,
 //             plus the same for parameters, gradients and optimizer states, and
@@ -179,7 +179,7 @@ void Formula::estimateMemory() {
   }
   constexpr double keptParts = 18.0 / 34.0;
   double activations = totals.activationBytesPerSample * splitOfTensors();
-  if (strategy.sp && tp > 1)
+  if (strategy.sp && tp > 1 && strategy.recompute == Recompute::None)
     activations += 2 * totals.hiddenBytesPerSample * layers;
   if (strategy.recompute == Recompute::Full)
     activations = totals.hiddenBytesPerSample * layers + activations / layers;

@@ -135,6 +135,18 @@ private:
     return file.size() % 4 == 0 && pairs > 1 && !isZero;
   }
 
+  /// Whether the file begins with at least 64 bytes of printable ASCII.
+  Expected<bool> looksLikeText() const {
+    constexpr int64_t kLooked = 1 << 16, kLeast = 64;
+    std::string bytes(std::min<int64_t>(kLooked, file.size()), '\0');
+    DPC_TRY(file.read(0, static_cast<int64_t>(bytes.size()), bytes.data()));
+    return bytes.size() >= kLeast &&
+           std::all_of(bytes.begin(), bytes.end(), [](char c) {
+             return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' ||
+                    c == '\t';
+           });
+  }
+
   Status readHeader(int64_t vocabulary) {
     struct {
       int32_t magic, version, count;
@@ -146,6 +158,9 @@ private:
         width = kind.width;
         return checkHeader(kind, header.version, header.count);
       }
+    DPC_ASSIGN(bool isText, looksLikeText());
+    if (isText)
+      return refuse("is text, expected token ids (uint16 or uint32)");
     width = vocabulary > 65536 ? 4 : 2;
     tokens = file.size() / width;
     if (file.size() % width != 0)

@@ -467,6 +467,8 @@ Expected<StepReport> Job::runStep(int64_t step) {
     if (!text.empty())
       report.alarms.push_back(text);
   };
+  if (ran == 0 && report.gradNorm == 0.0)
+    report.alarms.emplace_back("the gradient of all weights is 0");
   look(lossAlarm, "the loss", report.loss);
   look(normAlarm, "the gradient norm", report.gradNorm);
   report.tokens = tokensPerStep(plan);

@@ -233,12 +233,26 @@ static Status checkFolder(const std::string &folder, const char *name) {
   return checkWritable(folder + "/" + name);
 }
 
+/// Refuses files that are written as PATH.new and renamed over devices, pipes
+/// and the like.
+static Status checkRegular(const std::string &option, const std::string &path) {
+  std::error_code code;
+  fs::file_status status = fs::status(path, code);
+  if (path.empty() || !fs::exists(status) || fs::is_regular_file(status))
+    return Status::success();
+  return Status::invalid(option, ": ", oneLine(path),
+                         " is not a regular file, which the run would "
+                         "replace; name a file");
+}
+
 Status checkOutputs(const RunInputs &run) {
   const RunOptions &options = run.options;
   DPC_TRY(checkDifferent(options));
   DPC_TRY(checkOverwrites(run));
   for (const std::string &word : options.metrics) {
     MetricsPlace place(word);
+    if (place.kind == "prometheus")
+      DPC_TRY(checkRegular("--metrics", place.path));
     DPC_TRY((place.isFolder ? checkFolder(place.path, "events")
                             : checkWritable(place.path))
                 .in("--metrics"));
@@ -249,6 +263,7 @@ Status checkOutputs(const RunInputs &run) {
        {std::pair("--save-params", options.saveParams),
         {"--trace", options.trace},
         {"--profile", profile}}) {
+    DPC_TRY(checkRegular(option, path));
     DPC_TRY(checkWritable(path).in(option));
     if (!path.empty())
       DPC_TRY(checkWritable(path + ".new").in(option));

@@ -28,6 +28,9 @@ static Status noLabels() {
 static Expected<DataOptions> orderOf(const RunOptions &options,
                                      const Plan &plan) {
   DataOptions order;
+  if (options.shuffle && !plan.trains)
+    return Status::invalid("--shuffle is for training: an inference takes "
+                           "every sample once, in the order of the file");
   order.shuffle = options.shuffle;
   order.last = options.lastBatch == "drop"   ? LastBatch::Drop
                : options.lastBatch == "mask" ? LastBatch::Mask

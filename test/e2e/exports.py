@@ -411,7 +411,7 @@ class Command(unittest.TestCase):
         with e2e.scratch() as folder:
             done = emit(folder, ("gpt2-tiny", 4, "pp=2,zero=3"), "deepspeed")
             self.assertEqual(done.returncode, 1)
-            self.assertIn("schedule=zb-h1,micro_batch=2 cannot be expressed: DeepSpeed has these schedules", done.stderr)
+            self.assertRegex(done.stderr, r"schedule=zb-h1,micro_batch=\d+ cannot be expressed: DeepSpeed has these schedules")
             self.assertRegex(done.stderr, r"; best that it can express: --strategy=\S+ \([\d.]+ m?s a step, [\d.]+ % (slower|faster), [\d.]+ MiB\)")
 
     def test_what_is_named_fits(self):

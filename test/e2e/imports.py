@@ -92,6 +92,9 @@ class Import(unittest.TestCase):
         self.assertAlmostEqual(better["step_seconds"], best["predicted"]["step_seconds"], delta=1e-3 * best["predicted"]["step_seconds"])
         self.assertAlmostEqual(better["saved_seconds"], report["chosen"]["predicted"]["step_seconds"] - better["step_seconds"], delta=1e-9)
         self.assertRegex(" ".join(done.split()), r"better: --strategy=dp=\S+, [\d.]+ ms a step \([\d.]+ % less than [\d.]+ ms\)")
+        words[2] = "--cluster=local:2"  # the best plan is one that DeepSpeed's file can say
+        e2e.must([*words, "--global-batch=8", "-o", out])
+        best = e2e.read_report(out)["chosen"]
         found = write(self.folder, "best.json", json.dumps({
             "train_batch_size": 8, "train_micro_batch_size_per_gpu": best["strategy"]["micro_batch"], "zero_optimization": {"stage": best["strategy"]["zero"]}}))
         done = e2e.must([*words, f"--strategy=@{found}", "-o", out])

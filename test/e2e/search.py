@@ -80,7 +80,7 @@ class Search(unittest.TestCase):
         with e2e.scratch() as folder:
             said, report = self.compile(folder, write_cluster(folder, 4, 0.001))
             self.assertEqual(report["chosen"]["devices"], 1)
-            self.assertIn("uses 1 of 4 devices: the best plan on all 4 devices, ", said)
+            self.assertIn("uses 1 of 4 devices: the best plan on all 4 devices,", said)
             self.assertIn("slower", report["chosen"]["idle"])
             # The plan is for one rank.
             e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2"])

@@ -11,7 +11,9 @@ A case is a JSON object:
     narrow    [{"strategy", "cluster"}]: requests; without "cluster" on the cluster of the case
 
 A request A contains a request B if every key of A is a key of B with the same value, and B's cluster has nothing that
-A's lacks. A request with a degree (dp, tp, pp, cp) and without "ranks" has all devices of its cluster as "ranks". Then every plan for B is a plan for A, and the best plan for A is not slower than the best for B.
+A's lacks. A request with a degree (dp, tp, pp, cp) and without "ranks" has all devices of its cluster as "ranks". If its
+degrees multiply to them, all keys that it does not give are off, except the micro-batch. Then every plan for B is a plan
+for A, and the best plan for A is not slower than the best for B.
 """
 import json
 import math
@@ -21,6 +23,12 @@ import e2e
 
 # A request with more keys names one plan.
 PLAN_KEYS = 8
+
+DEGREES = ("dp", "tp", "pp", "cp")
+# What a request leaves off whose degrees multiply to its ranks.
+OFF = {"dp": "1", "tp": "1", "pp": "1", "vpp": "1", "cp": "1", "cp_kind": "ring", "ep": "1", "sp": "false", "zero": "0", "hybrid_shard": "1",
+       "schedule": "1f1b", "recompute": "none", "offload": "none", "offload_to": "host", "placement": "auto", "batch_shares": "auto",
+       "tp_overlap": "none"}
 
 DEVICES = os.path.join(e2e.SOURCE, "cost-model", "devices")
 
@@ -99,10 +107,15 @@ def is_part(small, large):
             all(a <= b for a, b in zip(small["host"], large["host"])))
 
 
+def ranks_of(keys):
+    """The product of the degrees; tp may be a grid."""
+    return math.prod(int(factor) for key in DEGREES for factor in keys.get(key, "1").split("x"))
+
+
 def name_plan(plan, cluster):
     """The request for exactly the plan with the keys of report.json."""
     keys = {key: str(value).lower() for key, value in plan.items()}
-    ranks = math.prod(int(factor) for key in ("dp", "tp", "pp", "cp") for factor in keys[key].split("x"))
+    ranks = ranks_of(keys)
     return Request(keys | ({"ranks": str(ranks)} if ranks < device_count(cluster) else {}), cluster)
 
 
@@ -114,9 +127,10 @@ class Request:
 
     def decided(self):
         """The keys; a request that fixes a degree uses all devices, unless it names another number."""
-        if not self.keys.keys() & {"dp", "tp", "pp", "cp"}:
+        if not self.keys.keys() & set(DEGREES):
             return self.keys.items()
-        return {"ranks": str(device_count(self.cluster)), **self.keys}.items()
+        keys = {"ranks": str(device_count(self.cluster)), **self.keys}
+        return ({**OFF, **keys} if ranks_of(keys) == int(keys["ranks"]) else keys).items()
 
     def contains(self, other):
         return self.decided() <= other.decided() and is_part(other.cluster, self.cluster)

@@ -107,7 +107,7 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "On all parameters (0.01 for adamw, 0 for sgd)")
       ->check(finite(false));
   app.add_option("--momentum", o.momentum, "SGD")
-      ->check(finite(false))
+      ->check(finite(false, 1))
       ->capture_default_str();
   app.add_option("--clip-grad-norm", o.clipGradNorm,
                  "Largest norm of all gradients together (0 = no clipping)")

@@ -377,6 +377,10 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   EXPECT_TRUE((*dataset)->read(0, to).ok());
   EXPECT_HAS((*dataset)->read(1, to).message(),
              "token 5 of input 'tokens' is 5, expected 0 to 4");
+  write("text.bin", std::string(40, 'a') + "\n" + std::string(40, 'b') + "\n");
+  EXPECT_EQ(errorOf(tokenPlan(), at("text.bin")),
+            at("text.bin") +
+                ": is text, expected token ids (uint16 or uint32)");
   write("t.bin", bytes.substr(0, 6));
   EXPECT_HAS(errorOf(tokenPlan(), at("t.bin")), "has 3 tokens");
   EXPECT_HAS(errorOf(numberedPlan(8), at("t.bin")), "x f32[8, 2]");

@@ -6,6 +6,8 @@
 #include "test/unit/runtime/ScratchFolder.h"
 #include "test/unit/runtime/TestPlans.h"
 
+#include <sys/stat.h>
+
 namespace dpc::rt {
 namespace {
 
@@ -86,8 +88,21 @@ TEST_F(OutputFilesTest, TwoOutputsAreTwoFiles) {
   EXPECT_EQ(errorOf(options), "--trace: " + options.trace +
                                   " is also the file of --save-params; choose "
                                   "another path");
-  options.saveParams = options.trace = "/dev/null";
-  EXPECT_EQ(errorOf(options).find("is also"), std::string::npos);
+}
+
+/// A file that is renamed over a device would remove the device.
+TEST_F(OutputFilesTest, OnlyRegularFilesAreReplaced) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", at("null"));
+  for (const char *file : {"pipe", "null"}) {
+    RunOptions tried = options;
+    tried.saveParams = at(file);
+    EXPECT_EQ(errorOf(tried), "--save-params: " + at(file) +
+                                  " is not a regular file, which the run would "
+                                  "replace; name a file");
+    EXPECT_HAS(errorOfMetrics("prometheus:" + at(file)),
+               "--metrics: " + at(file) + " is not a regular file");
+  }
 }
 
 TEST_F(OutputFilesTest, LinksLeadToTheSameFile) {
