@@ -201,15 +201,18 @@ void ShiftFacts::add(const Port &idsPort, const void *idsData,
     return labelsPort.ignored &&
            labelAt(k) == static_cast<double>(*labelsPort.ignored);
   };
-  for (int64_t begin = 0; (labelsLead.holds || idsLead.holds) && begin < count;
-       begin += length) {
+  auto isOpen = [&] { return labelsLead.holds || idsLead.holds || same.holds; };
+  for (int64_t begin = 0; isOpen() && begin < count; begin += length) {
     const int64_t last = begin + length - 1;
     bool isConstant = true;
     for (int64_t k = begin; k < last && isConstant; ++k)
       isConstant = idAt(k) == idAt(k + 1);
     for (int64_t k = begin; k < last && !isConstant; ++k) {
-      if (!isIgnored(k))
+      hasIgnored |= isIgnored(k);
+      if (!isIgnored(k)) {
         labelsLead.add(labelAt(k) == idAt(k + 1));
+        same.add(labelAt(k) == idAt(k));
+      }
       if (!isIgnored(k + 1))
         idsLead.add(idAt(k) == labelAt(k + 1));
     }
@@ -227,6 +230,9 @@ std::string ShiftFacts::text(const Port &idsPort,
   if (leads(labelsLead) && labelsPort.use == InputUse::ShiftedLabels)
     return labels + " holds the ids of the next position, and the loss shifts "
                     "its labels itself: it predicts two positions ahead";
+  if (leads(same) && hasIgnored && labelsPort.use == InputUse::Labels)
+    return labels + " holds the ids of the same position where it is not "
+                    "ignored, and the loss does not shift its labels";
   return leads(idsLead)
              ? ids + " holds the labels of the next position: are the two "
                      "swapped?"

@@ -45,8 +45,8 @@ struct ArrayFacts {
 /// ignored labels do not count.
 struct ShiftFacts {
   size_t ids, labels; ///< indexes of inputs
-  /// Whether one holds the other's values of the next position everywhere, and
-  /// how many pairs of elements tell so.
+  /// Whether one holds the other's values of the same or the next position
+  /// everywhere, and how many pairs of elements tell so.
   struct Lead {
     bool holds = true;
     int64_t pairs = 0;
@@ -55,14 +55,17 @@ struct ShiftFacts {
       ++pairs;
     }
   };
-  Lead labelsLead; ///< labels[t] == ids[t + 1]
-  Lead idsLead;    ///< ids[t] == labels[t + 1]
+  Lead labelsLead;         ///< labels[t] == ids[t + 1]
+  Lead idsLead;            ///< ids[t] == labels[t + 1]
+  Lead same;               ///< ids[t] == labels[t]
+  bool hasIgnored = false; ///< whether a label is ignored
 
   /// Adds `count` elements, which are whole sequences.
   void add(const Port &idsPort, const void *idsData, const Port &labelsPort,
            const void *labelsData, int64_t count);
-  /// Says that the labels are shifted already, or that the two are swapped, or
-  /// "".
+  /// Says that the labels are shifted already, that the two are swapped, or
+  /// that the labels are not shifted, or "". DataFacts::equal has inputs that
+  /// are equal everywhere.
   std::string text(const Port &idsPort, const Port &labelsPort) const;
 };
 

@@ -245,10 +245,22 @@ static Status checkRegular(const std::string &option, const std::string &path) {
                          "replace; name a file");
 }
 
+/// Refuses a name that other programs would read as another format.
+static Status checkWeightsName(const std::string &path) {
+  const std::string extension = fs::path(path).extension().string();
+  for (const char *other : {".pt", ".pth", ".bin", ".npz", ".npy", ".onnx"})
+    if (extension == other)
+      return Status::invalid("--save-params: ", oneLine(path), ": '", extension,
+                             "' is another format; expected a name that ends "
+                             "with .safetensors");
+  return Status::success();
+}
+
 Status checkOutputs(const RunInputs &run) {
   const RunOptions &options = run.options;
   DPC_TRY(checkDifferent(options));
   DPC_TRY(checkOverwrites(run));
+  DPC_TRY(checkWeightsName(options.saveParams));
   for (const std::string &word : options.metrics) {
     MetricsPlace place(word);
     if (place.kind == "prometheus")

@@ -238,6 +238,18 @@ TEST_F(Shifts, LabelsThatAreShiftedTwiceAreSaid) {
       said);
 }
 
+TEST_F(Shifts, LabelsThatAreNotShiftedAreSaid) {
+  auto masked = [](int64_t input, int64_t row, int64_t k) {
+    return input == 1 && k < 2 ? -100 : token(row, k);
+  };
+  const std::string said =
+      "input 'labels' holds the ids of the same position where it is not "
+      "ignored, and the loss does not shift its labels";
+  EXPECT_EQ(lastText(masked), said);
+  ports[1].use = InputUse::ShiftedLabels;
+  EXPECT_NE(lastText(masked), said);
+}
+
 TEST_F(Shifts, IdsThatAreLabelsAreSaid) {
   const std::string said = "input 'ids' holds the labels of the next "
                            "position: are the two swapped?";

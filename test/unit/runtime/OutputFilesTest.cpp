@@ -90,6 +90,16 @@ TEST_F(OutputFilesTest, TwoOutputsAreTwoFiles) {
                                   "another path");
 }
 
+TEST_F(OutputFilesTest, WeightsHaveNoNameOfAnotherFormat) {
+  options.saveParams = at("out/w.pt");
+  EXPECT_EQ(errorOf(options),
+            "--save-params: " + options.saveParams +
+                ": '.pt' is another format; expected a name that ends with "
+                ".safetensors");
+  options.saveParams = at("out/w.safetensors");
+  EXPECT_EQ(errorOf(options), "");
+}
+
 /// A file that is renamed over a device would remove the device.
 TEST_F(OutputFilesTest, OnlyRegularFilesAreReplaced) {
   ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
