@@ -238,7 +238,8 @@ static Status checkFolder(const std::string &folder, const char *name) {
 static Status checkRegular(const std::string &option, const std::string &path) {
   std::error_code code;
   fs::file_status status = fs::status(path, code);
-  if (path.empty() || !fs::exists(status) || fs::is_regular_file(status))
+  if (path.empty() || !fs::exists(status) || fs::is_regular_file(status) ||
+      fs::is_directory(status)) // checkWritable() names it
     return Status::success();
   return Status::invalid(option, ": ", oneLine(path),
                          " is not a regular file, which the run would "
