@@ -40,6 +40,7 @@ public:
 
   Expected<DataFacts> scan(const ScanLimits &limits) const override {
     std::vector<int64_t> perRow;
+    perRow.reserve(files.size());
     for (const File &file : files)
       perRow.push_back(file.elements);
     auto read = [&](int64_t first, int64_t count,
