@@ -23,14 +23,16 @@ std::optional<Objective> symbolizeObjective(std::string_view name) {
 
 /// Transfers take time in every step, so that only strategies that need too
 /// much memory are also tried with offloading. Offloads optimizer states, then
-/// parameters, then both.
+/// parameters, then both. Both are also tried if the request does not accept
+/// that only optimizer states are offloaded.
 static void searchOffloading(const SearchProblem &problem,
                              BranchAndBound &branch) {
   StrategyRequest request = problem.options.request;
   if (request.offload || !problem.options.space.offload)
     return;
-  std::vector<Strategy> whole = branch.takeOutgrown(), withoutStates;
+  std::vector<Strategy> whole = branch.takeOutgrown();
   auto search = [&](std::vector<Strategy> strategies, Offload what) {
+    std::vector<Strategy> remaining;
     for (Strategy &strategy : strategies) {
       strategy.offload = what;
       // If host and devices share memory, offloading to the host frees nothing.
@@ -38,11 +40,19 @@ static void searchOffloading(const SearchProblem &problem,
           problem.cluster.host.holdsDevices ? OffloadTarget::Disk
                                             : strategy.offloadTo);
     }
+    std::erase_if(strategies, [&](const Strategy &strategy) {
+      bool isRefused = request.accepts && !request.accepts(strategy);
+      if (isRefused)
+        remaining.push_back(strategy);
+      return isRefused;
+    });
     if (!strategies.empty())
       branch.search(branch.list(std::move(strategies)));
-    return branch.takeOutgrown();
+    for (Strategy &strategy : branch.takeOutgrown())
+      remaining.push_back(std::move(strategy));
+    return remaining;
   };
-  withoutStates = search(whole, Offload::Optimizer);
+  std::vector<Strategy> withoutStates = search(whole, Offload::Optimizer);
   search(std::move(whole), Offload::Parameters);
   search(std::move(withoutStates), Offload::All);
 }

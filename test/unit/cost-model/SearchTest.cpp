@@ -133,6 +133,25 @@ TEST(Search, OffloadsOnlyWhatNeedsTooMuchMemory) {
   EXPECT_FALSE(searchToy(evaluator, options).hasWinner());
 }
 
+TEST(Search, OffloadsOnlyWhatTheRequestAccepts) {
+  OffloadEvaluator evaluator;
+  evaluator.parameterBytes = 1e5;
+  SearchOptions options = optionsFor(4);
+  options.space.offload = true;
+  options.request.accepts = [](const Strategy &strategy) {
+    return strategy.offload == Offload::None ||
+           strategy.offload == Offload::All;
+  };
+  SearchResult result = searchToy(evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.candidates[0].strategy.offload, Offload::All);
+
+  options.request.accepts = [](const Strategy &strategy) {
+    return strategy.offload == Offload::None;
+  };
+  EXPECT_FALSE(searchToy(evaluator, options).hasWinner());
+}
+
 TEST(Search, TransfersCanBindTheStep) {
   OffloadEvaluator evaluator;
   evaluator.parameterBytes = 100; // The parameters fit.
