@@ -155,9 +155,6 @@ void SearchCounts::writeTo(SearchResult &result) const {
   result.skipped = skipped;
 }
 
-/// On clusters with more devices, (I5) keeps the keys that split a block.
-static constexpr int64_t kManyDevices = 64;
-
 namespace {
 
 class PartSearch {

@@ -37,14 +37,12 @@
 #pragma once
 
 #include "cost-model/search/Search.h"
+#include "cost-model/search/SearchSpace.h"
 
 #include <functional>
 #include <memory>
 
 namespace dpc::cost {
-
-/// On clusters with at most this many devices, all parts are tried.
-inline constexpr int64_t kFewDevices = 16;
 
 /// The first `perNode` devices of each of the first `nodes` nodes. A node with
 /// fewer devices contributes all of them.

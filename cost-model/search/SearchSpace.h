@@ -6,6 +6,14 @@
 
 namespace dpc::cost {
 
+/// On clusters with at most this many devices, all parts are tried, and
+/// pipelines may leave devices idle (IdleDevices.h).
+inline constexpr int64_t kFewDevices = 16;
+
+/// On clusters with more devices than this, fewer strategies are considered and
+/// evaluated, because there are many strategies and many parts.
+inline constexpr int64_t kManyDevices = 64;
+
 /// Returns the strategies to consider for a model on a cluster: pipelines up to
 /// one layer per chunk, all schedules, context parallelism over the ranks of a
 /// node, tensor grids, expert parallelism and, for training, ZeRO stages,

@@ -11,7 +11,7 @@ namespace dpc {
 
 using namespace rt;
 
-/// The most steps that tell() computes after a pass, and in the whole run. An
+/// The most steps that tell() computes at once, and in the whole run. An
 /// output that never depends on labels, such as a balance loss, needs them all.
 static constexpr size_t kMostSteps = 4;
 static constexpr int64_t kMostTries = 8;
@@ -89,28 +89,27 @@ void OutputMeans::restart() {
   full.clear();
 }
 
-void OutputMeans::look(int64_t step, const std::vector<const void *> &arrays) {
+size_t OutputMeans::look(int64_t step,
+                         const std::vector<const void *> &arrays) {
   if (!labels.exist())
-    return;
+    return 0;
   size_t counted = labels.counted(labels.of(arrays)).size();
   bool isMixed = counted < labels.positions().size();
   hasIgnored |= isMixed;
   std::vector<int64_t> &steps = isMixed ? mixed : full;
   if (counted >= 2 && steps.size() < kMostSteps)
     steps.push_back(step);
+  return counted;
 }
 
 void OutputMeans::add(int64_t step, const std::vector<const void *> &arrays,
                       int64_t samples, const StepNumbers &numbers) {
-  int64_t counted = 0;
-  if (labels.exist())
-    counted = static_cast<int64_t>(labels.counted(labels.of(arrays)).size());
+  auto counted = static_cast<int64_t>(look(step, arrays));
   for (size_t i = 0; i < outputs.size(); ++i) {
     double number = i == 0 ? numbers.loss : numbers.others[i - 1];
     outputs[i].bySamples.add(number, samples);
     outputs[i].byLabels.add(number, counted);
   }
-  look(step, arrays);
 }
 
 /// Without ignored labels, both means are the same, if the loss is a mean.

@@ -61,7 +61,7 @@ private:
 /// are divided into steps.
 ///
 /// Both means are kept of every output, so that one pass over the data
-/// suffices: tell() follows it and finds out which of the two is the right one.
+/// suffices: tell(), before or after it, finds out which of the two is right.
 class OutputMeans {
 public:
   using LoadStep =
@@ -82,8 +82,9 @@ public:
            int64_t samples, const StepNumbers &numbers);
   /// Returns the steps to tell() by, a few at most.
   std::vector<int64_t> stepsToTell() const;
-  /// Notes whether tell() can use a step. add() does so as well.
-  void look(int64_t step, const std::vector<const void *> &arrays);
+  /// Notes whether tell() can use a step, and returns how many of its labels
+  /// count. add() does so as well.
+  size_t look(int64_t step, const std::vector<const void *> &arrays);
   /// Computes each of `steps` with halves of its labels, in several divisions,
   /// until all outputs are known. Labels count for an output from now on if it
   /// depends on them and is always the mean of its halves, weighted by their

@@ -15,10 +15,9 @@ namespace dpc {
 
 static constexpr int64_t kEvaluatedOps = 40000;
 
-/// On a part of the cluster with more than kManyDevices devices, a search
-/// evaluates at most kEvaluationsOnMany strategies, because there are many
-/// strategies and many parts.
-static constexpr int64_t kManyDevices = 64, kEvaluationsOnMany = 64;
+/// The most strategies that a search evaluates on a part of the cluster with
+/// more than cost::kManyDevices devices.
+static constexpr int64_t kEvaluationsOnMany = 64;
 
 /// The most blocks of a deep model that a search measures.
 static constexpr int64_t kBlocks = 64;
@@ -125,7 +124,7 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
       findProgram(program.sample()).getBody().front().getOperations().size();
   int64_t orders = isArranged ? 1 : cost::groupOrders(part).size();
   search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / (ops * orders));
-  if (part.numDevices() > kManyDevices)
+  if (part.numDevices() > cost::kManyDevices)
     search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
   if (program.isDeep())
     search.maxEvaluations = kBlocks;

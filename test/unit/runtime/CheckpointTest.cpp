@@ -215,40 +215,45 @@ TEST_F(Checkpoint, OnlyCompleteFoldersAreCheckpoints) {
   EXPECT_EQ(manifest->step, 100);
 }
 
-/// The plan would drop one of the two values.
-TEST_F(Checkpoint, UntiedWeightsDoNotFillTiedOnes) {
-  fs::create_directories(at("step-7"));
-  writeFile(at("step-7/manifest.json"), manifestText(sample()));
-  auto reader = CheckpointReader::open(at("step-7"));
-  ASSERT_TRUE(reader.ok()) << reader.status().message();
+/// A checkpoint of sample(), and a plan whose only weight is its 'w'.
+class CheckpointOfOther : public Checkpoint {
+protected:
+  CheckpointOfOther() {
+    weight.name = "w";
+    weight.role = TensorRole::Parameter;
+    weight.globalShape = {4, 9};
+  }
+  void SetUp() override {
+    Checkpoint::SetUp();
+    fs::create_directories(at("step-7"));
+    writeFile(at("step-7/manifest.json"), manifestText(sample()));
+    auto opened = CheckpointReader::open(at("step-7"));
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    reader = std::move(*opened);
+  }
+
+  std::unique_ptr<CheckpointReader> reader;
   Plan plan;
   Tensor &weight = plan.tensors.emplace_back();
-  weight.name = "w";
-  weight.role = TensorRole::Parameter;
-  weight.globalShape = {4, 9};
+};
+
+/// The plan would drop one of the two values.
+TEST_F(CheckpointOfOther, UntiedWeightsDoNotFillTiedOnes) {
   weight.aliases = {"head"};
-  EXPECT_TRUE((*reader)->check(plan).ok());
+  EXPECT_TRUE(reader->check(plan).ok());
   weight.aliases = {"head", "w.exp_avg"};
-  EXPECT_EQ((*reader)->check(plan).message(),
+  EXPECT_EQ(reader->check(plan).message(),
             at("step-7") + ": has 'w' and 'w.exp_avg' separately, but the plan "
                            "ties them");
 }
 
-TEST_F(Checkpoint, AWeightThatIsFrozenNowIsNamed) {
-  fs::create_directories(at("step-7"));
-  writeFile(at("step-7/manifest.json"), manifestText(sample()));
-  auto reader = CheckpointReader::open(at("step-7"));
-  ASSERT_TRUE(reader.ok()) << reader.status().message();
-  Plan plan;
-  Tensor &weight = plan.tensors.emplace_back();
-  weight.name = "w";
+TEST_F(CheckpointOfOther, AWeightThatIsFrozenNowIsNamed) {
   weight.role = TensorRole::Buffer;
-  weight.globalShape = {4, 9};
-  EXPECT_EQ((*reader)->check(plan).message(),
+  EXPECT_EQ(reader->check(plan).message(),
             at("step-7") + ": 'w' was trained there and is frozen here; a plan "
                            "that trains the same weights resumes");
   weight.name = "other";
-  EXPECT_HAS((*reader)->check(plan).message(), ": has no buffer 'other'; ");
+  EXPECT_HAS(reader->check(plan).message(), ": has no buffer 'other'; ");
 }
 
 TEST_F(Checkpoint, APublishedStepReplacesTheOldOne) {
