@@ -49,11 +49,15 @@ static llvm::StringRef alternativeTo(llvm::StringRef target) {
 /// not supported either: index_add ends at index_put.
 static llvm::StringRef decomposedBy(llvm::StringRef target) {
   return llvm::StringSwitch<llvm::StringRef>(target.split('.').first)
+      .Case("gru", "aten.gru")
       .Case("logit", "aten.logit")
+      .Case("lstm", "aten.lstm")
       .Case("nan_to_num", "aten.nan_to_num, aten.isneginf, aten.isposinf")
       .Case("nansum", "aten.nansum")
       .Case("pixel_shuffle", "aten.pixel_shuffle")
       .Case("pixel_unshuffle", "aten.pixel_unshuffle")
+      .Case("rnn_relu", "aten.rnn_relu")
+      .Case("rnn_tanh", "aten.rnn_tanh")
       .Case("rot90", "aten.rot90")
       .Case("soft_margin_loss", "aten.soft_margin_loss")
       .Case("std_mean", "aten.std_mean")

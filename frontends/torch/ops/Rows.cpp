@@ -177,6 +177,25 @@ Val vectorNorm(Call &c, Val x) {
   return kept(c, e.sqrt(sum), x, dims);
 }
 
+/// v * g / ||v||, with one norm for each index of `dim`, or one norm if it is
+/// -1.
+Val weightNorm(Call &c, Val v, Val g) {
+  Emitter &e = c.emit;
+  if (!v || !g)
+    return {};
+  int64_t own = c.integer("dim") == -1 ? -1 : c.dimOf("dim", v.rank());
+  if (e.failed())
+    return {};
+  Shape dims, shape(v.rank(), 1);
+  for (int64_t d = 0; d < v.rank(); ++d)
+    if (d == own)
+      shape[d] = v.dim(d);
+    else
+      dims.push_back(d);
+  Val norm = e.sqrt(e.reduce(ReduceKind::sum, squared(e, v), dims));
+  return e.mul(v, e.div(g, e.reshape(norm, shape)));
+}
+
 /// Whether any element differs from zero or, if `isAll`, whether all do.
 template <bool isAll> Val anyOf(Call &c, Val x) {
   Emitter &e = c.emit;
@@ -298,6 +317,7 @@ static void addReductions(OperatorTable &t) {
   t["var_mean.correction"] = {spread, variance<false, true>};
   t["linalg_vector_norm.default"] = {
       "self, ord=2, dim=None, keepdim=False, dtype=None", vectorNorm};
+  t["_weight_norm.default"] = {"v, g, dim=0", weightNorm};
   for (const char *form : {".default", ".dim", ".dims"}) {
     t[std::string("any") + form] = {all, anyOf<false>};
     t[std::string("all") + form] = {all, anyOf<true>};
