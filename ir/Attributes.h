@@ -118,7 +118,7 @@ inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
 /// the backward pass also runs the op, and no op reads the second result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
 
-// On ops: the indices that the model accepts (setInputUses reads them).
+// On ops: the data that the model accepts (setInputUses reads them).
 
 /// On a comparison of an iota with indices (unit): the model accepts only the
 /// positions of the iota, and kIgnored. On a cross_entropy (unit): the model
@@ -127,6 +127,10 @@ inline constexpr llvm::StringLiteral kBounded = "dpc.bounded";
 /// On a cross_entropy_sums or a comparison with kBounded: the label whose rows
 /// the loss ignores. Absent: the loss ignores no label.
 inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
+
+/// On an elementwise op (integer): the operand that holds the targets of a
+/// binary cross entropy, which are probabilities.
+inline constexpr llvm::StringLiteral kTargets = "dpc.targets";
 
 // On ops: how they run.
 

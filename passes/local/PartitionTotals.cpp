@@ -208,11 +208,39 @@ private:
     return (file ? file.getFilename().str() + ": " : "") + nodeOf(op) + " ";
   }
 
+  /// Adds the nodes of the sums on which the total `value` depends.
+  void addSums(Value value, llvm::SmallPtrSetImpl<Operation *> &seen,
+               std::vector<std::string> &nodes) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || roleOf(value).kind != Kind::total || !seen.insert(op).second)
+      return;
+    if (isa<AccumulateOp>(op)) {
+      if (std::string node = nodeOf(op); !llvm::is_contained(nodes, node))
+        nodes.push_back(std::move(node));
+      return;
+    }
+    for (Value operand : op->getOperands())
+      addSums(operand, seen, nodes);
+  }
+
+  /// Names the nodes whose sums the loop reads, in program order.
   void remark() {
+    llvm::SmallPtrSet<Operation *, 8> seen;
+    std::vector<std::string> nodes;
+    for (Operation *op : readers)
+      for (Value operand : op->getOperands())
+        addSums(operand, seen, nodes);
+    constexpr size_t kMostNamed = 3;
+    std::string named = nodes.front();
+    for (size_t i = 1; i < std::min(nodes.size(), kMostNamed); ++i)
+      named += ", " + nodes[i];
+    if (nodes.size() > kMostNamed)
+      named += " and " + std::to_string(nodes.size() - kMostNamed) + " more";
     readers.front()->emitRemark()
         << subject(readers.front())
         << "reads a sum over the whole batch, as the gradient of a ratio or "
-           "product of sums does; such sums are computed first, by "
+           "product of sums does (all such sums: " << named
+        << "); such sums are computed first, by "
         << passes.last << " more pass" << (passes.last > 1 ? "es" : "")
         << " over the micro-batches, each of which takes up to the time of a "
            "forward pass";

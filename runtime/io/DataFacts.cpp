@@ -90,6 +90,10 @@ std::string ArrayFacts::text() const {
             std::to_string(*port.ignored) + ")";
   if (minusInfinite > 0)
     text += ", " + percent(minusInfinite, elements) + " -inf";
+  if (counted > 0 && port.use == InputUse::Probabilities &&
+      (min < 0 || max > 1))
+    text += "; it holds the targets of a binary cross entropy, which are "
+            "expected from 0 to 1";
   return text;
 }
 

@@ -96,6 +96,25 @@ static std::vector<std::string> zeroWeights(const Plan &plan,
   return names;
 }
 
+static std::vector<std::string> negativeVariances(const Plan &plan,
+                                                  const WeightFiles &files) {
+  constexpr std::string_view kName = "running_var";
+  std::vector<std::string> names;
+  for (const Tensor &tensor : plan.tensors) {
+    const WeightFiles::Weight *weight = findWeight(files, tensor);
+    size_t dot = tensor.name.rfind('.');
+    if (!weight || tensor.name.substr(dot + 1) != kName)
+      continue;
+    int64_t count = weight->entry.bytes / sizeOf(weight->entry.dtype);
+    for (int64_t i = 0; i < count; ++i)
+      if (loadAsDouble(weight->data(), weight->entry.dtype, i) < 0) {
+        names.push_back(tensor.name);
+        break;
+      }
+  }
+  return names;
+}
+
 WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
   WeightMatch match;
   match.path = files.path();
@@ -129,6 +148,7 @@ WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
     match.equal = equalPairs(plan, files);
     match.zeros = zeroWeights(plan, files);
   }
+  match.negativeVariances = negativeVariances(plan, files);
   for (const auto &[name, weight] : files.all())
     if (!known.count(name))
       match.unknown.push_back(name);
@@ -223,6 +243,11 @@ std::vector<std::string> WeightMatch::remarks() const {
     lines.push_back(concat(
         "--init: all values of ", counted(zeros.size(), "trained weight"),
         " are zero in ", path, ": ", listed(quoted(zeros), kMaxListed)));
+  if (!negativeVariances.empty())
+    lines.push_back(concat(
+        "--init: ", listed(quoted(negativeVariances), kMaxListed), " ",
+        negativeVariances.size() == 1 ? "has" : "have",
+        " negative values in ", path, ": a variance is never negative"));
   if (!equal.empty())
     lines.push_back(concat("--init: the values of ", listed(equal, kMaxListed),
                            " are equal in ", path,

@@ -36,6 +36,9 @@ struct WeightMatch {
   std::vector<std::string> equal;
   /// Trained weights of two or more dimensions that are all zeros in the files.
   std::vector<std::string> zeros;
+  /// Buffers that hold the running variance of a batch normalization, under the
+  /// name that PyTorch gives it, with a negative value in the files.
+  std::vector<std::string> negativeVariances;
   bool isForeign = false; ///< whether the files fill no tensor of the plan
   std::string example;    ///< the name of a parameter of the plan, or ""
 

@@ -175,7 +175,8 @@ enum class InputUse {
   Ids,           ///< rows of tables (embeddings)
   Labels,        ///< classes of a loss
   ShiftedLabels, ///< the label at position i belongs to the scores at i - 1
-  IdsAndLabels   ///< rows of tables, and classes of a loss
+  IdsAndLabels,  ///< rows of tables, and classes of a loss
+  Probabilities  ///< targets of a binary cross entropy, from 0 to 1
 };
 
 /// An input or output of the step, with the shape of the global batch.
@@ -522,8 +523,9 @@ template <>
 inline constexpr std::array<std::string_view, 4> kNamesOf<rt::InitKind> = {
     "zeros", "source", "random", "value"};
 template <>
-inline constexpr std::array<std::string_view, 6> kNamesOf<rt::InputUse> = {
-    "data", "unread", "ids", "labels", "shifted-labels", "ids-and-labels"};
+inline constexpr std::array<std::string_view, 7> kNamesOf<rt::InputUse> = {
+    "data",           "unread",         "ids",          "labels",
+    "shifted-labels", "ids-and-labels", "probabilities"};
 template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<rt::LrKind> = {
     "constant", "cosine", "linear"};

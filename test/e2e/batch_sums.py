@@ -62,6 +62,7 @@ class BalanceLoss(BatchSums):
                                 ("dp=2,tp=2,zero=3,micro_batch=2", 4), ("dp=2,micro_batch=2,recompute=full", 2)):
             plan, remarks = self.check(strategy, ranks)
             self.assertIn(REMARK, remarks, strategy)
+            self.assertIn("(all such sums: node '/ReduceSum_1', node '/layers.3/ReduceMean_1', ", remarks, strategy)
             # The first pass has one forward entry per micro-batch, before the loop.
             phases = [entry["phase"] for entry in e2e.read_json(os.path.join(plan, "plan.json"))["schedule"][0]]
             loop, passes = [p for p in phases if p not in ("setup", "update")], phases.count("forward.1")

@@ -75,10 +75,11 @@ class Help(unittest.TestCase):
 
     def test_options_without_effect_are_said(self):
         with e2e.scratch() as scratch:
-            said = e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--seed=3", "--init=random:1", "--cluster=local:1", "--global-batch=8", "--verify=off",
+            said = e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--seed=3", "--clip-grad-norm=0", "--init=random:1", "--cluster=local:1", "--global-batch=8", "--verify=off",
                              "-o", f"{scratch}/plan"])
         said = " ".join(said.split())
         self.assertIn("--seed=3 changes nothing: the model has no dropout", said)
+        self.assertIn("--clip-grad-norm=0 clips no gradients", said)
         self.assertIn("no weight lacks an initial value: --init=random:1 changes nothing", said)
 
     def test_links_of_gpus_are_not_those_of_cpus(self):

@@ -506,6 +506,8 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
     options.givesPrecision = app.count("--precision") > 0;
     finish(options, raw);
     refuseOptionsOfOthers(app, options);
+    if (app.count("--clip-grad-norm") > 0 && options.clipGradNorm == 0)
+      options.notes.push_back("--clip-grad-norm=0 clips no gradients");
     options.words = stepWords(app);
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();

@@ -31,11 +31,13 @@ struct IndexUses {
   /// How many positions before its scores the label of a loss is, such as 1 for
   /// labels[:, 1:] with scores[:, :-1], for each loss.
   std::set<int64_t> ahead;
+  bool isProbability = false; ///< of a binary cross entropy
 
   bool isIndex() const { return limit > first; }
 
   void add(const IndexUses &use) {
     readsRows |= use.readsRows;
+    isProbability |= use.isProbability;
     ahead.insert(use.ahead.begin(), use.ahead.end());
     if (!use.isIndex())
       return;
@@ -53,6 +55,7 @@ struct IndexUses {
       return ahead.empty() ? rt::InputUse::Ids : rt::InputUse::IdsAndLabels;
     return ahead == std::set<int64_t>{0} ? rt::InputUse::Labels
            : isShifted                   ? rt::InputUse::ShiftedLabels
+           : isProbability               ? rt::InputUse::Probabilities
                                          : rt::InputUse::Data;
   }
 };
@@ -143,10 +146,12 @@ static bool moves(OpOperand &use, Moved &from) {
   return true;
 }
 
-/// Returns the use of `from` by one op as an index.
+/// Returns the use of `from` by one op as an index or as targets.
 static IndexUses indexUse(OpOperand &use, const Moved &from) {
   IndexUses uses;
   Operation *user = use.getOwner();
+  auto targets = user->getAttrOfType<IntegerAttr>(attr::kTargets);
+  uses.isProbability = targets && targets.getInt() == use.getOperandNumber();
   int64_t count = limitOf(use);
   if (count <= 0)
     return uses;
@@ -176,9 +181,14 @@ static void setUses(BlockArgument argument, rt::Port &port) {
   Type element = cast<RankedTensorType>(argument.getType()).getElementType();
   if (argument.use_empty())
     port.use = rt::InputUse::Unread;
-  if (argument.use_empty() || !element.isInteger())
+  if (argument.use_empty())
     return;
   IndexUses uses = indexUses({.value = argument});
+  if (!element.isInteger()) {
+    if (uses.isProbability)
+      port.use = rt::InputUse::Probabilities;
+    return;
+  }
   port.first = element.isUnsignedInteger() ? std::max<int64_t>(uses.first, 0)
                                            : uses.first;
   port.limit = std::max(port.first, uses.limit);

@@ -460,6 +460,16 @@ template <bool isHuber> Val smoothError(Call &c, Val a, Val b) {
   return reduceLoss(c, isHuber ? e.mul(loss, beta) : loss);
 }
 
+/// Returns x * y, whose second operand holds the targets of a binary cross
+/// entropy.
+Val timesTargets(Emitter &e, const Val &x, const Val &y) {
+  Val product = e.mul(x, y);
+  if (product && !product.constant)
+    product.value.getDefiningOp()->setAttr(attr::kTargets,
+                                           e.builder.getI64IntegerAttr(1));
+  return product;
+}
+
 /// max(x, 0) - x y + log(1 + exp(-|x|)). With a weight w of positive labels: (1
 /// - y) x + (1 + (w - 1) y) (log(1 + exp(-|x|)) + max(-x, 0)).
 Val logisticLoss(Call &c, Val x, Val y) {
@@ -472,7 +482,7 @@ Val logisticLoss(Call &c, Val x, Val y) {
     Val weight = e.add(e.mul(more, y), 1.0);
     positive = e.mul(positive, weight);
   }
-  Val rest = e.sub(x, e.mul(x, y));
+  Val rest = e.sub(x, timesTargets(e, x, y));
   Val loss = e.add(rest, positive);
   if (c.has("weight"))
     loss = e.mul(loss, c.tensor("weight"));
@@ -497,7 +507,7 @@ Val binaryCrossEntropy(Call &c, Val p, Val y) {
   auto logarithm = [&](Val x) {
     return e.maximum(e.log(e.maximum(std::move(x), 0)), -100);
   };
-  Val positive = e.mul(y, logarithm(fixed));
+  Val positive = timesTargets(e, logarithm(fixed), y);
   Val negative = e.mul(e.sub(e.scalar(1, wide), y), logarithm(rest));
   Val slope = e.div(e.sub(fixed, withoutGradient(e, y)),
                     e.maximum(e.mul(fixed, rest), 1e-12));

@@ -161,6 +161,18 @@ TEST(TorchIndices, OnlyNllLossIgnoresALabel) {
   EXPECT_EQ(boundedIn("integers"), std::pair(1, 0));
 }
 
+TEST(TorchIndices, BinaryLossesMarkTheirTargets) {
+  MLIRContext context;
+  auto module = importTorch(DPC_FIXTURES "/torch/rows.pt2", context, {});
+  ASSERT_TRUE(succeeded(module));
+  int marked = 0;
+  (*module)->walk([&](BinaryOp op) {
+    auto targets = op->getAttrOfType<IntegerAttr>(attr::kTargets);
+    marked += targets && targets.getInt() == 1;
+  });
+  EXPECT_EQ(marked, 4); // as many as binary losses
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
                          testing::Values("elementwise", "integers", "labels",
                                          "modes", "movement", "nans",

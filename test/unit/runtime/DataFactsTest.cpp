@@ -68,6 +68,18 @@ TEST_F(Facts, EveryInputIsDescribed) {
                 "input 'label': 0 to 4, 37.5 % ignored (-100)"}));
 }
 
+TEST_F(Facts, TargetsAreProbabilities) {
+  ArrayFacts facts{{"y", 0, DType::F32, {2}, {}, 0}};
+  facts.port.use = InputUse::Probabilities;
+  std::vector<float> right = {0, 1}, wrong = {0, 2};
+  facts.add(0, right.data(), 2);
+  EXPECT_EQ(facts.text(), "input 'y': 0 to 1, mean 0.5");
+  facts.add(1, wrong.data(), 2);
+  EXPECT_EQ(facts.text(),
+            "input 'y': 0 to 2, mean 0.75; it holds the targets of a binary "
+            "cross entropy, which are expected from 0 to 1");
+}
+
 TEST_F(Facts, RowsWithoutLabelsAreCounted) {
   Port port{"label", 0, DType::I64, {2}, {}, 5, -100};
   auto read = [](int64_t first, int64_t count,

@@ -258,6 +258,22 @@ TEST_F(WeightMatchTest, MatricesOfZerosAreSaid) {
   }
 }
 
+TEST_F(WeightMatchTest, NegativeVariancesAreSaid) {
+  Plan plan = smallPlan();
+  plan.tensors[1].name = "l1.running_var";
+  for (double second : {1.0, -2.0}) {
+    increment = second;
+    WeightMatch found = matchWeights(
+        plan, filesWith({{"wte.weight", {4}}, {"l1.running_var", {3}}}));
+    if (second < 0)
+      EXPECT_EQ(found.remarks().back(),
+                "--init: 'l1.running_var' has negative values in " +
+                    at("w.safetensors") + ": a variance is never negative");
+    else
+      EXPECT_TRUE(found.negativeVariances.empty());
+  }
+}
+
 TEST_F(WeightMatchTest, LongListsAreCut) {
   Shapes shapes = {{"l1.weight", {2, 3}}, {"l1.base", {3}}};
   for (int i = 10; i < 20; ++i)

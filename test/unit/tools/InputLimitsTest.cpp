@@ -254,6 +254,28 @@ TEST_F(InputLimits, LabelsAheadOfTheirScoresAreShifted) {
   EXPECT_EQ(use(0, 1), rt::InputUse::Data) << "neither";
 }
 
+/// The use of labels that become f32 and are multiplied with scores.
+TEST_F(InputLimits, TargetsOfABinaryCrossEntropyAreProbabilities) {
+  for (bool isTarget : {false, true}) {
+    std::string text =
+        "func.func @forward(%x: tensor<6xf32>, %ids: tensor<6xi64> {dpc.name "
+        "= \"ids\", dpc.role = \"input\"}) -> tensor<6xf32> {\n"
+        "%y = dpc.convert %ids : tensor<6xi64> -> tensor<6xf32>\n"
+        "%r = dpc.binary mul %x, %y " +
+        std::string(isTarget ? "{dpc.targets = 1} " : "") +
+        ": (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>\n"
+        "return %r : tensor<6xf32>\n}";
+    auto module = parseSourceString<ModuleOp>(text, context.get());
+    ASSERT_TRUE(module) << text;
+    rt::Plan plan;
+    plan.inputs = {{"ids", 0, rt::DType::I64, {6}, {}}};
+    setInputUses(module->lookupSymbol<func::FuncOp>("forward"), plan);
+    EXPECT_EQ(plan.inputs[0].use,
+              isTarget ? rt::InputUse::Probabilities : rt::InputUse::Data);
+    EXPECT_EQ(plan.inputs[0].limit, 0);
+  }
+}
+
 TEST_F(InputLimits, UnreadInputsAreNamedAndAreNoWeights) {
   std::string text =
       "func.func @forward(%w: tensor<4xf32> {dpc.name = \"w\", dpc.role = "
