@@ -239,9 +239,9 @@ private:
     readers.front()->emitRemark()
         << subject(readers.front())
         << "reads a sum over the whole batch, as the gradient of a ratio or "
-           "product of sums does (all such sums: " << named
-        << "); such sums are computed first, by "
-        << passes.last << " more pass" << (passes.last > 1 ? "es" : "")
+           "product of sums does (all such sums: "
+        << named << "); such sums are computed first, by " << passes.last
+        << " more pass" << (passes.last > 1 ? "es" : "")
         << " over the micro-batches, each of which takes up to the time of a "
            "forward pass";
   }

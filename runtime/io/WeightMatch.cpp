@@ -244,10 +244,10 @@ std::vector<std::string> WeightMatch::remarks() const {
         "--init: all values of ", counted(zeros.size(), "trained weight"),
         " are zero in ", path, ": ", listed(quoted(zeros), kMaxListed)));
   if (!negativeVariances.empty())
-    lines.push_back(concat(
-        "--init: ", listed(quoted(negativeVariances), kMaxListed), " ",
-        negativeVariances.size() == 1 ? "has" : "have",
-        " negative values in ", path, ": a variance is never negative"));
+    lines.push_back(
+        concat("--init: ", listed(quoted(negativeVariances), kMaxListed), " ",
+               negativeVariances.size() == 1 ? "has" : "have",
+               " negative values in ", path, ": a variance is never negative"));
   if (!equal.empty())
     lines.push_back(concat("--init: the values of ", listed(equal, kMaxListed),
                            " are equal in ", path,
