@@ -132,6 +132,12 @@ inline constexpr llvm::StringLiteral kIgnored = "dpc.ignored";
 /// binary cross entropy, which are probabilities.
 inline constexpr llvm::StringLiteral kTargets = "dpc.targets";
 
+// On ops: their gradients.
+
+/// On a maximum or minimum (integer): the operand that gets the whole gradient
+/// where both are equal. Absent: each gets half, as with torch.maximum.
+inline constexpr llvm::StringLiteral kTieGradient = "dpc.tie_gradient";
+
 // On ops: how they run.
 
 inline constexpr llvm::StringLiteral kStopGradient = "dpc.stop_gradient";

@@ -25,9 +25,11 @@ Val hasOtherSign(Emitter &e, Val remainder, Val divisor) {
   return e.logicalAnd(signs, e.ne(remainder, 0));
 }
 
+/// The gradients of max(x, 0) and |x| at 0 are 1/2 and 0, so that the sum has
+/// the gradient sigmoid(x) there, too.
 Val softplus(Emitter &e, Val x) {
   Val log = e.log(e.add(e.exp(e.neg(e.abs(x))), 1));
-  return e.add(e.relu(x), log);
+  return e.add(e.maximum(x, 0), log);
 }
 
 Val mish(Emitter &e, Val x) {
@@ -36,15 +38,20 @@ Val mish(Emitter &e, Val x) {
 }
 
 Val hardGate(Emitter &e, Val x, double alpha, double beta) {
-  return e.clamp(e.add(e.mul(x, alpha), beta), 0, 1);
+  Val line = e.add(e.mul(x, alpha), beta);
+  return e.clamp(line, 0, 1);
 }
 
-Val hardSwish(Emitter &e, Val x) {
-  return e.mul(x, hardGate(e, x, 1.0 / 6.0, 0.5));
+/// x + 3 is exact at the bounds, where no gradient passes; x / 6 + 1 / 2 is not.
+Val hardSigmoid(Emitter &e, Val x) {
+  return e.mul(e.clamp(e.add(x, 3), 0, 6), 1.0 / 6.0);
 }
+
+Val hardSwish(Emitter &e, Val x) { return e.mul(x, hardSigmoid(e, x)); }
 
 Val expBelow(Emitter &e, Val x, double scale) {
-  return e.mul(e.sub(e.exp(e.minimum(x, 0)), 1), scale);
+  Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
+  return e.mul(e.sub(e.exp(low), 1), scale);
 }
 
 } // namespace dpc::frontend

@@ -29,6 +29,8 @@ Val softplus(Emitter &e, Val x);
 Val mish(Emitter &e, Val x);
 /// min(max(alpha x + beta, 0), 1).
 Val hardGate(Emitter &e, Val x, double alpha, double beta);
+/// min(max(x + 3, 0), 6) / 6.
+Val hardSigmoid(Emitter &e, Val x);
 Val hardSwish(Emitter &e, Val x);
 /// scale (exp(min(x, 0)) - 1), the negative branch of Elu. The minimum keeps
 /// the gradient finite where Elu selects the other branch.

@@ -258,6 +258,15 @@ Val Emitter::binary(BinaryKind kind, Operand left, Operand right) {
   return make<BinaryOp>(typeOf(*shape, a.element()), kind, x, y);
 }
 
+Val Emitter::extremum(BinaryKind kind, Operand a, Operand b, Ties ties) {
+  Val result = binary(kind, std::move(a), std::move(b));
+  if (result && !result.constant && result.isFloat())
+    result.value.getDefiningOp()->setAttr(
+        attr::kTieGradient,
+        builder.getI64IntegerAttr(static_cast<int64_t>(ties)));
+  return result;
+}
+
 Val Emitter::round(Val x) {
   Val low = floor(x);
   Val rest = sub(x, low);

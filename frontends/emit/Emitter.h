@@ -175,8 +175,15 @@ public:
   Val le(Operand a, Operand b) { return compare(CompareKind::le, a, b); }
   Val gt(Operand a, Operand b) { return compare(CompareKind::gt, a, b); }
   Val ge(Operand a, Operand b) { return compare(CompareKind::ge, a, b); }
+  /// The operand of a maximum or minimum that gets the gradient where both are
+  /// equal (attr::kTieGradient).
+  enum class Ties : int64_t { First = 0, Second = 1 };
+  /// A maximum or minimum.
+  Val extremum(BinaryKind kind, Operand a, Operand b, Ties ties);
+  /// No gradient passes at the bounds, as with torch.clamp.
   Val clamp(Val x, Operand low, Operand high) {
-    return minimum(maximum(x, low), high);
+    Val above = extremum(BinaryKind::maximum, x, low, Ties::Second);
+    return extremum(BinaryKind::minimum, above, high, Ties::Second);
   }
   /// Whether 0 <= x < `end`.
   Val inRange(Val x, Operand end) { return logicalAnd(ge(x, 0), lt(x, end)); }

@@ -115,7 +115,7 @@ class Gradients(unittest.TestCase):
     def test_torch_was_asked_for_all_that_it_has(self):
         expected = references()
         self.assertEqual([case.name for case in self.cases if (case.torch is None) == (case.name in expected)], [])
-        self.assertEqual(set(expected) - {case.name for case in self.cases}, {"stops.pt2", "saturated.pt2"})
+        self.assertEqual(set(expected) - {case.name for case in self.cases}, {"stops.pt2", "saturated.pt2", "kinks.pt2"})
 
     def test_on_one_rank(self):
         with e2e.scratch() as folder:
@@ -151,6 +151,11 @@ class Gradients(unittest.TestCase):
         """Expects torch's gradients, which are not those of the clamped logarithms."""
         for ranks in (1, 2):
             self.program("saturated", {"x": np.array([[1.0, 0, 1, 0], [0, 1, 0.5, 1]])}, ranks)
+
+    def test_a_program_at_its_kinks(self):
+        """Where functions have kinks, gradients are those that torch chooses."""
+        for ranks in (1, 2):
+            self.program("kinks", {"x": np.array([[1, 0.5], [0.25, 0.125]])}, ranks)
 
     def run_on(self, ranks, first, step):
         with e2e.scratch() as folder:

@@ -50,15 +50,16 @@ Val mod(NodeContext &c, Val a, Val b) {
   return e.select(hasOtherSign(e, rest, b), e.add(rest, b), rest);
 }
 
+/// No gradient passes at the bounds, as with torch.clamp.
 Val clip(NodeContext &c, Val x) {
-  Emitter &e = c.emit;
-  if (c.hasAttr("min"))
-    x = e.maximum(x, c.floatAttr("min", 0));
-  else if (c.has(1))
-    x = e.maximum(x, c.in(1));
-  if (c.hasAttr("max"))
-    return e.minimum(x, c.floatAttr("max", 0));
-  return c.has(2) ? e.minimum(x, c.in(2)) : x;
+  auto bound = [&](BinaryKind kind, Val x, const char *name, int64_t input) {
+    if (!c.hasAttr(name) && !c.has(input))
+      return x;
+    Operand y = c.hasAttr(name) ? Operand(c.floatAttr(name, 0)) : c.in(input);
+    return c.emit.extremum(kind, x, y, Emitter::Ties::Second);
+  };
+  return bound(BinaryKind::minimum, bound(BinaryKind::maximum, x, "min", 1),
+               "max", 2);
 }
 
 Val gelu(NodeContext &c, Val x) {
@@ -103,9 +104,11 @@ Val selu(NodeContext &c, Val x) {
   return c.emit.mul(y, gamma);
 }
 
-Val hardSigmoid(NodeContext &c, Val x) {
-  return hardGate(c.emit, x, c.floatAttr("alpha", 0.2),
-                  c.floatAttr("beta", 0.5));
+/// PyTorch exports hardsigmoid as a node with alpha = 1 / 6.
+Val gateOfNode(NodeContext &c, Val x) {
+  float alpha = c.floatAttr("alpha", 0.2), beta = c.floatAttr("beta", 0.5);
+  bool isSixth = alpha == 1.0F / 6.0F && beta == 0.5F;
+  return isSixth ? hardSigmoid(c.emit, x) : hardGate(c.emit, x, alpha, beta);
 }
 
 Val softsign(Emitter &e, Val x) { return e.div(x, e.add(e.abs(x), 1)); }
@@ -191,7 +194,7 @@ static void addActivations(OpTable &table) {
   table["Softplus"] = softplus;
   table["Softsign"] = softsign;
   table["Mish"] = mish;
-  table["HardSigmoid"] = hardSigmoid;
+  table["HardSigmoid"] = gateOfNode;
   table["HardSwish"] = hardSwish;
 }
 
@@ -323,7 +326,8 @@ Val isInf(NodeContext &c, Val x) {
 Val celu(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   double alpha = c.floatAttr("alpha", 1.0);
-  Val below = e.exp(e.mul(e.minimum(x, 0), 1.0 / alpha));
+  Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
+  Val below = e.exp(e.mul(low, 1.0 / alpha));
   below = e.mul(e.sub(below, 1), alpha);
   return e.add(e.relu(x), below);
 }

@@ -69,7 +69,8 @@ Val celu(Call &c, Val x) {
   double alpha = c.number("alpha");
   if (alpha == 0)
     return c.fail("alpha is 0");
-  Val below = e.exp(e.mul(e.minimum(x, 0), 1 / alpha));
+  Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
+  Val below = e.exp(e.mul(low, 1 / alpha));
   return above(e, x, 0, e.mul(e.sub(below, 1), alpha));
 }
 

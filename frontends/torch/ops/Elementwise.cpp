@@ -32,7 +32,8 @@ Val leakyRelu(Call &c, Val x) {
 /// exponent keeps the gradient finite where x is selected.
 Val elu(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val below = e.mul(e.minimum(x, 0), c.number("input_scale"));
+  Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
+  Val below = e.mul(low, c.number("input_scale"));
   below = e.mul(e.sub(e.exp(below), 1), c.number("alpha"));
   return e.mul(piecewise(e, x, below), c.number("scale"));
 }
@@ -50,9 +51,6 @@ Val scaledSoftplus(Call &c, Val x) {
 }
 
 Val logSigmoid(Emitter &e, Val x) { return e.neg(softplus(e, e.neg(x))); }
-
-/// min(max(x / 6 + 1/2, 0), 1).
-Val hardSigmoid(Emitter &e, Val x) { return hardGate(e, x, 1.0 / 6.0, 0.5); }
 
 Val glu(Call &c, Val x) {
   Emitter &e = c.emit;
@@ -137,20 +135,28 @@ template <BinaryKind kind> Val logical(Call &c) {
   return c.emit.binary(kind, truth(c, "self"), truth(c, "other"));
 }
 
+/// As in torch, no gradient passes at a bound that is a number, and half of it
+/// at one that is a tensor.
 Val clamp(Call &c) {
-  Val x = c.asResult("self");
-  if (c.has("min"))
-    x = c.emit.maximum(x, c.asResult("min"));
-  if (c.has("max"))
-    x = c.emit.minimum(x, c.asResult("max"));
-  return x;
+  bool hasTensors = c.target().ends_with(".Tensor");
+  auto bound = [&](BinaryKind kind, Val x, const char *name) {
+    if (!c.has(name))
+      return x;
+    Val y = c.asResult(name);
+    return hasTensors ? c.emit.binary(kind, x, y)
+                      : c.emit.extremum(kind, x, y, Emitter::Ties::Second);
+  };
+  Val x = bound(BinaryKind::maximum, c.asResult("self"), "min");
+  return bound(BinaryKind::minimum, x, "max");
 }
 
 Val hardTanh(Emitter &e, Val x, Val low, Val high) {
   return e.clamp(x, low, high);
 }
 
-Val relu6(Emitter &e, Val x) { return e.minimum(e.relu(x), 6); }
+Val relu6(Emitter &e, Val x) {
+  return e.extremum(BinaryKind::minimum, e.relu(x), 6, Emitter::Ties::Second);
+}
 
 Val where(Call &c) {
   return c.emit.select(truth(c, "condition"), c.asResult("self"),

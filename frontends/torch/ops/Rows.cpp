@@ -133,6 +133,16 @@ Val logSumExp(Call &c, Val x) {
   return e.failed() ? Val() : kept(c, e.logSumExp(x, dims), x, dims);
 }
 
+/// Returns the square root of a sum of squares. As in torch, the gradient is 0
+/// where the sum is 0.
+Val rootOf(Call &c, Val sum) {
+  Emitter &e = c.emit;
+  if (!c.trains || !reachesParameter(sum))
+    return e.sqrt(sum);
+  Val isZero = e.eq(sum, 0);
+  return e.select(isZero, 0, e.sqrt(e.select(isZero, 1, sum)));
+}
+
 /// The divisor of a variance is the count minus this number.
 double correctionOf(Call &c) {
   if (!c.target().ends_with(".correction"))
@@ -155,7 +165,7 @@ template <bool isRoot, bool withMean> Val variance(Call &c, Val x) {
   Val result = e.mul(e.reduce(ReduceKind::sum, spread, dims),
                      1.0 / std::max(count - correction, 0.0));
   if (isRoot)
-    result = e.sqrt(result);
+    result = rootOf(c, result);
   c.out(0, kept(c, result, x, dims));
   if (withMean)
     c.out(1, kept(c, mean, x, dims));
@@ -174,7 +184,7 @@ Val vectorNorm(Call &c, Val x) {
     return c.fail("order {0} is not supported; accepted: 1, 2",
                   std::to_string(order));
   Val sum = e.reduce(ReduceKind::sum, squared(e, x), dims);
-  return kept(c, e.sqrt(sum), x, dims);
+  return kept(c, rootOf(c, sum), x, dims);
 }
 
 /// v * g / ||v||, with one norm for each index of `dim`, or one norm if it is
@@ -476,7 +486,7 @@ Val logisticLoss(Call &c, Val x, Val y) {
   Emitter &e = c.emit;
   Val minus = e.neg(x);
   Val log = e.log(e.add(e.exp(e.neg(e.abs(x))), 1.0));
-  Val positive = e.add(log, e.relu(minus));
+  Val positive = e.add(log, e.maximum(minus, 0)); // as in softplus
   if (c.has("pos_weight")) {
     Val more = e.sub(c.tensor("pos_weight"), 1.0);
     Val weight = e.add(e.mul(more, y), 1.0);

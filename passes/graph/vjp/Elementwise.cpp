@@ -73,13 +73,22 @@ static LogicalResult unaryVjp(GraphBuilder g, UnaryOp op, const Request &r) {
   return success();
 }
 
-/// Builds the gradient of the operand `mine` of a maximum or minimum: dy where
-/// `mine` is chosen, and half of dy where both operands are equal, as in
-/// PyTorch.
-static Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine,
-                          Value other, Value dy) {
-  Value tie = g.select(g.compare(CompareKind::eq, mine, other),
-                       g.scale(dy, 0.5), g.constantLike(dy, 0.0));
+/// Builds the gradient of one operand of a maximum or minimum: dy where it is
+/// chosen, and where both operands are equal, half of dy or what kTieGradient
+/// says.
+static Value extremumGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
+  Value mine = isFirst ? op.getA() : op.getB();
+  Value other = isFirst ? op.getB() : op.getA();
+  bool isMaximum = op.getKind() == BinaryKind::maximum;
+  CompareKind chosen = isMaximum ? CompareKind::gt : CompareKind::lt;
+  Value tie = g.constantLike(dy, 0.0);
+  if (auto ties = op->getAttrOfType<IntegerAttr>(attr::kTieGradient)) {
+    if (ties.getInt() == (isFirst ? 0 : 1))
+      chosen = isMaximum ? CompareKind::ge : CompareKind::le;
+  } else {
+    tie = g.select(g.compare(CompareKind::eq, mine, other), g.scale(dy, 0.5),
+                   tie);
+  }
   return g.select(g.compare(chosen, mine, other), dy, tie);
 }
 
@@ -101,8 +110,7 @@ static Value powGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
 }
 
 static Value binaryGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
-  Value a = op.getA(), b = op.getB(), mine = isFirst ? a : b,
-        other = isFirst ? b : a;
+  Value a = op.getA(), b = op.getB(), other = isFirst ? b : a;
   switch (op.getKind()) {
   case BinaryKind::add:
     return dy;
@@ -117,9 +125,8 @@ static Value binaryGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
   case BinaryKind::pow:
     return powGrad(g, op, dy, isFirst);
   case BinaryKind::maximum:
-    return extremumGrad(g, CompareKind::gt, mine, other, dy);
   case BinaryKind::minimum:
-    return extremumGrad(g, CompareKind::lt, mine, other, dy);
+    return extremumGrad(g, op, dy, isFirst);
   default:
     return Value();
   }
