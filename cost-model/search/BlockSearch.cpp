@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace dpc::cost {
 
@@ -27,11 +28,21 @@ BlockSearch::BlockSearch(const SearchProblem &problem,
 void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
   for (Block &block : blocks) {
     block.begin = sampled.size();
-    for (size_t i : block.members)
-      if (pending[i].strategy->vpp == 1)
+    // The most virtual stages, by the numbers of data-parallel ranks and
+    // stages.
+    std::map<std::pair<int64_t, int64_t>, int64_t> most;
+    for (size_t i : block.members) {
+      const Strategy &strategy = *pending[i].strategy;
+      if (strategy.vpp > 1) {
+        int64_t &vpp = most[{strategy.dp, strategy.pp}];
+        vpp = std::max(vpp, strategy.vpp);
+      }
+    }
+    for (size_t i : block.members) {
+      const Strategy &strategy = *pending[i].strategy;
+      if (strategy.vpp == 1 || strategy.vpp == most[{strategy.dp, strategy.pp}])
         sampled.push_back(i);
-    if (sampled.size() == block.begin)
-      sampled.insert(sampled.end(), block.members.begin(), block.members.end());
+    }
     block.end = sampled.size();
   }
   samples.resize(sampled.size());
@@ -320,16 +331,16 @@ std::pair<double, double> BlockSearch::expected(size_t i) const {
 /// Returns whether `block` seems to be as good as the best plan so far, with a
 /// margin for the errors of the estimates, or whether no plan fits so far.
 bool BlockSearch::mayImprove(size_t block) const {
-  constexpr double kError = 1.05;
+  constexpr double kError = 1.2;
   const Pending *found = best();
   double least = incumbent;
   if (found && !rankOf(*found).first)
-    least = std::min(least, kError * rankOf(*found).second);
+    least = std::min(least, rankOf(*found).second);
   if (!std::isfinite(least))
     return true;
   std::optional<Promise> promise =
       promiseOf(blocks[block], Turn::Any, nullptr, /*fits=*/true);
-  return !promise->first && promise->second < least;
+  return !promise->first && promise->second < kError * least;
 }
 
 void BlockSearch::run(int64_t most, bool all) {

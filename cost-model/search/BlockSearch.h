@@ -92,8 +92,9 @@ private:
   struct Block {
     std::vector<size_t> members;
     size_t place = 0;
-    /// The range of the block in `samples`. Interleaved strategies have no
-    /// samples, because virtual stages change little.
+    /// The range of the block in `samples`. Of interleaved strategies, only the
+    /// ones with the most virtual stages have samples: they have the smallest
+    /// bubbles.
     size_t begin = 0, end = 0;
     bool isMeasured = false;
   };

@@ -42,7 +42,8 @@ Val hardGate(Emitter &e, Val x, double alpha, double beta) {
   return e.clamp(line, 0, 1);
 }
 
-/// x + 3 is exact at the bounds, where no gradient passes; x / 6 + 1 / 2 is not.
+/// x + 3 is exact at the bounds, where no gradient passes; x / 6 + 1 / 2 is
+/// not.
 Val hardSigmoid(Emitter &e, Val x) {
   return e.mul(e.clamp(e.add(x, 3), 0, 6), 1.0 / 6.0);
 }

@@ -17,6 +17,13 @@
 // be kept as a shard (Korthikanti et al., "Reducing Activation Recomputation in
 // Large Transformer Models", section 4.2.2).
 //
+// The cut does not count the bytes of recomputed values, which stay in memory
+// until their last reader. A *join* adds the result of a GEMM to a value from
+// before the GEMM, as a residual connection does. Chains of joins span layers:
+// the first reader, in the last layer, would recompute the chain of all layers
+// at once. If the cut recomputes such chains, a second cut keeps every second
+// join: one for each layer of a transformer, so that all layers are equal.
+//
 //===----------------------------------------------------------------------===//
 #include "cost-model/solve/MinCut.h"
 #include "ir/Sharding.h"
@@ -34,8 +41,10 @@ namespace {
 
 class SelectiveCut {
 public:
-  SelectiveCut(const ForwardPhase &forward, double gather)
-      : forward(forward), gather(gather) {
+  using Ops = DenseSet<Operation *>;
+  /// The results of `keptJoins` are not recomputed.
+  SelectiveCut(const ForwardPhase &forward, double gather, const Ops &keptJoins)
+      : forward(forward), gather(gather), keptJoins(keptJoins) {
     source = network.addNode();
     sink = network.addNode();
   }
@@ -43,7 +52,7 @@ public:
     for (const Run &run : forward.runs)
       for (Operation *op : run.ops)
         add(op);
-    std::vector<bool> side = network.sourceSide(source, sink);
+    side = network.sourceSide(source, sink);
     DenseSet<Value> kept;
     for (auto [value, node] : nodeOf)
       if (!side[node] && side[nodeOfOp[value.getDefiningOp()]])
@@ -51,14 +60,74 @@ public:
     return kept;
   }
 
+  /// Adds every second join of the chains that are recomputed. Call it after
+  /// keep().
+  void addSecondJoins(Ops &joins) const {
+    DenseMap<Operation *, int64_t> length; // of the chain up to the op
+    for (const Run &run : forward.runs)
+      for (Operation *op : run.ops) {
+        if (side[nodeOfOp.lookup(op)])
+          continue; // not recomputed
+        int64_t before = 0;
+        for (Value operand : op->getOperands())
+          before = std::max(before, length.lookup(operand.getDefiningOp()));
+        length[op] = before + isJoin(op);
+        if (length[op] > 1) {
+          joins.insert(op);
+          length[op] = 0;
+        }
+      }
+  }
+
 private:
   using Network = cost::FlowNetwork;
+
+  bool isNeverRepeated(Operation *op) const {
+    return isa<MatmulOp, ConvOp, AttentionOp>(op) ||
+           (isa<CollectiveOpInterface>(op) && !isGatherAgain(op)) ||
+           !isRepeatable(op) || llvm::any_of(op->getOperands(), [&](Value v) {
+             return needsGather(v);
+           });
+  }
+
+  /// Returns true if `op` reads both `value` and a result of an op that is
+  /// never repeated and depends on `value`.
+  bool skips(Value value, Operation *op) const {
+    // Ops on the way from `value` to `op`, and if the way has such an op.
+    SmallVector<std::pair<Operation *, bool>> work;
+    std::array<DenseSet<Operation *>, 2> seen;
+    auto follow = [&](Value from, bool isPast) {
+      for (Operation *user : from.getUsers())
+        if (user != op && isForward(user) &&
+            forward.position(user) < forward.position(op) &&
+            seen[isPast].insert(user).second)
+          work.push_back({user, isPast});
+    };
+    follow(value, false);
+    while (!work.empty()) {
+      auto [at, isPast] = work.pop_back_val();
+      isPast |= nodeOfOp.contains(at) && isNeverRepeated(at);
+      for (Value result : at->getResults()) {
+        if (isPast && llvm::is_contained(op->getOperands(), result))
+          return true;
+        follow(result, isPast);
+      }
+    }
+    return false;
+  }
+
+  bool isJoin(Operation *op) const {
+    int64_t operands = llvm::count_if(op->getOperands(), [&](Value operand) {
+      return nodeOf.contains(operand);
+    });
+    return operands > 1 && llvm::any_of(op->getOperands(), [&](Value operand) {
+             return nodeOf.contains(operand) && skips(operand, op);
+           });
+  }
+
   int64_t costOf(Operation *op) {
     bool gathers = isGatherAgain(op);
-    if (isa<MatmulOp, ConvOp, AttentionOp>(op) ||
-        (isa<CollectiveOpInterface>(op) && !gathers) || !isRepeatable(op) ||
-        llvm::any_of(op->getOperands(),
-                     [&](Value v) { return needsGather(v); }))
+    if (isNeverRepeated(op) || keptJoins.contains(op))
       return Network::kUnlimited;
     if (isa<ReshapeOp>(op))
       return 0;
@@ -127,15 +196,25 @@ private:
 
   const ForwardPhase &forward;
   double gather;
+  const Ops &keptJoins;
   Network network;
   int32_t source, sink;
   DenseMap<Operation *, int32_t> nodeOfOp;
   DenseMap<Value, int32_t> nodeOf;
+  std::vector<bool> side;
 };
 
 } // namespace
 
 DenseSet<Value> dpc::keepForSelective(const ForwardPhase &forward,
                                       double gather) {
-  return SelectiveCut(forward, gather).keep();
+  SelectiveCut::Ops joins;
+  for (;;) {
+    SelectiveCut cut(forward, gather, joins);
+    DenseSet<Value> kept = cut.keep();
+    size_t before = joins.size();
+    cut.addSecondJoins(joins);
+    if (joins.size() == before)
+      return kept;
+  }
 }

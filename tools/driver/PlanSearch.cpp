@@ -20,7 +20,7 @@ static constexpr int64_t kEvaluatedOps = 40000;
 static constexpr int64_t kEvaluationsOnMany = 64;
 
 /// The most blocks of a deep model that a search measures.
-static constexpr int64_t kBlocks = 64;
+static constexpr int64_t kBlocks = 96;
 
 std::unique_ptr<cost::Evaluator>
 PlanSearch::evaluatorFor(const cost::Cluster &part) const {
