@@ -38,8 +38,7 @@ Val mish(Emitter &e, Val x) {
 }
 
 Val hardGate(Emitter &e, Val x, double alpha, double beta) {
-  Val line = e.add(e.mul(x, alpha), beta);
-  return e.clamp(line, 0, 1);
+  return e.clamp(e.add(e.mul(x, alpha), beta), 0, 1);
 }
 
 /// x + 3 is exact at the bounds, where no gradient passes; x / 6 + 1 / 2 is
@@ -50,8 +49,10 @@ Val hardSigmoid(Emitter &e, Val x) {
 
 Val hardSwish(Emitter &e, Val x) { return e.mul(x, hardSigmoid(e, x)); }
 
-Val expBelow(Emitter &e, Val x, double scale) {
+Val expBelow(Emitter &e, Val x, double scale, double rate) {
   Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
+  if (rate != 1)
+    low = e.mul(low, rate);
   return e.mul(e.sub(e.exp(low), 1), scale);
 }
 

@@ -32,8 +32,8 @@ Val hardGate(Emitter &e, Val x, double alpha, double beta);
 /// min(max(x + 3, 0), 6) / 6.
 Val hardSigmoid(Emitter &e, Val x);
 Val hardSwish(Emitter &e, Val x);
-/// scale (exp(min(x, 0)) - 1), the negative branch of Elu. The minimum keeps
-/// the gradient finite where Elu selects the other branch.
-Val expBelow(Emitter &e, Val x, double scale);
+/// scale (exp(rate min(x, 0)) - 1), the negative branch of Elu. The minimum
+/// keeps the gradient finite where Elu selects the other branch.
+Val expBelow(Emitter &e, Val x, double scale, double rate = 1);
 
 } // namespace dpc::frontend

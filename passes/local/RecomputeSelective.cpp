@@ -21,8 +21,8 @@
 // until their last reader. A *join* adds the result of a GEMM to a value from
 // before the GEMM, as a residual connection does. Chains of joins span layers:
 // the first reader, in the last layer, would recompute the chain of all layers
-// at once. If the cut recomputes such chains, a second cut keeps every second
-// join: one for each layer of a transformer, so that all layers are equal.
+// at once. If the cut recomputes such chains, it is repeated with every second
+// join kept: one for each layer of a transformer, so that all layers are equal.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/solve/MinCut.h"
@@ -106,7 +106,7 @@ private:
     follow(value, false);
     while (!work.empty()) {
       auto [at, isPast] = work.pop_back_val();
-      isPast |= nodeOfOp.contains(at) && isNeverRepeated(at);
+      isPast |= neverRepeated.contains(at);
       for (Value result : at->getResults()) {
         if (isPast && llvm::is_contained(op->getOperands(), result))
           return true;
@@ -127,7 +127,9 @@ private:
 
   int64_t costOf(Operation *op) {
     bool gathers = isGatherAgain(op);
-    if (isNeverRepeated(op) || keptJoins.contains(op))
+    if (isNeverRepeated(op))
+      neverRepeated.insert(op);
+    if (neverRepeated.contains(op) || keptJoins.contains(op))
       return Network::kUnlimited;
     if (isa<ReshapeOp>(op))
       return 0;
@@ -201,7 +203,8 @@ private:
   int32_t source, sink;
   DenseMap<Operation *, int32_t> nodeOfOp;
   DenseMap<Value, int32_t> nodeOf;
-  std::vector<bool> side;
+  Ops neverRepeated;
+  std::vector<bool> side; ///< Whether a node is on the side of the source.
 };
 
 } // namespace

@@ -101,9 +101,10 @@ static std::vector<std::string> negativeVariances(const Plan &plan,
   constexpr std::string_view kName = "running_var";
   std::vector<std::string> names;
   for (const Tensor &tensor : plan.tensors) {
+    if (tensor.name.substr(tensor.name.rfind('.') + 1) != kName)
+      continue;
     const WeightFiles::Weight *weight = findWeight(files, tensor);
-    size_t dot = tensor.name.rfind('.');
-    if (!weight || tensor.name.substr(dot + 1) != kName)
+    if (!weight)
       continue;
     int64_t count = weight->entry.bytes / sizeOf(weight->entry.dtype);
     for (int64_t i = 0; i < count; ++i)

@@ -179,10 +179,10 @@ static IndexUses indexUses(const Moved &from) {
 
 static void setUses(BlockArgument argument, rt::Port &port) {
   Type element = cast<RankedTensorType>(argument.getType()).getElementType();
-  if (argument.use_empty())
+  if (argument.use_empty()) {
     port.use = rt::InputUse::Unread;
-  if (argument.use_empty())
     return;
+  }
   IndexUses uses = indexUses({.value = argument});
   if (!element.isInteger()) {
     if (uses.isProbability)

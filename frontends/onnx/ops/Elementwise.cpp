@@ -104,11 +104,9 @@ Val selu(NodeContext &c, Val x) {
   return c.emit.mul(y, gamma);
 }
 
-/// PyTorch exports hardsigmoid as a node with alpha = 1 / 6.
-Val gateOfNode(NodeContext &c, Val x) {
-  float alpha = c.floatAttr("alpha", 0.2), beta = c.floatAttr("beta", 0.5);
-  bool isSixth = alpha == 1.0F / 6.0F && beta == 0.5F;
-  return isSixth ? hardSigmoid(c.emit, x) : hardGate(c.emit, x, alpha, beta);
+Val scaledHardSigmoid(NodeContext &c, Val x) {
+  return hardGate(c.emit, x, c.floatAttr("alpha", 0.2),
+                  c.floatAttr("beta", 0.5));
 }
 
 Val softsign(Emitter &e, Val x) { return e.div(x, e.add(e.abs(x), 1)); }
@@ -194,7 +192,7 @@ static void addActivations(OpTable &table) {
   table["Softplus"] = softplus;
   table["Softsign"] = softsign;
   table["Mish"] = mish;
-  table["HardSigmoid"] = gateOfNode;
+  table["HardSigmoid"] = scaledHardSigmoid;
   table["HardSwish"] = hardSwish;
 }
 
@@ -326,10 +324,7 @@ Val isInf(NodeContext &c, Val x) {
 Val celu(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   double alpha = c.floatAttr("alpha", 1.0);
-  Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
-  Val below = e.exp(e.mul(low, 1.0 / alpha));
-  below = e.mul(e.sub(below, 1), alpha);
-  return e.add(e.relu(x), below);
+  return e.add(e.relu(x), expBelow(e, x, alpha, 1.0 / alpha));
 }
 
 Val thresholdedRelu(NodeContext &c, Val x) {

@@ -69,9 +69,7 @@ Val celu(Call &c, Val x) {
   double alpha = c.number("alpha");
   if (alpha == 0)
     return c.fail("alpha is 0");
-  Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
-  Val below = e.exp(e.mul(low, 1 / alpha));
-  return above(e, x, 0, e.mul(e.sub(below, 1), alpha));
+  return above(e, x, 0, expBelow(e, x, alpha, 1 / alpha));
 }
 
 Val threshold(Call &c, Val x) {

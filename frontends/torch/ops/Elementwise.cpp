@@ -32,9 +32,7 @@ Val leakyRelu(Call &c, Val x) {
 /// exponent keeps the gradient finite where x is selected.
 Val elu(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val low = e.extremum(BinaryKind::minimum, x, 0, Emitter::Ties::First);
-  Val below = e.mul(low, c.number("input_scale"));
-  below = e.mul(e.sub(e.exp(below), 1), c.number("alpha"));
+  Val below = expBelow(e, x, c.number("alpha"), c.number("input_scale"));
   return e.mul(piecewise(e, x, below), c.number("scale"));
 }
 

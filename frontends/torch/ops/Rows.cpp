@@ -196,14 +196,12 @@ Val weightNorm(Call &c, Val v, Val g) {
   int64_t own = c.integer("dim") == -1 ? -1 : c.dimOf("dim", v.rank());
   if (e.failed())
     return {};
-  Shape dims, shape(v.rank(), 1);
+  Shape dims;
   for (int64_t d = 0; d < v.rank(); ++d)
-    if (d == own)
-      shape[d] = v.dim(d);
-    else
+    if (d != own)
       dims.push_back(d);
   Val norm = e.sqrt(e.reduce(ReduceKind::sum, squared(e, v), dims));
-  return e.mul(v, e.div(g, e.reshape(norm, shape)));
+  return e.mul(v, e.div(g, e.keepDims(norm, v, dims)));
 }
 
 /// Whether any element differs from zero or, if `isAll`, whether all do.
