@@ -1,19 +1,12 @@
 #include "runtime/data/Dataset.h"
 
+#include "runtime/io/DataFacts.h"
+
 #include <filesystem>
 
 namespace dpc::rt {
 
-int64_t samplesPerStep(const Plan &plan) {
-  int64_t count = 0;
-  for (const Port &port : plan.inputs) {
-    int64_t first = port.globalShape.empty() ? 0 : port.globalShape.front();
-    if (first == 0 || (count > 0 && first != count))
-      return 0;
-    count = first;
-  }
-  return count;
-}
+int64_t samplesPerStep(const Plan &plan) { return samplesPerStep(plan.inputs); }
 
 static Status checkInputs(const Plan &plan) {
   if (plan.inputs.empty())

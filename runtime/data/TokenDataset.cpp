@@ -22,6 +22,43 @@ struct HeaderKind {
 constexpr HeaderKind kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 constexpr int64_t kHeaderBytes = 1024;
 
+/// How files of other formats begin.
+constexpr std::pair<std::string_view, const char *> kOtherFormats[] = {
+    {"\x1f\x8b\x08", "compressed by gzip"},
+    {"\x28\xb5\x2f\xfd", "compressed by zstd"},
+    {"\xfd"
+     "7zXZ",
+     "compressed by xz"},
+    {"BZh", "compressed by bzip2"},
+    {"PAR1", "a Parquet file"},
+    {"ARROW1", "an Arrow file"},
+    {"PK\x03\x04", "a zip archive (as .npz and .pt files)"},
+    {"\x93NUMPY", "a NumPy array"},
+    {"MMIDIDX", "the index of a Megatron-LM dataset"},
+    {"\xff\xfe", "text in UTF-16"},
+    {"\xfe\xff", "text in UTF-16"},
+};
+
+/// Whether at least 64 bytes are UTF-8 without control characters. The last
+/// character may be cut.
+bool isText(std::string_view bytes) {
+  constexpr size_t kLeast = 64;
+  int following = 0; // bytes of the present character
+  for (unsigned char c : bytes) {
+    bool isFollowing = (c & 0xC0) == 0x80;
+    bool isPlain = (c >= ' ' && c < 0x7F) || (c >= '\t' && c <= '\r');
+    if (isFollowing != (following > 0) ||
+        (!isFollowing && !isPlain && (c < 0xC2 || c > 0xF4)))
+      return false;
+    following = isFollowing ? following - 1
+                : c < 0x80  ? 0
+                : c < 0xE0  ? 1
+                : c < 0xF0  ? 2
+                            : 3;
+  }
+  return bytes.size() >= kLeast;
+}
+
 class TokenDataset : public Dataset {
 public:
   Status open(const Plan &plan, const std::string &path) {
@@ -119,32 +156,42 @@ private:
     return Status::invalid(file.path(), ": ", why);
   }
 
-  /// Whether the file seems to have uint32 tokens: the upper halves of the
-  /// first tokens are zero, but not all lower halves.
-  Expected<bool> looksWide() const {
-    constexpr int64_t kLooked = 1 << 20;
-    int64_t pairs = std::min<int64_t>(kLooked, file.size() / 4);
-    std::vector<uint16_t> halves(pairs * 2);
-    DPC_TRY(file.read(0, pairs * 4, halves.data()));
-    bool isZero = true;
-    for (int64_t i = 0; i < pairs; ++i) {
-      if (halves[2 * i + 1] != 0)
-        return false;
-      isZero &= halves[2 * i] == 0;
-    }
-    return file.size() % 4 == 0 && pairs > 1 && !isZero;
+  Expected<std::string> beginning(int64_t most) const {
+    std::string bytes(std::min(most, file.size()), '\0');
+    DPC_TRY(file.read(0, static_cast<int64_t>(bytes.size()), bytes.data()));
+    return bytes;
   }
 
-  /// Whether the file begins with at least 64 bytes of printable ASCII.
-  Expected<bool> looksLikeText() const {
-    constexpr int64_t kLooked = 1 << 16, kLeast = 64;
-    std::string bytes(std::min<int64_t>(kLooked, file.size()), '\0');
-    DPC_TRY(file.read(0, static_cast<int64_t>(bytes.size()), bytes.data()));
-    return bytes.size() >= kLeast &&
-           std::all_of(bytes.begin(), bytes.end(), [](char c) {
-             return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' ||
-                    c == '\t';
-           });
+  /// Refuses files of another format, which would be read as tokens.
+  Status checkFormat() const {
+    DPC_ASSIGN(std::string bytes, beginning(1 << 16));
+    for (const auto &[magic, name] : kOtherFormats)
+      if (bytes.starts_with(magic))
+        return refuse(concat("is ", name, ", expected token ids"));
+    return isText(bytes) ? refuse("is text, expected token ids (uint16 or "
+                                  "uint32)")
+                         : Status::success();
+  }
+
+  /// Refuses wider integers: after each word that has a value, one or three
+  /// words are 0 all along.
+  Status checkWidth(int64_t vocabulary) const {
+    DPC_ASSIGN(std::string bytes, beginning(4 << 20));
+    for (int64_t wide : {8, 4}) {
+      int64_t count = static_cast<int64_t>(bytes.size()) / wide;
+      bool isWide = wide > width && file.size() % wide == 0 && count > 1;
+      bool hasValues = false;
+      for (int64_t at = 0; isWide && at < count * wide; ++at) {
+        bool isUpper = at % wide >= width;
+        isWide = !isUpper || bytes[at] == 0;
+        hasValues |= !isUpper && bytes[at] != 0;
+      }
+      if (isWide && hasValues)
+        return refuse(concat("these look like ", wide == 8 ? "int64" : "uint32",
+                             " tokens, but with a vocabulary of ", vocabulary,
+                             " they are read as uint", 8 * width));
+    }
+    return Status::success();
   }
 
   Status readHeader(int64_t vocabulary) {
@@ -158,21 +205,14 @@ private:
         width = kind.width;
         return checkHeader(kind, header.version, header.count);
       }
-    DPC_ASSIGN(bool isText, looksLikeText());
-    if (isText)
-      return refuse("is text, expected token ids (uint16 or uint32)");
+    DPC_TRY(checkFormat());
     width = vocabulary > 65536 ? 4 : 2;
     tokens = file.size() / width;
     if (file.size() % width != 0)
       return refuse("has " + std::to_string(file.size()) +
                     " bytes, which is not a multiple of uint" +
                     std::to_string(8 * width) + ": it is truncated");
-    DPC_ASSIGN(bool isWide, width == 2 ? looksWide() : false);
-    if (isWide)
-      return refuse("every second uint16 is 0: these look like uint32 tokens, "
-                    "but a vocabulary of " +
-                    std::to_string(vocabulary) + " is read as uint16");
-    return Status::success();
+    return checkWidth(vocabulary);
   }
 
   Status checkHeader(const HeaderKind &kind, int32_t version, int32_t count) {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 namespace dpc::rt {
 
@@ -36,15 +35,28 @@ static void visitAll(DType dtype, const void *data, int64_t count,
   }
 }
 
+/// Whether the labels of an input are counted by their value.
+static bool countsClasses(const Port &port) {
+  constexpr int64_t kMost = int64_t(1) << 22;
+  return (port.use == InputUse::Labels ||
+          port.use == InputUse::ShiftedLabels) &&
+         port.limit - port.first <= kMost;
+}
+
 void ArrayFacts::add(int64_t row, const void *data, int64_t count) {
   int64_t before = ignored;
   bool hasIgnored = port.ignored.has_value();
   double skipped = static_cast<double>(port.ignored.value_or(0));
+  const int64_t classes = countsClasses(port) ? port.limit - port.first : 0;
+  occurrences.resize(classes);
   visitAll(port.dtype, data, count, [&](int64_t i, auto element) {
     auto value = static_cast<double>(element);
     if (hasIgnored && value == skipped) {
       ++ignored;
     } else if (std::isfinite(value)) {
+      if (auto label = static_cast<int64_t>(value) - port.first;
+          label >= 0 && label < classes)
+        ++occurrences[label];
       min = counted == 0 ? value : std::min(min, value);
       max = counted == 0 ? value : std::max(max, value);
       sum += value;
@@ -88,6 +100,11 @@ std::string ArrayFacts::text() const {
   if (ignored > 0)
     text += ", " + percent(ignored, elements) + " ignored (" +
             std::to_string(*port.ignored) + ")";
+  if (auto most = std::ranges::max_element(occurrences);
+      min != max && most != occurrences.end() && 2 * *most > counted)
+    text +=
+        ", " + percent(*most, counted) + " are " +
+        number(static_cast<double>(port.first + (most - occurrences.begin())));
   if (minusInfinite > 0)
     text += ", " + percent(minusInfinite, elements) + " -inf";
   if (counted > 0 && port.use == InputUse::Probabilities &&
@@ -144,6 +161,8 @@ std::vector<std::string> DataFacts::texts() const {
             shift.text(inputs[shift.ids].port, inputs[shift.labels].port);
         !text.empty())
       texts.push_back(text);
+  for (const std::string &text : samples.texts())
+    texts.push_back(text);
   if (seen < rows)
     texts.push_back(
         concat("the values are those of ", seen, " of ", rows, " ", unit, "s",
@@ -174,113 +193,38 @@ comparable(const std::vector<Port> &ports) {
   return pairs;
 }
 
-static bool isInteger(const Port &port) {
-  return port.dtype == DType::I64 || port.dtype == DType::I32;
-}
-
-static std::vector<ShiftFacts> shiftable(const std::vector<Port> &ports) {
-  std::vector<ShiftFacts> pairs;
-  for (size_t ids = 0; ids < ports.size(); ++ids)
-    for (size_t labels = 0; labels < ports.size(); ++labels) {
-      const Port &a = ports[ids], &b = ports[labels];
-      if (isInteger(a) && isInteger(b) && a.globalShape == b.globalShape &&
-          a.globalShape.size() >= 2 && a.use == InputUse::Ids &&
-          (b.use == InputUse::Labels || b.use == InputUse::ShiftedLabels))
-        pairs.push_back({ids, labels});
-    }
-  return pairs;
-}
-
-void ShiftFacts::add(const Port &idsPort, const void *idsData,
-                     const Port &labelsPort, const void *labelsData,
-                     int64_t count) {
-  const int64_t length = idsPort.globalShape.back();
-  auto idAt = [&](int64_t k) {
-    return loadAsDouble(idsData, idsPort.dtype, k);
-  };
-  auto labelAt = [&](int64_t k) {
-    return loadAsDouble(labelsData, labelsPort.dtype, k);
-  };
-  auto isIgnored = [&](int64_t k) {
-    return labelsPort.ignored &&
-           labelAt(k) == static_cast<double>(*labelsPort.ignored);
-  };
-  auto isOpen = [&] { return labelsLead.holds || idsLead.holds || same.holds; };
-  for (int64_t begin = 0; isOpen() && begin < count; begin += length) {
-    const int64_t last = begin + length - 1;
-    bool isConstant = true;
-    for (int64_t k = begin; k < last && isConstant; ++k)
-      isConstant = idAt(k) == idAt(k + 1);
-    for (int64_t k = begin; k < last && !isConstant; ++k) {
-      hasIgnored |= isIgnored(k);
-      if (!isIgnored(k)) {
-        labelsLead.add(labelAt(k) == idAt(k + 1));
-        same.add(labelAt(k) == idAt(k));
-      }
-      if (!isIgnored(k + 1))
-        idsLead.add(idAt(k) == labelAt(k + 1));
-    }
-  }
-}
-
-std::string ShiftFacts::text(const Port &idsPort,
-                             const Port &labelsPort) const {
-  constexpr int64_t kLeast = 8; // fewer may be equal by chance
-  std::string ids = "input '" + oneLine(idsPort.name) + "'";
-  std::string labels = "input '" + oneLine(labelsPort.name) + "'";
-  auto leads = [&](const Lead &lead) {
-    return lead.holds && lead.pairs >= kLeast;
-  };
-  if (leads(labelsLead) && labelsPort.use == InputUse::ShiftedLabels)
-    return labels + " holds the ids of the next position, and the loss shifts "
-                    "its labels itself: it predicts two positions ahead";
-  if (leads(same) && hasIgnored && labelsPort.use == InputUse::Labels)
-    return labels + " holds the ids of the same position where it is not "
-                    "ignored, and the loss does not shift its labels";
-  return leads(idsLead)
-             ? ids + " holds the labels of the next position: are the two "
-                     "swapped?"
-             : "";
-}
-
-static uint64_t mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-  return hash ^ hash >> 32;
-}
-
-/// Adds `bytes` bytes to `hash`.
-static uint64_t hashOf(uint64_t hash, const std::byte *data, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, data + i, std::min<int64_t>(bytes - i, 8));
-    hash = mix(hash, word);
-  }
-  return hash;
-}
-
-std::string commonText(const DataFacts &training, const DataFacts &heldOut) {
-  bool isSame = training.unit == "sample" && heldOut.unit == "sample" &&
-                training.inputs.size() == heldOut.inputs.size();
-  for (size_t i = 0; isSame && i < training.inputs.size(); ++i) {
-    const ArrayFacts &a = training.inputs[i], &b = heldOut.inputs[i];
-    isSame = a.port.name == b.port.name && a.port.dtype == b.port.dtype &&
-             a.elements / training.seen == b.elements / heldOut.seen;
-  }
-  if (!isSame)
-    return "";
-  int64_t common = std::count_if(
-      heldOut.hashes.begin(), heldOut.hashes.end(), [&](uint64_t hash) {
-        return std::binary_search(training.hashes.begin(),
-                                  training.hashes.end(), hash);
-      });
-  if (common == 0)
-    return "";
+std::string commonText(const DataFacts &training, const std::string &source,
+                       const DataFacts &heldOut) {
+  int64_t common = heldOut.samples.countIn(training.samples);
   bool isComplete =
-      static_cast<int64_t>(training.hashes.size()) == training.rows &&
-      static_cast<int64_t>(heldOut.hashes.size()) == heldOut.rows;
-  return concat(isComplete ? "" : "at least ", common, " of ", heldOut.rows,
-                " samples of --eval-data ", common == 1 ? "is" : "are",
-                " also in --data");
+      training.seen == training.rows && heldOut.seen == heldOut.rows &&
+      training.samples.isComplete() && heldOut.samples.isComplete();
+  return common == 0 ? ""
+                     : concat(isComplete ? "" : "at least ", common, " of ",
+                              heldOut.rows * heldOut.samplesPerRow,
+                              " samples of --eval-data ",
+                              common == 1 ? "is" : "are", " also in ", source);
+}
+
+int64_t samplesPerStep(const std::vector<Port> &inputs) {
+  int64_t count = 0;
+  for (const Port &port : inputs) {
+    int64_t first = port.globalShape.empty() ? 0 : port.globalShape.front();
+    if (first == 0 || (count > 0 && first != count))
+      return 0;
+    count = first;
+  }
+  return count;
+}
+
+/// Returns the samples in a row, or 0 if it is not clear what a sample is.
+static int64_t samplesIn(const std::string &unit,
+                         const std::vector<Port> &ports) {
+  if (unit == "sample")
+    return 1;
+  bool isFirst = std::ranges::all_of(
+      ports, [](const Port &port) { return port.batchDim == 0; });
+  return isFirst ? samplesPerStep(ports) : 0;
 }
 
 /// Returns how many of `rows` rows of `bytes` bytes a pass reads. Rows with
@@ -293,27 +237,44 @@ static int64_t rowsToRead(int64_t rows, int64_t bytes, int64_t mostBytes) {
              : std::min(rows, std::clamp(most, int64_t(2), kMostSpaced));
 }
 
+static std::vector<int64_t> perSample(std::vector<int64_t> perRow,
+                                      int64_t samplesPerRow) {
+  for (int64_t &elements : perRow)
+    elements /= samplesPerRow;
+  return perRow;
+}
+
+/// Adds the samples of `count` rows, of which the first is read `number` of
+/// `all`.
+static void addSamples(DataFacts &facts, int64_t count,
+                       const std::vector<std::byte *> &arrays,
+                       const std::vector<int64_t> &rowBytes, int64_t number,
+                       int64_t all) {
+  constexpr int64_t kMostHashes = int64_t(4) << 20;
+  const int64_t perRow = facts.samplesPerRow;
+  const int64_t spacing = (all * perRow + kMostHashes - 1) / kMostHashes;
+  std::vector<const std::byte *> sample(arrays.size());
+  for (int64_t i = 0; i < count * perRow; ++i) {
+    for (size_t k = 0; k < arrays.size(); ++k)
+      sample[k] = arrays[k] + i * (rowBytes[k] / perRow);
+    facts.samples.add(sample, (number * perRow + i) % spacing == 0);
+  }
+}
+
 /// Adds the rows from `first` on, of which the first is read `number` of `all`.
 static void addBlock(DataFacts &facts, int64_t first, int64_t count,
                      const std::vector<int64_t> &perRow,
                      const std::vector<std::byte *> &arrays, int64_t number,
                      int64_t all) {
-  constexpr int64_t kMostHashes = int64_t(4) << 20;
-  const int64_t spacing = (all + kMostHashes - 1) / kMostHashes;
-  auto bytesOf = [&](size_t k) {
-    return perRow[k] * sizeOf(facts.inputs[k].port.dtype);
-  };
-  for (int64_t row = 0; row < count; ++row) {
-    uint64_t hash = 0;
-    for (size_t k = 0; k < arrays.size(); ++k) {
-      const std::byte *data = arrays[k] + row * bytesOf(k);
-      facts.inputs[k].add(first + row, data, perRow[k]);
-      if (facts.unit == "sample" && (number + row) % spacing == 0)
-        hash = hashOf(hash, data, bytesOf(k));
-    }
-    if (facts.unit == "sample" && (number + row) % spacing == 0)
-      facts.hashes.push_back(hash);
+  std::vector<int64_t> rowBytes;
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    ArrayFacts &input = facts.inputs[k];
+    rowBytes.push_back(perRow[k] * sizeOf(input.port.dtype));
+    for (int64_t row = 0; row < count; ++row)
+      input.add(first + row, arrays[k] + row * rowBytes[k], perRow[k]);
   }
+  if (facts.samplesPerRow > 0)
+    addSamples(facts, count, arrays, rowBytes, number, all);
   for (ShiftFacts &shift : facts.shifts)
     shift.add(facts.inputs[shift.ids].port, arrays[shift.ids],
               facts.inputs[shift.labels].port, arrays[shift.labels],
@@ -329,7 +290,10 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
   facts.unit = unit;
   facts.rows = rows;
   facts.equal = comparable(ports);
-  facts.shifts = shiftable(ports);
+  facts.shifts = shiftsOf(ports);
+  facts.samplesPerRow = samplesIn(unit, ports);
+  if (facts.samplesPerRow > 0)
+    facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow));
   int64_t bytes = 0; // of a row
   for (size_t i = 0; i < ports.size(); ++i) {
     facts.inputs.emplace_back().port = ports[i];
@@ -368,7 +332,7 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
     const ArrayFacts &first = facts.inputs[pair.first];
     return first.counted == 0 || first.min == first.max;
   });
-  std::sort(facts.hashes.begin(), facts.hashes.end());
+  facts.samples.finish();
   return facts;
 }
 

@@ -8,7 +8,8 @@
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/plan/Plan.h"
+#include "runtime/io/SampleFacts.h"
+#include "runtime/io/ShiftFacts.h"
 
 #include <functional>
 #include <optional>
@@ -33,40 +34,13 @@ struct ArrayFacts {
   std::optional<Place> bad;  ///< the first NaN or +Inf
   /// Rows whose elements are all ignored, in ascending order.
   std::vector<int64_t> ignoredRows;
+  /// How often each label occurs, from Port::first on.
+  std::vector<int64_t> occurrences;
 
   /// Adds a row of `count` elements, which have the type of the port.
   void add(int64_t row, const void *data, int64_t count);
   /// "input 'x': -3.1 to 2.9, mean 0.01"
   std::string text() const;
-};
-
-/// Two integer inputs of one shape [.., T]: ids, and the labels of a loss.
-/// Compares them with a shift of one position. Sequences of one constant and
-/// ignored labels do not count.
-struct ShiftFacts {
-  size_t ids, labels; ///< indexes of inputs
-  /// Whether one holds the other's values of the same or the next position
-  /// everywhere, and how many pairs of elements tell so.
-  struct Lead {
-    bool holds = true;
-    int64_t pairs = 0;
-    void add(bool isEqual) {
-      holds &= isEqual;
-      ++pairs;
-    }
-  };
-  Lead labelsLead;         ///< labels[t] == ids[t + 1]
-  Lead idsLead;            ///< ids[t] == labels[t + 1]
-  Lead same;               ///< ids[t] == labels[t]
-  bool hasIgnored = false; ///< whether a label is ignored
-
-  /// Adds `count` elements, which are whole sequences.
-  void add(const Port &idsPort, const void *idsData, const Port &labelsPort,
-           const void *labelsData, int64_t count);
-  /// Says that the labels are shifted already, that the two are swapped, or
-  /// that the labels are not shifted, or "". DataFacts::equal has inputs that
-  /// are equal everywhere.
-  std::string text(const Port &idsPort, const Port &labelsPort) const;
 };
 
 /// The data has rows, which are samples or steps.
@@ -79,9 +53,8 @@ struct DataFacts {
   /// Pairs of inputs of one type and shape whose rows are all equal.
   std::vector<std::pair<size_t, size_t>> equal;
   std::vector<ShiftFacts> shifts;
-  /// Hashes of the values of rows, in ascending order. There are fewer than
-  /// `rows` if the pass has not read all rows, or if there are too many.
-  std::vector<uint64_t> hashes;
+  int64_t samplesPerRow = 0; ///< 0: it is not clear what a sample is
+  SampleFacts samples;       ///< of the rows that the pass has read
 
   /// Refuses a label input that the loss ignores in every row, and NaN or +Inf
   /// in an input that the model reads, unless `acceptsNan`.
@@ -109,9 +82,13 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const ReadRows &read,
                              const ScanLimits &limits = {});
 
-/// Says how many samples of `heldOut` are also in `training`; "" if none is, or
-/// if the two do not have the same inputs.
-std::string commonText(const DataFacts &training, const DataFacts &heldOut);
+/// Says how many samples of `heldOut` are also in `training`, the data of the
+/// option `source`; "" if none is, or if the two do not have the same inputs.
+std::string commonText(const DataFacts &training, const std::string &source,
+                       const DataFacts &heldOut);
+
+/// Returns the first extent of every input; 0 if these extents differ.
+int64_t samplesPerStep(const std::vector<Port> &inputs);
 
 /// Returns row `i` of `count` evenly spaced ones among `rows`.
 int64_t evenRow(int64_t i, int64_t count, int64_t rows);

@@ -55,6 +55,10 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   limits.seconds = std::min(limits.seconds, options.timeoutSeconds / 4);
   DPC_ASSIGN(report.facts, checkSource(inputs, sourceOf(options), "", limits,
                                        acceptsNan, lines));
+  if (std::string text = report.facts.samples.orderText();
+      plan.trains && !options.shuffle && !text.empty())
+    lines.push_back(text +
+                    (options.data.empty() ? "" : "; --shuffle mixes them"));
   if (!evalInputs)
     return report;
   std::string source = "--eval-data=" + options.evalData;
@@ -66,7 +70,8 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
     lines.push_back(
         prefix +
         stepWithoutLabels(step, "it does not count in means over labels"));
-  if (std::string text = commonText(report.facts, facts); !text.empty())
+  if (std::string text = commonText(report.facts, sourceOf(options), facts);
+      !text.empty())
     lines.push_back(text);
   return report;
 }

@@ -235,9 +235,9 @@ void Job::sayFirstLines() {
   for (const std::string &line : firstLines(
            {options, plan, *inputs, init, data, checkpoints->from(), done}))
     std::printf("%s\n", line.c_str());
-  if (std::string text = validation ? validation->warning(plan) : "";
-      !text.empty())
-    std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
+  if (validation)
+    for (const std::string &text : validation->warnings(plan))
+      std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
   if ((options.traces() || options.slowRank > 0) && !sessions.hasDevice())
     warnOfSharedProcessors(session->ranksHere().size());
 }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -176,25 +177,53 @@ Status ReadFiles::checkCheckpoints(const std::string &folder) const {
   return Status::success();
 }
 
-/// Returns each option that names a file to write, with the file.
-static std::vector<std::pair<std::string, std::string>>
-writtenFiles(const RunOptions &options) {
-  std::vector<std::pair<std::string, std::string>> written;
+namespace {
+
+struct WrittenFile {
+  std::string option, path;
+  std::string begin; ///< of every file of this kind, after `skipped` bytes
+  size_t skipped = 0;
+};
+
+} // namespace
+
+/// Returns the files that options name.
+static std::vector<WrittenFile> writtenFiles(const RunOptions &options) {
+  std::vector<WrittenFile> written;
   for (const std::string &word : options.metrics)
     if (MetricsPlace place(word); !place.isFolder)
-      written.emplace_back("--metrics", place.path);
-  for (const auto &[option, path] :
-       {std::pair("--save-params", options.saveParams),
-        {"--trace", options.trace}})
-    if (!path.empty())
-      written.emplace_back(option, path);
+      written.push_back(
+          {"--metrics", place.path,
+           place.kind == "prometheus" ? "# HELP dpc_" : "{\"step\":"});
+  if (!options.saveParams.empty())
+    written.push_back({"--save-params", options.saveParams, "{",
+                       /*skipped=*/sizeof(uint64_t)});
+  if (!options.trace.empty())
+    written.push_back({"--trace", options.trace, "{"});
   return written;
+}
+
+/// Refuses to replace a file that is no result of an earlier run.
+static Status checkReplaced(const WrittenFile &written) {
+  std::error_code code;
+  if (!fs::is_regular_file(written.path, code) ||
+      fs::file_size(written.path, code) == 0)
+    return Status::success();
+  std::ifstream file(written.path, std::ios::binary);
+  std::string begin(written.skipped + written.begin.size(), '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin.substr(written.skipped) == written.begin
+             ? Status::success()
+             : Status::invalid(written.option, ": ", oneLine(written.path),
+                               " is no file of an earlier ", written.option,
+                               ", and the run would replace it; choose another "
+                               "path, or remove the file");
 }
 
 /// Refuses two options that would write one file.
 static Status checkDifferent(const RunOptions &options) {
   std::map<std::string, std::string> optionOf;
-  for (const auto &[option, path] : writtenFiles(options)) {
+  for (const auto &[option, path, begin, skipped] : writtenFiles(options)) {
     std::error_code code;
     if (fs::exists(path, code) && !fs::is_regular_file(path, code))
       continue; // "/dev/null"
@@ -212,8 +241,10 @@ static Status checkDifferent(const RunOptions &options) {
 static Status checkOverwrites(const RunInputs &run) {
   const RunOptions &options = run.options;
   ReadFiles files(run);
-  for (const auto &[option, path] : writtenFiles(options))
-    DPC_TRY(files.check(option, path));
+  for (const WrittenFile &written : writtenFiles(options)) {
+    DPC_TRY(files.check(written.option, written.path));
+    DPC_TRY(checkReplaced(written));
+  }
   if (!options.outputs.empty())
     for (const Port &output : run.plan.outputs)
       DPC_TRY(files.check("--outputs", npyFile(options.outputs, output),

@@ -177,7 +177,9 @@ std::vector<std::string> firstLines(const RunStart &start) {
   if (plan.trains && done < options.steps)
     for (const std::string &text : rateTexts(plan, options.steps))
       lines.push_back(text);
-  if (plan.trains && done < options.steps)
+  if (!plan.trains)
+    lines.push_back("the plan is for inference: no weight is trained");
+  else if (done < options.steps)
     lines.push_back(trainingText(plan));
   std::string weights = plan.trains && !from.empty() ? "weights: from " + from
                         : from.empty() ? weightsText(options, plan, init)

@@ -38,14 +38,21 @@ Status Validation::check(const Plan &training) const {
   return checkCopy(training, plan);
 }
 
-std::string Validation::warning(const Plan &training) const {
-  if (hasSameLoss(training, plan,
-                  globalBatchOf(training) == globalBatchOf(plan)))
-    return "";
-  return concat(
-      "--eval-plan=", options.evalPlan,
-      ": its model computes the loss by another graph than the model "
-      "that is trained, so that the two losses may differ in meaning");
+std::vector<std::string> Validation::warnings(const Plan &training) const {
+  std::vector<std::string> texts;
+  auto warn = [&](const std::string &text) {
+    texts.push_back(concat("--eval-plan=", options.evalPlan, ": ", text));
+  };
+  if (!hasSameLoss(training, plan,
+                   globalBatchOf(training) == globalBatchOf(plan)))
+    warn("its model computes the loss by another graph than the model that is "
+         "trained, so that the two losses may differ in meaning");
+  std::string own = settingOf(plan.settings, kPrecision);
+  std::string trained = settingOf(training.settings, kPrecision);
+  if (own != trained && !own.empty() && !trained.empty())
+    warn(concat("it computes in ", oneLine(own), ", the training plan in ",
+                oneLine(trained)));
+  return texts;
 }
 
 Status Validation::prepare(const Plan &training) {

@@ -32,9 +32,9 @@ public:
   /// over all samples, or over all labels (OutputMeans.h).
   Expected<EvalReport> evaluate(const rt::Running &training);
 
-  /// Returns a warning if the loss may be another function than the one that
-  /// `training` trains, otherwise "".
-  std::string warning(const rt::Plan &training) const;
+  /// Says that the loss may be another function than the one that `training`
+  /// trains, or that it is computed in another precision.
+  std::vector<std::string> warnings(const rt::Plan &training) const;
 
   const rt::Plan &thePlan() const { return plan; }
   rt::InputSource &theInputs() const { return *inputs; }

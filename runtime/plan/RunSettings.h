@@ -13,6 +13,7 @@ inline constexpr const char *kEvalGraph = "eval_graph";
 inline constexpr const char *kEvalConstants = "eval_constants";
 /// The seed of dropout, which is a constant of the graph of training.
 inline constexpr const char *kDropoutSeed = "dropout_seed";
+inline constexpr const char *kPrecision = "precision";
 
 /// Returns the value of setting `name`, or "".
 std::string settingOf(const std::vector<Setting> &settings,

@@ -134,7 +134,7 @@ class Evaluation(unittest.TestCase):
             self.assertEqual((ran.returncode, ran.stdout), (1, ""), name)
             self.assertIn(part, ran.stderr)
         said = e2e.must([*words, "--eval-data=" + self.path("train")])
-        self.assertIn("96 of 96 samples of --eval-data are also in --data\n", said)
+        self.assertIn(f"96 of 96 samples of --eval-data are also in --data={self.path('train')}\n", said)
         self.assertNotIn("also in --data", e2e.must([*words, "--eval-data=" + self.path("held-out")]))
 
     def test_an_evaluation_that_is_not_finite_ends_the_run_after_it_is_saved(self):
@@ -167,10 +167,13 @@ class Evaluation(unittest.TestCase):
         for kind in ("mul", "add"):
             with open(self.path(kind + ".mlir"), "w") as file:
                 file.write(text.format(kind=kind))
-        for name, kind, options in (("plan", "mul", ["--train=sgd"]), ("same", "mul", ["--infer"]), ("other", "add", ["--infer"])):
+        for name, kind, options in (("plan", "mul", ["--train=sgd"]), ("same", "mul", ["--infer"]), ("other", "add", ["--infer"]),
+                                    ("rounded", "mul", ["--infer", "--precision=bf16"])):
             e2e.must([e2e.tool("dpc-opt"), self.path(kind + ".mlir"), "--cluster=local:1", *options, "-o", self.path(name)])
-        for name, said in (("same", ""), ("other", f"dpc-run: warning: --eval-plan={self.path('other')}: its model computes the loss by another graph than "
-                                          "the model that is trained, so that the two losses may differ in meaning\n")):
+        for name, said in (("same", ""), ("other", "its model computes the loss by another graph than the model that is trained, so that the two losses may "
+                                                   "differ in meaning"),
+                           ("rounded", "it computes in bf16, the training plan in fp32")):
+            said = said and f"dpc-run: warning: --eval-plan={self.path(name)}: {said}\n"
             ran = e2e.call([e2e.tool("dpc-run"), self.path("plan"), "--data=" + self.path("x"), "--steps=1", "--init=random",
                             "--eval-plan=" + self.path(name), "--eval-data=" + self.path("x")])
             self.assertEqual((ran.returncode, ran.stderr), (0, said))

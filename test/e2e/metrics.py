@@ -151,6 +151,22 @@ class Metrics(e2e.ScratchTest):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, r"^dpc-run: error: --metrics: /dev/null/x\b.*\n$")
 
+    def test_only_results_of_an_earlier_run_are_replaced(self):
+        other = self.path("notes.txt")
+        for option in ("--metrics", "--metrics=prometheus:", "--save-params", "--trace"):
+            with open(other, "w") as file:
+                file.write("precious and rather long\n")
+            word = option + other if option.endswith(":") else f"{option}={other}"
+            done = e2e.call([e2e.tool("dpc-run"), self.plan, "--steps=1", word])
+            name = option.split("=")[0]
+            self.assertEqual((done.returncode, done.stderr), (1, f"dpc-run: error: {name}: {other} is no file of an earlier {name}, and the run would "
+                                                                 "replace it; choose another path, or remove the file\n"))
+            with open(other) as file:
+                self.assertEqual(file.read(), "precious and rather long\n")
+            for _ in range(2):
+                e2e.must([e2e.tool("dpc-run"), self.plan, "--steps=1", word.replace(other, self.path("own" + name))])
+            os.remove(self.path("own" + name))
+
     def test_a_full_disk_is_said_once(self):
         done = e2e.call([e2e.tool("dpc-run"), self.plan, "--steps=2", "--metrics=/dev/full"])
         self.assertEqual((done.returncode, done.stderr),

@@ -104,7 +104,7 @@ FailureOr<std::vector<rt::Setting>> settingsOf(Session &session, ModuleOp model,
   std::vector<rt::Setting> settings;
   auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   addGraph(settings, rt::kGraph, rt::kGraphConstants, forward, trains);
-  settings.push_back({"precision", options.precision});
+  settings.push_back({rt::kPrecision, options.precision});
   if (!trains)
     return settings;
   addOptimizer(settings, options);

@@ -131,8 +131,7 @@ TEST(DataFacts, NanAndInfinityAreNamed) {
   // A model may add a mask of -inf before a softmax.
   facts = scan({0, -INFINITY, 0, 0});
   EXPECT_TRUE(facts->check(false).ok());
-  EXPECT_EQ(facts->texts(), (std::vector<std::string>{
-                                "input 'x': every value is 0, 25 % -inf"}));
+  EXPECT_EQ(facts->texts().front(), "input 'x': every value is 0, 25 % -inf");
 }
 
 TEST(DataFacts, LargeDataIsReadEvenly) {
@@ -232,7 +231,7 @@ TEST_F(Shifts, LabelsThatAreShiftedTwiceAreSaid) {
   ports[1].use = InputUse::ShiftedLabels;
   const std::string said =
       "input 'labels' holds the ids of the next position, and the loss shifts "
-      "its labels itself: it predicts two positions ahead";
+      "its labels itself: it predicts 2 positions ahead";
   EXPECT_EQ(lastText(shifted), said);
   EXPECT_EQ(lastText([&](int64_t input, int64_t row, int64_t k) {
               return input == 1 && k % 2 == row % 2 ? -100
@@ -274,23 +273,145 @@ TEST_F(Shifts, IdsThatAreLabelsAreSaid) {
             said);
 }
 
+TEST_F(Shifts, LabelsOfAnotherOffsetAreSaid) {
+  auto offset = [&](int64_t by) {
+    return lastText([=](int64_t input, int64_t row, int64_t k) {
+      return token(row, k + 3 + input * by);
+    });
+  };
+  EXPECT_EQ(offset(2), "input 'labels' holds the ids of 2 positions later; "
+                       "expected those of the next position");
+  EXPECT_EQ(offset(-2), "input 'labels' holds the ids of 2 positions before; "
+                        "expected those of the next position");
+  EXPECT_EQ(offset(1).find("input 'labels': "), 0u);
+  ports[1].use = InputUse::ShiftedLabels;
+  EXPECT_EQ(offset(2), "input 'labels' holds the ids of 2 positions later, and "
+                       "the loss shifts its labels itself: it predicts 3 "
+                       "positions ahead");
+}
+
+TEST_F(Shifts, RolledLabelsAreSaid) {
+  auto rolled = [&](int64_t first) {
+    return lastText([=](int64_t input, int64_t row, int64_t k) {
+      int64_t at = (k + input) % 6;
+      return at == 0 && first >= 0 ? first : token(row, at);
+    });
+  };
+  EXPECT_EQ(rolled(-1).find("the last label of each sequence of input "
+                            "'labels' is the first id of the sequence"),
+            0u);
+  // The next sequence may begin with the same token.
+  EXPECT_EQ(rolled(49).find("input 'labels': "), 0u);
+}
+
 TEST_F(Facts, HeldOutSamplesThatAreTrainedAreCounted) {
   auto scanOf = [&](const std::vector<double> &labels) {
     writeArrays(labels);
     return *open(2)->scan();
   };
   DataFacts training = scanOf({0, 1, 2, 3});
-  EXPECT_EQ(commonText(training, scanOf({0, 1, 2, 3})),
+  EXPECT_EQ(commonText(training, "--data", scanOf({0, 1, 2, 3})),
             "4 of 4 samples of --eval-data are also in --data");
-  EXPECT_EQ(commonText(training, scanOf({0, 0, 0, 0, 0, 0})),
+  EXPECT_EQ(commonText(training, "--data", scanOf({0, 0, 0, 0, 0, 0})),
             "1 of 6 samples of --eval-data is also in --data");
-  EXPECT_EQ(commonText(training, scanOf({4, 4})), "");
+  EXPECT_EQ(commonText(training, "--data", scanOf({4, 4})), "");
   DataFacts part = training;
-  part.hashes.pop_back();
-  EXPECT_EQ(commonText(part, scanOf({0, 1, 2, 3})),
-            "at least 3 of 4 samples of --eval-data are also in --data");
-  part.unit = "step";
-  EXPECT_EQ(commonText(part, training), "");
+  part.seen = 3;
+  EXPECT_EQ(commonText(part, "--data", scanOf({0, 1, 2, 3})),
+            "at least 4 of 4 samples of --eval-data are also in --data");
+}
+
+/// Samples of two floats and a class.
+class Samples : public ::testing::Test {
+protected:
+  Samples() {
+    ports = {{"x", 0, DType::F32, {4, 2}, {}, 0},
+             {"y", 0, DType::I64, {4}, {}, 10}};
+    ports[1].use = InputUse::Labels;
+    for (Port &port : ports)
+      port.batchDim = 0;
+  }
+  /// `value(input, sample, element)` is an element. There are 20 samples, in
+  /// steps of four if the unit is "step".
+  template <typename Value>
+  DataFacts facts(Value value, const std::string &unit = "sample") {
+    const int64_t perRow = unit == "step" ? 4 : 1;
+    auto read = [&](int64_t first, int64_t count,
+                    const std::vector<std::byte *> &to) {
+      for (int64_t i = 0; i < count * perRow; ++i)
+        for (int64_t input : {0, 1})
+          for (int64_t k = 0; k < 2 - input; ++k)
+            storeFromDouble(to[input], ports[input].dtype, i * (2 - input) + k,
+                            value(input, first * perRow + i, k));
+      return Status::success();
+    };
+    return *scanRows(ports, {2 * perRow, perRow}, unit, 20 / perRow, read);
+  }
+  static std::vector<std::string> remarks(const DataFacts &facts) {
+    std::vector<std::string> texts = facts.texts();
+    return {texts.begin() + 2, texts.end()};
+  }
+
+  std::vector<Port> ports;
+};
+
+static double plain(int64_t input, int64_t sample, int64_t k) {
+  return static_cast<double>(input == 1 ? sample % 3 : 7 * sample + k);
+}
+
+TEST_F(Samples, RepeatedOnesAreCounted) {
+  for (const char *unit : {"sample", "step"}) {
+    EXPECT_TRUE(remarks(facts(plain, unit)).empty());
+    auto repeated = [](int64_t input, int64_t sample, int64_t k) {
+      return plain(input, sample > 17 ? sample - 3 : sample, k);
+    };
+    EXPECT_EQ(
+        remarks(facts(repeated, unit)),
+        std::vector<std::string>{"2 of 20 samples repeat another sample"});
+    EXPECT_EQ(
+        commonText(facts(plain, "step"), "--batches=b", facts(repeated, unit)),
+        "20 of 20 samples of --eval-data are also in --batches=b");
+  }
+  ports[1].batchDim = -1; // not clear what a sample is
+  EXPECT_EQ(commonText(facts(plain, "step"), "--batches=b", facts(plain)), "");
+}
+
+TEST_F(Samples, OtherLabelsOfOneSampleAreCounted) {
+  auto contrary = [](int64_t input, int64_t sample, int64_t k) {
+    return plain(input, input == 0 && sample == 19 ? 0 : sample, k);
+  };
+  EXPECT_EQ(remarks(facts(contrary)),
+            std::vector<std::string>{
+                "2 of 20 samples equal another sample with other labels"});
+}
+
+TEST_F(Samples, ElementsOfOneValueAreCounted) {
+  auto dead = [](int64_t input, int64_t sample, int64_t k) {
+    return input == 0 && k == 1 ? 3 : plain(input, sample, k);
+  };
+  EXPECT_EQ(remarks(facts(dead)),
+            std::vector<std::string>{"input 'x': 1 of 2 elements of a sample "
+                                     "has one value in all samples"});
+}
+
+TEST_F(Samples, SortedLabelsAreSaid) {
+  auto sorted = [](int64_t input, int64_t sample, int64_t k) {
+    return input == 1 ? static_cast<double>(sample / 7)
+                      : plain(input, sample, k);
+  };
+  for (const char *unit : {"sample", "step"}) {
+    EXPECT_EQ(facts(sorted, unit).samples.orderText(),
+              "the samples are sorted by input 'y' (3 values): most steps see "
+              "few of the values");
+    EXPECT_EQ(facts(plain, unit).samples.orderText(), "");
+  }
+}
+
+TEST_F(Samples, AFrequentLabelIsSaid) {
+  auto frequent = [](int64_t input, int64_t sample, int64_t k) {
+    return input == 1 && sample % 4 > 0 ? 5 : plain(input, sample, k);
+  };
+  EXPECT_EQ(facts(frequent).inputs[1].text(), "input 'y': 0 to 5, 75 % are 5");
 }
 
 TEST(RateTexts, AScheduleThatDoesNotFitTheRunIsSaid) {

@@ -444,14 +444,41 @@ TEST_F(Datasets, TokenTypesAreNotGuessed) {
     wide.append(reinterpret_cast<char *>(&t), 4);
   write("t.bin", wide);
   EXPECT_HAS(openDataset(tokenPlan(), at("t.bin")).status().message(),
-             "look like uint32");
+             "look like uint32 tokens, but with a vocabulary of 100 they are "
+             "read as uint16");
+  std::string widest;
+  for (uint64_t t = 0; t < 14; ++t)
+    widest.append(reinterpret_cast<char *>(&t), 8);
+  write("w.bin", widest);
+  EXPECT_HAS(openDataset(tokenPlan(), at("w.bin")).status().message(),
+             "look like int64 tokens");
   Plan large = tokenPlan();
   large.inputs[0].limit = large.inputs[1].limit = 100000;
   EXPECT_TRUE(openDataset(large, at("t.bin")).ok());
+  EXPECT_HAS(openDataset(large, at("w.bin")).status().message(),
+             "look like int64 tokens, but with a vocabulary of 100000 they are "
+             "read as uint32");
   Plan masked = tokenPlan();
   masked.inputs[1] = {"attention_mask", 0, DType::I64, {2, 3}, {}, 0};
   EXPECT_HAS(openDataset(masked, at("t.bin")).status().message(),
              "attention_mask");
+}
+
+TEST_F(Datasets, OtherFormatsAreNoTokens) {
+  auto error = [&](const std::string &bytes) {
+    write("t.bin", bytes + std::string(101, '\7'));
+    return errorOf(tokenPlan(), at("t.bin"));
+  };
+  EXPECT_EQ(error("\x1f\x8b\x08"),
+            at("t.bin") + ": is compressed by gzip, expected token ids");
+  EXPECT_HAS(error("PAR1"), "is a Parquet file");
+  EXPECT_HAS(error("\x93NUMPY"), "is a NumPy array");
+  EXPECT_HAS(error("\xff\xfe"), "is text in UTF-16");
+  std::string text;
+  for (int i = 0; i < 40; ++i)
+    text += "\u4e16\u00e9 ";
+  write("t.bin", text);
+  EXPECT_HAS(errorOf(tokenPlan(), at("t.bin")), "is text");
 }
 
 /// A token file of llm.c.

@@ -79,6 +79,7 @@ TEST_F(OutputFilesTest, NoOutputReplacesData) {
   EXPECT_HAS(errorOfMetrics(at("tokens.bin")), what);
   // Other files of the folder, and results of an earlier run, are free.
   EXPECT_EQ(errorOfMetrics(at("data/m.jsonl")), "");
+  write("m.jsonl", "{\"step\":1}\n");
   EXPECT_EQ(errorOfMetrics(at("m.jsonl")), "");
 }
 

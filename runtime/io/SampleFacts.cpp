@@ -1,0 +1,137 @@
+#define XXH_INLINE_ALL
+#include "runtime/io/SampleFacts.h"
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/OneLine.h"
+#include "runtime/base/Status.h"
+
+#include <algorithm>
+#include <cstring>
+#include <xxhash.h>
+
+namespace dpc::rt {
+
+/// Fewer samples may be sorted, or have equal elements, by chance.
+static constexpr int64_t kLeastSamples = 16;
+
+/// Whether the input tells what a sample is, as opposed to what it looks like.
+static bool isLabel(const Port &port) {
+  return port.use == InputUse::Labels || port.use == InputUse::Probabilities;
+}
+
+SampleFacts::SampleFacts(const std::vector<Port> &ports,
+                         std::vector<int64_t> perSample)
+    : ports(ports), perSample(std::move(perSample)), varying(ports.size()) {
+  for (size_t i = 0; i < ports.size(); ++i)
+    if (isLabel(ports[i]) && this->perSample[i] == 1)
+      classes = i;
+}
+
+int64_t SampleFacts::bytesOf(size_t input) const {
+  return perSample[input] * sizeOf(ports[input].dtype);
+}
+
+void SampleFacts::Varying::add(const std::byte *sample, int64_t elements,
+                               int64_t width) {
+  if (first.empty()) {
+    first.assign(sample, sample + elements * width);
+    varies.resize(elements);
+    return;
+  }
+  for (int64_t i = 0; i < elements; ++i)
+    if (!varies[i])
+      varies[i] =
+          std::memcmp(first.data() + i * width, sample + i * width, width) != 0;
+}
+
+void SampleFacts::addLabel(double label) {
+  constexpr size_t kMostValues = size_t(1) << 16;
+  if (values.size() < kMostValues)
+    values.insert(label);
+  changes += added > 0 && label != last ? 1 : 0;
+  last = label;
+}
+
+void SampleFacts::add(const std::vector<const std::byte *> &arrays,
+                      bool isHashed) {
+  constexpr int64_t kMostElements = int64_t(1) << 20;
+  uint64_t data = 0, all = 0;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const Port &port = ports[i];
+    if (isFloat(port.dtype) && perSample[i] > 1 &&
+        perSample[i] <= kMostElements)
+      varying[i].add(arrays[i], perSample[i], sizeOf(port.dtype));
+    if (!isHashed)
+      continue;
+    all = XXH3_64bits_withSeed(arrays[i], bytesOf(i), all);
+    if (!isLabel(port))
+      data = XXH3_64bits_withSeed(arrays[i], bytesOf(i), data);
+  }
+  if (classes)
+    addLabel(loadAsDouble(arrays[*classes], ports[*classes].dtype, 0));
+  if (isHashed)
+    hashes.emplace_back(data, all);
+  ++added;
+}
+
+void SampleFacts::finish() {
+  std::ranges::sort(hashes);
+  whole.reserve(hashes.size());
+  for (const auto &[data, all] : hashes)
+    whole.push_back(all);
+  std::ranges::sort(whole);
+}
+
+std::vector<std::string> SampleFacts::texts() const {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    int64_t equal = std::ranges::count(varying[i].varies, false);
+    if (added >= kLeastSamples && equal > 0 && equal < perSample[i])
+      texts.push_back(concat("input '", oneLine(ports[i].name), "': ", equal,
+                             " of ", perSample[i], " elements of a sample ",
+                             equal == 1 ? "has" : "have",
+                             " one value in all samples"));
+  }
+  int64_t repeated = 0, contrary = 0; // samples
+  for (size_t i = 1; i < whole.size(); ++i)
+    repeated += whole[i] == whole[i - 1] ? 1 : 0;
+  for (size_t i = 0, end = 0; i < hashes.size(); i = end) {
+    while (end < hashes.size() && hashes[end].first == hashes[i].first)
+      ++end;
+    if (hashes[i].second != hashes[end - 1].second)
+      contrary += static_cast<int64_t>(end - i);
+  }
+  if (repeated > 0)
+    texts.push_back(concat(repeated, " of ", hashCount(), " samples ",
+                           repeated == 1 ? "repeats" : "repeat",
+                           " another sample"));
+  if (contrary > 0)
+    texts.push_back(concat(contrary, " of ", hashCount(),
+                           " samples equal another sample with other labels"));
+  return texts;
+}
+
+std::string SampleFacts::orderText() const {
+  const auto groups = static_cast<int64_t>(values.size());
+  return added >= kLeastSamples && groups > 1 && 2 * groups <= added &&
+                 changes == groups - 1
+             ? concat("the samples are sorted by input '",
+                      oneLine(ports[*classes].name), "' (", groups,
+                      " values): most steps see few of the values")
+             : "";
+}
+
+int64_t SampleFacts::countIn(const SampleFacts &training) const {
+  if (ports.size() != training.ports.size())
+    return 0;
+  for (size_t i = 0; i < ports.size(); ++i)
+    if (ports[i].name != training.ports[i].name ||
+        ports[i].dtype != training.ports[i].dtype ||
+        perSample[i] != training.perSample[i])
+      return 0;
+  return std::ranges::count_if(whole, [&](uint64_t hash) {
+    return std::ranges::binary_search(training.whole, hash);
+  });
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,65 @@
+//===- SampleFacts.h - the samples of a run's data --------------*- C++ -*-===//
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dpc::rt {
+
+/// Compares the samples of a dataset: which are equal, which differ only in
+/// their labels, in which order the labels come, and which elements never
+/// change.
+class SampleFacts {
+public:
+  SampleFacts() = default;
+  /// A sample has `perSample` elements of each of `ports`.
+  SampleFacts(const std::vector<Port> &ports, std::vector<int64_t> perSample);
+
+  /// Adds a sample. With `!isHashed`, it is not compared with the others.
+  void add(const std::vector<const std::byte *> &arrays, bool isHashed);
+  /// Called after the last add().
+  void finish();
+
+  /// The number of samples, with those that are not hashed.
+  int64_t count() const { return added; }
+  std::vector<std::string> texts() const;
+  /// Says that the samples are sorted by their labels, or "".
+  std::string orderText() const;
+  /// The number of samples that are also in `training`. 0 if the two have
+  /// other inputs.
+  int64_t countIn(const SampleFacts &training) const;
+  /// Whether all samples are compared.
+  bool isComplete() const { return hashCount() == added; }
+
+private:
+  /// Finds the elements of an input that are equal in all samples.
+  struct Varying {
+    std::vector<std::byte> first; ///< the first sample; empty: not checked
+    std::vector<bool> varies;     ///< of each element
+    void add(const std::byte *sample, int64_t elements, int64_t width);
+  };
+  int64_t bytesOf(size_t input) const;
+  int64_t hashCount() const { return static_cast<int64_t>(hashes.size()); }
+  void addLabel(double label);
+
+  std::vector<Port> ports;
+  std::vector<int64_t> perSample;
+  std::vector<Varying> varying; ///< of each input
+  /// The only input of labels, one for each sample.
+  std::optional<size_t> classes;
+  std::set<double> values; ///< of `classes`
+  int64_t changes = 0;     ///< neighbours whose classes differ
+  double last = 0;         ///< the class of the last sample
+  int64_t added = 0;
+  /// Hashes of samples, without and with their labels, in ascending order after
+  /// finish().
+  std::vector<std::pair<uint64_t, uint64_t>> hashes;
+  std::vector<uint64_t> whole; ///< the second hashes, in ascending order
+};
+
+} // namespace dpc::rt

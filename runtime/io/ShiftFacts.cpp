@@ -1,0 +1,110 @@
+#include "runtime/io/ShiftFacts.h"
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/OneLine.h"
+#include "runtime/base/Status.h"
+
+#include <algorithm>
+
+namespace dpc::rt {
+
+static bool isLabels(const Port &port) {
+  return port.use == InputUse::Labels || port.use == InputUse::ShiftedLabels;
+}
+
+std::vector<ShiftFacts> shiftsOf(const std::vector<Port> &ports) {
+  std::vector<ShiftFacts> pairs;
+  for (size_t ids = 0; ids < ports.size(); ++ids)
+    for (size_t labels = 0; labels < ports.size(); ++labels) {
+      const Port &a = ports[ids], &b = ports[labels];
+      if (isInteger(a.dtype) && isInteger(b.dtype) &&
+          a.globalShape == b.globalShape && a.globalShape.size() >= 2 &&
+          a.use == InputUse::Ids && isLabels(b))
+        pairs.emplace_back(ids, labels);
+    }
+  return pairs;
+}
+
+void ShiftFacts::add(const Port &idsPort, const void *idsData,
+                     const Port &labelsPort, const void *labelsData,
+                     int64_t count) {
+  const int64_t length = idsPort.globalShape.back();
+  auto idAt = [&](int64_t k) {
+    return loadAsDouble(idsData, idsPort.dtype, k);
+  };
+  auto labelAt = [&](int64_t k) {
+    return loadAsDouble(labelsData, labelsPort.dtype, k);
+  };
+  auto isIgnored = [&](int64_t k) {
+    return labelsPort.ignored &&
+           labelAt(k) == static_cast<double>(*labelsPort.ignored);
+  };
+  auto isOpen = [&] { return std::ranges::any_of(leads, &Lead::holds); };
+  for (int64_t begin = 0; isOpen() && begin < count; begin += length) {
+    const int64_t last = begin + length - 1;
+    bool isConstant = true;
+    for (int64_t k = begin; k < last && isConstant; ++k)
+      isConstant = idAt(k) == idAt(k + 1);
+    if (isConstant)
+      continue;
+    for (int64_t k = begin; k <= last; ++k) {
+      if (isIgnored(k)) {
+        hasIgnored = true;
+        continue;
+      }
+      for (int64_t offset = -kFarthest; offset <= kFarthest; ++offset)
+        if (lead(offset).holds && k + offset >= begin && k + offset <= last)
+          lead(offset).add(labelAt(k) == idAt(k + offset));
+    }
+    hasFirstIds |= rolled.pairs > 0 && idAt(begin) != firstId;
+    firstId = idAt(begin);
+    rolled.add(labelAt(last) == idAt(begin));
+  }
+}
+
+/// "of the next position", "of 2 positions before"
+static std::string placeText(int64_t offset) {
+  return offset == 1  ? std::string("of the next position")
+         : offset > 0 ? concat("of ", offset, " positions later")
+                      : concat("of ", -offset, " positions before");
+}
+
+std::string ShiftFacts::text(const Port &idsPort,
+                             const Port &labelsPort) const {
+  constexpr int64_t kLeastRolled = 3; // sequences
+  const bool shiftsItself = labelsPort.use == InputUse::ShiftedLabels;
+  const int64_t expected = shiftsItself ? 0 : 1;
+  const std::string holder =
+      "input '" + oneLine(labelsPort.name) + "' holds the ids ";
+  if (lead(expected).isProven())
+    return !shiftsItself && rolled.holds && hasFirstIds &&
+                   rolled.pairs >= kLeastRolled
+               ? "the last label of each sequence of input '" +
+                     oneLine(labelsPort.name) +
+                     "' is the first id of the sequence: are the labels "
+                     "rolled? A label without a next id should be ignored"
+               : "";
+  if (lead(-1).isProven())
+    return "input '" + oneLine(idsPort.name) +
+           "' holds the labels of the next position: are the two swapped?";
+  if (lead(0).isProven())
+    return hasIgnored ? holder + "of the same position where it is not "
+                                 "ignored, and the loss does not shift its "
+                                 "labels"
+                      : "";
+  for (int64_t offset = -kFarthest; offset <= kFarthest; ++offset) {
+    if (!lead(offset).isProven())
+      continue;
+    std::string text = holder + placeText(offset);
+    return shiftsItself && offset > 0
+               ? concat(text,
+                        ", and the loss shifts its labels itself: it "
+                        "predicts ",
+                        offset + 1, " positions ahead")
+               : text + "; expected those of the " +
+                     (shiftsItself ? "same" : "next") + " position";
+  }
+  return "";
+}
+
+} // namespace dpc::rt
