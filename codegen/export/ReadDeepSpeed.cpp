@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace dpc::exports {
 
@@ -29,6 +30,8 @@ private:
   void readPrecision();
   void readSizes();
   void listIgnored();
+  void listIgnored(const json &section, const std::string &prefix,
+                   const std::set<std::string> &read);
   /// "", "host" or "disk".
   std::string placeOf(const json &section);
   /// Returns the integer at `key`, which must be at least `least`. Returns
@@ -177,7 +180,13 @@ void DeepSpeedReader::readRecompute() {
 }
 
 void DeepSpeedReader::readPrecision() {
-  if (isOn(config, "bf16"))
+  auto isTrue = [&](const char *key) {
+    return isOn(config, key) &&
+           sectionOf(config, key).value("enabled", json(true)) == true;
+  };
+  if (isTrue("bf16") && isTrue("fp16"))
+    fail("bf16 and fp16 are both enabled; expected one of them");
+  if (isTrue("bf16") || (isOn(config, "bf16") && !isTrue("fp16")))
     result.precision = "bf16";
   else if (isOn(config, "fp16"))
     result.precision = "fp16";
@@ -194,30 +203,49 @@ void DeepSpeedReader::readSizes() {
                             &ModelShape::vocabulary, /*isOfTokens=*/true});
 }
 
+/// Lists each key that is not read, with its section, except in sections that
+/// are off.
 void DeepSpeedReader::listIgnored() {
-  const std::vector<std::string> read = {"train_batch_size",
-                                         "train_micro_batch_size_per_gpu",
-                                         "gradient_accumulation_steps",
-                                         "sequence_parallel_size",
-                                         "zero_optimization",
-                                         "pipeline",
-                                         "tensor_parallel",
-                                         "expert_parallel",
-                                         "vocabulary_size",
-                                         "bf16",
-                                         "fp16"};
-  for (const auto &[key, value] : config.items())
-    if (std::ranges::find(read, key) == read.end() &&
-        !(key == "activation_checkpointing" &&
-          result.strategy.recompute == cost::Recompute::Full))
-      result.ignored.push_back(key);
-  const std::vector<std::string> ofZero = {"stage", "offload_optimizer",
-                                           "offload_param", "mics_shard_size",
-                                           "zero_hpz_partition_size"};
-  for (const auto &[key, value] :
-       sectionOf(config, "zero_optimization").items())
-    if (std::ranges::find(ofZero, key) == ofZero.end())
-      result.ignored.push_back("zero_optimization." + key);
+  std::set<std::string> read = {"train_batch_size",
+                                "train_micro_batch_size_per_gpu",
+                                "gradient_accumulation_steps",
+                                "sequence_parallel_size",
+                                "vocabulary_size",
+                                "zero_optimization.stage",
+                                "zero_optimization.mics_shard_size",
+                                "zero_optimization.zero_hpz_partition_size",
+                                "zero_optimization.offload_optimizer.device",
+                                "zero_optimization.offload_optimizer.ratio",
+                                "zero_optimization.offload_param.device",
+                                "pipeline.stages",
+                                "pipeline.activation_checkpoint_interval",
+                                "activation_checkpointing.number_checkpoints",
+                                "tensor_parallel.autotp_size",
+                                "expert_parallel.enabled",
+                                "expert_parallel.autoep_size",
+                                "elasticity.enabled",
+                                "autotuning.enabled",
+                                "bf16.enabled",
+                                "fp16.enabled"};
+  if (result.usesSgd)
+    read.insert("optimizer.type");
+  listIgnored(config, "", read);
+}
+
+void DeepSpeedReader::listIgnored(const json &section,
+                                  const std::string &prefix,
+                                  const std::set<std::string> &read) {
+  for (const auto &[key, value] : section.items()) {
+    std::string path = prefix + key;
+    auto first = read.lower_bound(path + ".");
+    bool isSection = first != read.end() && first->starts_with(path + ".");
+    if (isSection && value.is_object()) {
+      if (value.value("enabled", json(true)) != false)
+        listIgnored(value, path + ".", read);
+    } else if (!read.count(path)) {
+      result.ignored.push_back(path);
+    }
+  }
 }
 
 Expected<Imported> DeepSpeedReader::read() {

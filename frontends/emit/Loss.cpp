@@ -62,6 +62,13 @@ static std::optional<unsigned> chooseLoss(func::FuncOp function) {
   return possible.size() == 1 ? std::optional(possible.front()) : std::nullopt;
 }
 
+std::string adviceOnLoss(RankedTensorType type) {
+  if (!isa<FloatType>(type.getElementType()))
+    return "return a float from the model";
+  return type.getNumElements() == 1 ? "return its .squeeze() from the model"
+                                    : "return its .mean() from the model";
+}
+
 llvm::Error markLoss(func::FuncOp function, llvm::StringRef name,
                      llvm::StringRef file) {
   Builder builder(function.getContext());
@@ -71,10 +78,11 @@ llvm::Error markLoss(func::FuncOp function, llvm::StringRef name,
     return noOutput(function, name, file);
   if (!loss)
     return llvm::Error::success();
+  auto type = cast<RankedTensorType>(function.getResultTypes()[*loss]);
   if (!llvm::is_contained(possibleLosses(function), *loss))
-    return makeError(
-        "{0}: --loss-output={1}: the output is {2}; accepted: a float scalar",
-        file, name, cast<RankedTensorType>(function.getResultTypes()[*loss]));
+    return makeError("{0}: --loss-output={1}: the output is {2}; accepted: a "
+                     "float scalar ({3})",
+                     file, name, type, adviceOnLoss(type));
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     function.removeResultAttr(i, builder.getStringAttr(attr::kLoss));
   function.setResultAttr(*loss, attr::kLoss, builder.getUnitAttr());

@@ -11,6 +11,9 @@ namespace dpc::frontend {
 /// the next values of arguments.
 llvm::SmallVector<unsigned> possibleLosses(mlir::func::FuncOp function);
 
+/// Says how a model makes a loss, a float scalar, of an output of this type.
+std::string adviceOnLoss(mlir::RankedTensorType type);
+
 /// Marks the result called `name` as the loss. If `name` is empty, marks the
 /// result called "loss", or else the only possible loss. Marks nothing if the
 /// choice is not clear. Fails if `name` names no possible loss of `file`.

@@ -29,6 +29,13 @@ static std::string listed(llvm::ArrayRef<std::string> examples) {
   return text.empty() ? text : text + "'";
 }
 
+static bool matchesAny(llvm::StringRef pattern, const llvm::GlobPattern &glob,
+                       llvm::ArrayRef<std::string> names) {
+  return llvm::any_of(names, [&](llvm::StringRef name) {
+    return pattern == name || glob.match(name);
+  });
+}
+
 llvm::Expected<NameFilter> NameFilter::create(
     llvm::StringRef option, const std::vector<std::string> &patterns,
     llvm::StringRef file, llvm::StringRef what,
@@ -40,9 +47,7 @@ llvm::Expected<NameFilter> NameFilter::create(
       llvm::consumeError(glob.takeError());
       return makeError("{0}={1}: not a valid glob", option, pattern);
     }
-    if (llvm::none_of(names, [&](const std::string &name) {
-          return pattern == name || glob->match(name);
-        }))
+    if (!matchesAny(pattern, *glob, names))
       return makeError("{0}={1}: no {2} of {3} has such a name{4}", option,
                        pattern, what, file, listed(examples));
     filter.names.push_back(pattern);
@@ -56,6 +61,15 @@ bool NameFilter::matches(llvm::StringRef name) const {
          llvm::any_of(globs, [&](const llvm::GlobPattern &glob) {
            return glob.match(name);
          });
+}
+
+std::vector<std::string>
+NameFilter::matchingNone(llvm::ArrayRef<std::string> some) const {
+  std::vector<std::string> patterns;
+  for (const auto &[pattern, glob] : llvm::zip(names, globs))
+    if (!matchesAny(pattern, glob, some))
+      patterns.push_back(pattern);
+  return patterns;
 }
 
 } // namespace dpc::frontend

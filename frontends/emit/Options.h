@@ -80,6 +80,8 @@ public:
          llvm::ArrayRef<std::string> examples);
 
   bool matches(llvm::StringRef name) const;
+  /// Returns the patterns that match none of `some`.
+  std::vector<std::string> matchingNone(llvm::ArrayRef<std::string> some) const;
 
 private:
   std::vector<std::string> names;

@@ -1,6 +1,7 @@
 //===- Roles.cpp - Roles of initializers ----------------------------------===//
 #include "frontends/onnx/Roles.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -199,8 +200,8 @@ llvm::Expected<NameFilter> makeFilter(llvm::StringRef option,
                             examples);
 }
 
-llvm::Expected<WeightRole> roleOf(const Weight &weight,
-                                  const Classifier &classifier,
+/// Returns the role of `weight`, and sets `isFrozen`.
+llvm::Expected<WeightRole> roleOf(Weight &weight, const Classifier &classifier,
                                   const NameFilter &frozen,
                                   const NameFilter &trainable,
                                   MLIRContext *context) {
@@ -212,9 +213,26 @@ llvm::Expected<WeightRole> roleOf(const Weight &weight,
                                                          : WeightRole::Buffer;
   if (trainable.matches(name))
     return WeightRole::Parameter;
-  if (frozen.matches(name))
-    return WeightRole::Buffer;
-  return classifier.defaultRole(weight, context);
+  auto role = classifier.defaultRole(weight, context);
+  if (!role || !frozen.matches(name))
+    return role;
+  weight.isFrozen = *role == WeightRole::Parameter;
+  return WeightRole::Buffer;
+}
+
+/// Says which patterns of --frozen change nothing. They are no mistake, because
+/// a user may not know which initializers would be trained.
+void remarkOnIdle(const NameFilter &frozen, llvm::ArrayRef<Weight> weights,
+                  MLIRContext *context) {
+  std::vector<std::string> names;
+  for (const Weight &weight : weights)
+    if (weight.isFrozen || weight.role == WeightRole::Parameter)
+      names.push_back(weight.tensor->name());
+  std::vector<std::string> idle = frozen.matchingNone(names);
+  if (!idle.empty())
+    emitRemark(UnknownLoc::get(context))
+        << "--frozen=" << llvm::join(idle, ",")
+        << " changes nothing: the initializers are not trained anyway";
 }
 
 /// Sets `hasData`, and the location if the data is external.
@@ -272,8 +290,6 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
     weight.isUnsaved = weight.role == WeightRole::Buffer &&
                        !isModulePath(name) && !looksLikeMember(name) &&
                        !frozen->matches(name);
-    weight.isFrozen =
-        weight.role == WeightRole::Buffer && frozen->matches(name);
     if (weight.role != WeightRole::Constant && weight.hasData && !weight.data) {
       auto data = file.locateInitializer(i, element);
       if (!data)
@@ -282,6 +298,7 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
     }
     weights.push_back(std::move(weight));
   }
+  remarkOnIdle(*frozen, weights, context);
   return weights;
 }
 

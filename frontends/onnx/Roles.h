@@ -36,7 +36,7 @@ struct Weight {
   std::optional<DataLocation> data; ///< set for parameters and buffers
   /// A buffer without a weight's name, such as an exporter's table "val_3".
   bool isUnsaved = false;
-  bool isFrozen = false; ///< by --frozen
+  bool isFrozen = false; ///< --frozen alone keeps it from being trained
 };
 
 /// Determines type, role and data of every initializer that is read. Fails if

@@ -211,6 +211,9 @@ llvm::Error Importer::begin(func::FuncOp main) {
       weights.push_back({argument.name, argument.type,
                          argument.role == Argument::Role::parameter,
                          std::nullopt});
+      // Of the floats, --frozen alone makes buffers.
+      weights.back().isFrozen = argument.role == Argument::Role::buffer &&
+                                isa<FloatType>(argument.type.getElementType());
       continue;
     }
     DeclaredInput input{argument.name, argument.type.getElementType(), {}};

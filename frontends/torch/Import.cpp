@@ -365,11 +365,18 @@ std::string Importer::whyConstant(llvm::StringRef input) const {
                      "nor a buffer; make it one with register_buffer",
                      spec->name);
   BlockArgument argument = arguments.lookup(input);
-  if (argument && roleOf(argument) == role::kParameter)
-    return formatted("changes the weight '{0}', which the optimizer trains; "
-                     "compute a new tensor from it instead, or exclude it from "
-                     "training with --frozen={0}",
-                     spec->name);
+  if (argument && roleOf(argument) == role::kParameter) {
+    // --trainable takes precedence over --frozen.
+    std::string more =
+        options.trainable.empty() ? "" : ", and leave it out of --trainable";
+    return formatted(
+        "changes the weight '{0}', which the optimizer trains; "
+        "compute a new tensor from it instead, or {1}",
+        spec->name,
+        spec->kind == InputSpec::Kind::Buffer
+            ? "leave this buffer out of --trainable"
+            : "exclude it from training with --frozen=" + spec->name + more);
+  }
   for (const InputSpec &other : program.inputs)
     if (argument && other.value != input && live.values.contains(other.value) &&
         arguments.lookup(other.value) == argument)

@@ -83,18 +83,19 @@ private:
 
 llvm::Error Placer::readFilters(const ImportOptions &options,
                                 const llvm::StringMap<WeightEntry> &table) {
-  std::vector<std::string> names, others;
+  std::vector<std::string> names, others, parameters;
   for (const InputSpec &spec : program.inputs) {
-    if (spec.kind != InputSpec::Kind::Parameter &&
-        spec.kind != InputSpec::Kind::Buffer)
+    bool isParameter = spec.kind == InputSpec::Kind::Parameter;
+    if (!isParameter && spec.kind != InputSpec::Kind::Buffer)
       continue;
     names.push_back(spec.name);
+    std::vector<std::string> own = {spec.name};
     if (auto entry = table.find(spec.name); entry != table.end())
-      for (const std::string &name :
-           places.at(placeOf(spec.name, entry->second)))
-        others.push_back(name);
+      llvm::append_range(own, places.at(placeOf(spec.name, entry->second)));
+    llvm::append_range(others, own);
+    if (isParameter)
+      llvm::append_range(parameters, own);
   }
-  llvm::append_range(others, names);
   for (auto [option, patterns, filter] :
        {std::tuple("--frozen", &options.frozen, &frozen),
         std::tuple("--trainable", &options.trainable, &trainable)}) {
@@ -104,6 +105,10 @@ llvm::Error Placer::readFilters(const ImportOptions &options,
       return made.takeError();
     *filter = std::move(*made);
   }
+  if (auto idle = frozen.matchingNone(parameters); !idle.empty())
+    return makeError("--frozen={0}: matches only buffers of {1}, which are "
+                     "never trained; accepted: parameters",
+                     idle.front(), archive.path());
   return llvm::Error::success();
 }
 

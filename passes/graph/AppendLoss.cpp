@@ -17,19 +17,29 @@ using namespace dpc;
 /// Rows with this label do not count (PyTorch's default).
 static constexpr int64_t kIgnoreIndex = -100;
 
+/// The input that a loss adds.
+static constexpr StringLiteral kLabels = "labels";
+
 static StringRef resultName(func::FuncOp func, unsigned index) {
   auto name = func.getResultAttrOfType<StringAttr>(index, attr::kName);
   return name ? name.getValue() : StringRef();
 }
 
+/// Returns whether a result is the next value of a buffer, and no output of the
+/// model.
+static bool isTied(func::FuncOp func, unsigned result) {
+  return static_cast<bool>(func.getResultAttr(result, attr::kTies));
+}
+
 /// Returns the index of the float output called `name`. If `name` is empty,
 /// returns the index of the only float output that is not a scalar.
-static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
+static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef loss,
+                                      StringRef name) {
   SmallVector<unsigned> candidates;
   std::string names;
   for (unsigned i = 0; i < func.getNumResults(); ++i) {
     auto type = dyn_cast<RankedTensorType>(func.getResultTypes()[i]);
-    if (!type || type.getRank() == 0 || !isFloatTensor(type))
+    if (!type || type.getRank() == 0 || !isFloatTensor(type) || isTied(func, i))
       continue;
     if (!name.empty() && resultName(func, i) == name)
       return i;
@@ -43,18 +53,30 @@ static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
                      "no output can carry a loss: none is a tensor of "
                      "floats with at least one dimension");
   if (name.empty())
-    return emitError(func.getLoc(),
-                     "several outputs can carry the loss: name one of ")
-           << names;
+    return emitError(func.getLoc(), "several outputs can carry the loss: ")
+           << names << "; choose one with --loss=" << loss << ":NAME";
   return emitError(func.getLoc(), "no float output is called '")
          << name << "'; there are " << names;
+}
+
+/// Refuses a model that has an argument with the name of the labels.
+static LogicalResult checkLabels(func::FuncOp func, StringRef loss) {
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    if (auto name = func.getArgAttrOfType<StringAttr>(i, attr::kName);
+        name && name.getValue() == kLabels)
+      return emitError(func.getLoc(), "--loss=")
+             << loss << " adds an input '" << kLabels
+             << "', but the model has one of this name: rename it in the "
+                "model, or train a loss that the model computes "
+                "(--loss-output=NAME)";
+  return success();
 }
 
 static Value addLabels(func::FuncOp func, RankedTensorType type) {
   Builder builder(func.getContext());
   unsigned index = func.getNumArguments();
   NamedAttrList attrs;
-  attrs.set(attr::kName, builder.getStringAttr("labels"));
+  attrs.set(attr::kName, builder.getStringAttr(kLabels));
   attrs.set(attr::kRole, builder.getStringAttr(role::kInput));
   attrs.set(attr::kBatchDim, builder.getI64IntegerAttr(0));
   (void)func.insertArgument(index, type, attrs.getDictionary(func.getContext()),
@@ -102,6 +124,26 @@ static LogicalResult checkClasses(func::FuncOp func, unsigned index) {
   return success();
 }
 
+/// Says which output of the model is not trained although it may be its loss.
+static void remarkOnOtherLoss(func::FuncOp func, StringRef loss,
+                              StringRef output) {
+  for (unsigned i = 0; i < func.getNumResults(); ++i) {
+    StringRef name = resultName(func, i);
+    bool isLoss = func.getResultAttr(i, attr::kLoss) || name == "loss";
+    if (!isLoss || isTied(func, i))
+      continue;
+    if (name == output)
+      emitRemark(func.getLoc(), "--loss=")
+          << loss << " compares the output '" << name
+          << "' with labels; if it is a loss, return its mean from the model "
+             "instead";
+    else
+      emitRemark(func.getLoc(), "the loss is --loss=")
+          << loss << ":" << output << ", and not the model's output '" << name
+          << "'";
+  }
+}
+
 /// Says if `scores` are probabilities already: cross entropy of them trains
 /// slowly and stops early.
 static void remarkOnProbabilities(StringRef output, Value scores) {
@@ -140,8 +182,8 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
                 "no function @forward to append a loss to");
       return signalPassFailure();
     }
-    FailureOr<unsigned> index = findOutput(func, output);
-    if (failed(index))
+    FailureOr<unsigned> index = findOutput(func, loss, output);
+    if (failed(index) || failed(checkLabels(func, loss)))
       return signalPassFailure();
     if (loss == "cross_entropy" && failed(checkClasses(func, *index)))
       return signalPassFailure();
@@ -168,6 +210,7 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     Operation *ret = func.front().getTerminator();
     Value value = ret->getOperand(index);
     bool isCrossEntropy = loss == "cross_entropy";
+    remarkOnOtherLoss(func, loss, resultName(func, index));
     if (isCrossEntropy)
       remarkOnProbabilities(resultName(func, index), value);
     OpBuilder builder(ret);

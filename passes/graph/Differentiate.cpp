@@ -466,6 +466,27 @@ void TrainStepBuilder::remarkUnused(ArrayRef<unsigned> unmoved) {
         << " only through sign, round, floor, ceil or trunc";
 }
 
+/// Says why no gradient reaches a parameter of `forward`.
+static std::string whyNothingTrains(func::FuncOp forward, Value loss) {
+  DenseSet<Value> read = reachedFrom(loss, [](Operation *) { return false; });
+  bool hasFrozen = false, hasParameters = false, isCut = false;
+  for (BlockArgument argument : forward.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    bool isParameter = roleOf(argument) == role::kParameter;
+    hasFrozen |= forward.getArgAttr(index, attr::kFrozen) != nullptr;
+    hasParameters |= isParameter;
+    isCut |= isParameter && read.contains(argument);
+  }
+  if (!hasParameters)
+    return hasFrozen ? "all parameters are frozen, by --frozen or by "
+                       "requires_grad=False in the model"
+                     : "the model has no parameters";
+  return (isCut ? "detach or no_grad stops every gradient between the loss "
+                  "and any parameter"
+                : "the loss depends on no parameter") +
+         std::string(hasFrozen ? " that is not frozen" : "");
+}
+
 LogicalResult TrainStepBuilder::findTrained() {
   Value loss = forward.front().getTerminator()->getOperand(lossIndex);
   DenseSet<Value> reached = reachedFrom(loss, stopsGradient);
@@ -492,9 +513,8 @@ LogicalResult TrainStepBuilder::findTrained() {
   }
   remarkUnused(unmoved);
   if (llvm::count(roles, role::kParameter) == int64_t(unused.size()))
-    return emitError(forward.getLoc(),
-                     "nothing to train: the loss depends on no "
-                     "parameter");
+    return emitError(forward.getLoc(), "nothing to train: ")
+           << whyNothingTrains(forward, loss);
   return success();
 }
 

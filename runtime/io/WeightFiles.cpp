@@ -48,8 +48,7 @@ Expected<WeightFiles> WeightFiles::open(const std::string &path) {
   return self;
 }
 
-static bool isEqual(const WeightFiles::Weight &a,
-                    const WeightFiles::Weight &b) {
+bool isEqual(const WeightFiles::Weight &a, const WeightFiles::Weight &b) {
   return a.entry.dtype == b.entry.dtype && a.entry.shape == b.entry.shape &&
          (a.data() == b.data() ||
           std::equal(a.data(), a.data() + a.entry.bytes, b.data()));

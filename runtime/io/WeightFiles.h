@@ -48,6 +48,9 @@ private:
   std::map<std::string, Weight> weights;
 };
 
+/// Whether two weights have the same type, shape and bytes.
+bool isEqual(const WeightFiles::Weight &a, const WeightFiles::Weight &b);
+
 bool namesWeightFiles(const std::string &text);
 
 /// Parses a size such as "5GB", "200MiB" or "1000" to bytes.

@@ -3,6 +3,7 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/NameList.h"
 #include "runtime/base/Nearest.h"
+#include "runtime/io/WeightValues.h"
 
 #include <algorithm>
 #include <set>
@@ -27,12 +28,6 @@ static bool fits(const SafetensorsEntry &entry, const Tensor &tensor) {
          isFloat(entry.dtype) == isFloat(tensor.dtype);
 }
 
-static bool isEqual(const WeightFiles::Weight &a,
-                    const WeightFiles::Weight &b) {
-  return a.entry.dtype == b.entry.dtype && a.entry.shape == b.entry.shape &&
-         std::equal(a.data(), a.data() + a.entry.bytes, b.data());
-}
-
 /// Returns the name in `files` that has another value than the name which fills
 /// `tensor`: "'a' and 'b'". Returns "" if there is none.
 static std::string differingNames(const WeightFiles &files,
@@ -51,49 +46,14 @@ static std::string differingNames(const WeightFiles &files,
   return "";
 }
 
-/// Returns whether all elements are equal, as in new biases.
-static bool isConstant(const WeightFiles::Weight &weight) {
-  int64_t size = sizeOf(weight.entry.dtype);
-  return std::equal(weight.data(), weight.data() + weight.entry.bytes - size,
-                    weight.data() + size);
-}
-
-/// Returns pairs of trained weights whose values in `files` are equal. Only the
-/// first bytes of most weights are read.
-static std::vector<std::string> equalPairs(const Plan &plan,
-                                           const WeightFiles &files) {
-  constexpr int64_t kBegin = 64;
-  std::map<std::string, std::vector<const Tensor *>> byBegin;
-  std::vector<std::string> pairs;
-  for (const Tensor &tensor : plan.tensors) {
-    const WeightFiles::Weight *weight = findWeight(files, tensor);
-    if (tensor.role != TensorRole::Parameter || !weight ||
-        weight->entry.shape.size() < 2 || weight->entry.bytes <= kBegin ||
-        isConstant(*weight))
-      continue;
-    auto &others = byBegin[std::string(weight->data(), kBegin)];
-    for (const Tensor *other : others)
-      if (isEqual(*findWeight(files, *other), *weight)) {
-        pairs.push_back(concat("'", other->name, "' and '", tensor.name, "'"));
-        break;
-      }
-    others.push_back(&tensor);
-  }
-  return pairs;
-}
-
-static std::vector<std::string> zeroWeights(const Plan &plan,
-                                            const WeightFiles &files) {
-  std::vector<std::string> names;
-  for (const Tensor &tensor : plan.tensors) {
-    const WeightFiles::Weight *weight = findWeight(files, tensor);
-    if (tensor.role == TensorRole::Parameter && weight &&
-        weight->entry.shape.size() >= 2 && weight->entry.bytes > 0 &&
-        isConstant(*weight) &&
-        loadAsDouble(weight->data(), weight->entry.dtype, 0) == 0)
-      names.push_back(tensor.name);
-  }
-  return names;
+static std::vector<TrainedWeight> trainedWeights(const Plan &plan,
+                                                 const WeightFiles &files) {
+  std::vector<TrainedWeight> weights;
+  for (const Tensor &tensor : plan.tensors)
+    if (const WeightFiles::Weight *weight = findWeight(files, tensor);
+        weight && tensor.role == TensorRole::Parameter)
+      weights.emplace_back(tensor.name, *weight);
+  return weights;
 }
 
 static std::vector<std::string> negativeVariances(const Plan &plan,
@@ -146,8 +106,9 @@ WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
           describe(tensor.dtype, tensor.globalShape), ")"));
   }
   if (plan.trains) {
-    match.equal = equalPairs(plan, files);
-    match.zeros = zeroWeights(plan, files);
+    std::vector<TrainedWeight> trained = trainedWeights(plan, files);
+    match.equal = equalMatrices(trained);
+    match.zeros = zeroMatrices(trained);
   }
   match.negativeVariances = negativeVariances(plan, files);
   for (const auto &[name, weight] : files.all())
@@ -241,18 +202,14 @@ std::vector<std::string> WeightMatch::remarks() const {
                            count == 1 ? " is" : " are", " converted from ",
                            types));
   if (!zeros.empty())
-    lines.push_back(concat(
-        "--init: all values of ", counted(zeros.size(), "trained weight"),
-        " are zero in ", path, ": ", listed(quoted(zeros), kMaxListed)));
+    lines.push_back("--init: " + textOnZeros(zeros, path));
   if (!negativeVariances.empty())
     lines.push_back(
         concat("--init: ", listed(quoted(negativeVariances), kMaxListed), " ",
                negativeVariances.size() == 1 ? "has" : "have",
                " negative values in ", path, ": a variance is never negative"));
   if (!equal.empty())
-    lines.push_back(concat("--init: the values of ", listed(equal, kMaxListed),
-                           " are equal in ", path,
-                           ", but the plan trains them separately"));
+    lines.push_back("--init: " + textOnEqual(equal, path));
   return lines;
 }
 

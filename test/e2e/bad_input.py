@@ -226,6 +226,17 @@ class BadCompilation(Refusal):
             with self.subTest(word=word):
                 self.compile(MLP, mention, words=[word, "--verify=off"] if "verify" not in word else [word])
 
+    def test_nothing_to_train(self):
+        self.compile(MLP, "nothing to train: all parameters are frozen, by --frozen or by requires_grad=False in the model", words=["--frozen=*"])
+
+    def test_a_buffer_is_not_frozen(self):
+        changes = os.path.join(e2e.SOURCE, "test", "fixtures", "torch", "changes.pt2")
+        self.compile(changes, "--frozen=norm.running_*: matches only buffers of ", "which are never trained", words=["--frozen=norm.running_*,first.*"])
+
+    def test_a_constant_loss_scale_that_overflows(self):
+        self.compile(MLP, "verification failed: --loss-scale=1e+30: gradients overflow", "a smaller scale or dynamic is accepted",
+                     words=["--precision=fp16", "--loss-scale=1e30", "--strategy=dp=2"])
+
     def test_optimizer_options(self):
         for name in ("lr", "beta1", "beta2", "eps", "weight-decay", "clip-grad-norm"):
             for value in ("-3", "nan", "inf"):

@@ -56,6 +56,16 @@ class Help(unittest.TestCase):
             else:
                 self.assertNotIn("did you mean", done.stderr)
 
+    def test_a_word_in_place_of_a_number(self):
+        """The message says what is accepted, and not the limits of a type."""
+        for tool, words in (("dpc-run", ["plan", "--data=d", "--shuffle=true"]), ("dpc-run", ["plan", "--data=d", "--shuffle=-1"]), ("dpc-run", ["plan", "--data=d", "--epochs=many"]),
+                            ("dpc-run", ["plan", "--spike=high"]), ("dpc-run", ["plan", "--steps=all"]), ("dpc-opt", ["m.onnx", "--seed=new"]), ("dpc-opt", ["m.onnx", "--lr=high"]),
+                            ("dpc-validate", ["--every=two"])):
+            done = e2e.call([e2e.tool(tool), *words])
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn(words[-1].split("=")[0], done.stderr)
+            self.assertNotRegex(done.stderr, r"\d{12}")
+        self.assertIn("--shuffle: 'true' is not a whole number from 0 to 2^64 - 1", e2e.call([e2e.tool("dpc-run"), "plan", "--data=d", "--shuffle=true"]).stderr)
 
     def test_a_value_that_is_missing(self):
         for tool, word in (("dpc-opt", "--calibrate="), ("dpc-run", "--measure-device=")):

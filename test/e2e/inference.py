@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Inference from .npy to .npy, weights from other files, and the files of --save-params."""
+import array
 import json
 import os
 import shutil
@@ -188,6 +189,26 @@ class Weights(e2e.ScratchTest):
                     self.assertEqual({name: after[name] == value for name, value in start.items()}, {name: name.startswith("l1.") for name in start})
                     shutil.copy(self.path("saved.safetensors"), self.path("kept.safetensors"))
                     self.assertEqual(self.saved(whole, f"--init={self.path('kept.safetensors')}"), after)
+
+    def test_values_of_the_model_that_may_be_a_mistake_are_said(self):
+        """Trained matrices of zeros, and trained matrices that are equal but not tied."""
+        matrix, model, weights = [i / 7 for i in range(32)], self.path("model.mlir"), self.path("weights.bin")
+        values = {"a": matrix, "b": matrix, "zero": [0] * 32, "one": [1] * 32, "two": [1] * 32}
+        with open(weights, "wb") as file:
+            array.array("f", [x for value in values.values() for x in value]).tofile(file)
+        arguments = [f'%{name}: tensor<4x8xf32> {{dpc.name = "{name}", dpc.role = "parameter", dpc.source = {{file = "{weights}", offset = {128 * i} : i64, '
+                     'bytes = 128 : i64, dtype = "f32"}}' for i, name in enumerate(values)]
+        ops = [f"  %{i} = dpc.binary add %{i - 1 if i else 'x'}, %{name} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>" for i, name in enumerate(values)]
+        with open(model, "w", encoding="utf-8") as file:
+            file.write("\n".join([f'func.func @forward({", ".join(arguments)}, %x: tensor<4x8xf32> {{dpc.name = "x", dpc.role = "input"}})',
+                                  '    -> (tensor<f32> {dpc.name = "loss", dpc.loss}) {', *ops,
+                                  f"  %loss = dpc.reduce sum %{len(ops) - 1} dims = [0, 1] : tensor<4x8xf32> -> tensor<f32>", "  return %loss : tensor<f32>", "}", ""]))
+        e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "-o", self.path("plan")])
+        remarks = e2e.read_report(self.path("plan"))["remarks"]
+        self.assertIn(f"all values of 1 trained weight are zero in {model}: 'zero'", remarks)
+        self.assertIn(f"the values of 'a' and 'b' are equal in {model}, but the plan trains them separately", remarks)
+        e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "-o", self.path("infer"), "--infer"])
+        self.assertFalse([remark for remark in e2e.read_report(self.path("infer"))["remarks"] if "values" in remark])
 
     def test_every_name_of_an_init_file_is_checked(self):
         model, kept = e2e.model("mlp"), self.path("kept.safetensors")

@@ -95,8 +95,14 @@ class LossOutput(e2e.ScratchTest):
             self.assertIn(part, error)
         # An output called "loss" that is no scalar does not make another output the loss.
         error = self.refused({"loss": "linear_2", "accuracy": "twice"})
-        for part in ("'loss' is no float scalar", "'accuracy'", "--loss-output=NAME"):
+        for part in ("'loss' is [8, ", "and a loss is one float: return its .mean() from the model, or train 'accuracy'", "--loss-output=NAME"):
             self.assertIn(part, error)
+
+    def test_a_loss_per_sample_is_not_trained(self):
+        error = self.refused({"loss": "sums"})
+        self.assertIn("it is not clear which output is trained: 'loss' is [8] f32, and a loss is one float: return its .mean() from the model, "
+                      "or confirm inference with --infer", error)
+        self.assertEqual(self.compile({"loss": "sums"}, "--infer", "--emit=report").returncode, 0)
 
     def test_inference_needs_no_loss(self):
         done = self.compile({"ce": "cross_entropy_loss", "total": "twice"}, "--infer")
@@ -109,7 +115,8 @@ class LossOutput(e2e.ScratchTest):
     def test_an_option_that_names_no_loss_is_refused(self):
         outputs = {"logits": "linear_2", "total": "twice"}
         self.assertIn("--loss-output=nothing: no output has this name; accepted: 'logits', 'total'", self.refused(outputs, "--loss-output=nothing"))
-        self.assertIn("--loss-output=logits: the output is [8, ", self.refused(outputs, "--loss-output=logits"))
+        self.assertRegex(self.refused(outputs, "--loss-output=logits"),
+                         r"--loss-output=logits: the output is \[8, \d+\] f32; accepted: a float scalar \(return its .mean\(\) from the model\)")
         self.assertIn("--loss-output and --loss exclude each other", self.refused(outputs, "--loss-output=total", "--loss=mse"))
 
     def test_modules_in_dpcs_ir(self):

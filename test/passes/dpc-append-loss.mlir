@@ -35,6 +35,7 @@ func.func @forward(%x: tensor<2x3x8xf32> {dpc.name = "x", dpc.role = "input"})
 // CHECK-SAME: -> (tensor<2x3xf32> {dpc.name = "y"}, tensor<f32> {dpc.name = "loss_"}, tensor<f32> {dpc.loss, dpc.name = "loss"})
 // MSE-LABEL: func @forward
 // MSE-SAME: -> (tensor<2x3xf32> {dpc.name = "y"}, tensor<f32> {dpc.name = "loss_"}, tensor<f32> {dpc.loss, dpc.name = "loss"})
+// expected-remark@+1 {{the loss is --loss=cross_entropy:y, and not the model's output 'loss'}}
 func.func @forward(%x: tensor<2x3xf32> {dpc.name = "x", dpc.role = "input"})
     -> (tensor<2x3xf32> {dpc.name = "y"}, tensor<f32> {dpc.loss, dpc.name = "loss"}) {
   %0 = dpc.unary tanh %x : tensor<2x3xf32> -> tensor<2x3xf32>

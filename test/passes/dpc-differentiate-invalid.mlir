@@ -25,6 +25,31 @@ func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"}, %x:
 
 // -----
 
+// expected-error@+1 {{nothing to train: all parameters are frozen, by --frozen or by requires_grad=False in the model}}
+func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "buffer", dpc.frozen}) -> (tensor<f32> {dpc.loss}) {
+  return %w : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{nothing to train: the model has no parameters}}
+func.func @forward(%x: tensor<f32> {dpc.name = "x", dpc.role = "input"}) -> (tensor<f32> {dpc.loss}) {
+  return %x : tensor<f32>
+}
+
+// -----
+
+// expected-remark@+2 {{parameter 'w' is not trained, but saved: the loss does not depend on it}}
+// expected-error@+1 {{nothing to train: detach or no_grad stops every gradient between the loss and any parameter that is not frozen}}
+func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
+                   %f: tensor<f32> {dpc.name = "f", dpc.role = "buffer", dpc.frozen}) -> (tensor<f32> {dpc.loss}) {
+  %0 = dpc.convert %w {dpc.stop_gradient} : tensor<f32> -> tensor<f32>
+  %1 = dpc.binary mul %0, %f : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %1 : tensor<f32>
+}
+
+// -----
+
 // expected-remark@+1 {{parameter 'unused' is not trained, but saved: the loss does not depend on it}}
 func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
                    %u: tensor<f32> {dpc.name = "unused", dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {

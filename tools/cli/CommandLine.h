@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
 #include <functional>
 #include <string>
 
@@ -62,6 +63,20 @@ CLI::Validator numbers(const std::string &type, Accepts accepts,
 inline CLI::Validator aboveZero() {
   return numbers<double>(
       "POSITIVE", [](double value) { return value > 0; }, "a number above 0");
+}
+
+/// Returns a validator for whole numbers. CLI11 would take "-1" for the largest
+/// number.
+inline CLI::Validator wholeNumber() {
+  return words(
+      "N",
+      [](const std::string &word) {
+        uint64_t value = 0;
+        auto [end, error] =
+            std::from_chars(word.data(), word.data() + word.size(), value);
+        return error == std::errc() && end == word.data() + word.size();
+      },
+      "a whole number from 0 to 2^64 - 1");
 }
 
 } // namespace dpc

@@ -42,7 +42,7 @@ static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data) {
          "take the samples of --data in a random order that differs in each "
          "epoch; equal SEEDs (default 0) give equal orders on any plan")
       ->type_name("SEED")
-      ->check(CLI::NonNegativeNumber)
+      ->check(wholeNumber())
       ->expected(0, 1)
       ->needs(data);
   app.add_option(

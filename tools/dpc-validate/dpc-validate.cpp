@@ -352,7 +352,7 @@ int main(int argc, char **argv) {
   app.add_option("--rows", o.rows,
                  "Only rows whose id matches this glob, such as {bloom,mpt}-*");
   app.add_option("--every", o.every, "Only every Nth row of each source")
-      ->check(CLI::PositiveNumber);
+      ->check(aboveZero());
   app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
   app.add_flag("--details", o.details, "Print a line per row");
   app.add_flag("--json", o.json, "Print JSON instead of tables");

@@ -3,6 +3,7 @@
 #include "frontends/onnx/Annotate.h"
 #include "passes/shard/Passes.h"
 #include "runtime/io/WeightMatch.h"
+#include "runtime/io/WeightValues.h"
 #include "runtime/plan/PlanCommand.h"
 #include "runtime/plan/PlanFp8.h"
 #include "runtime/plan/PlanJson.h"
@@ -119,6 +120,18 @@ static Status writeCommand(const CompileOptions &options,
   return rt::writePlanCommand(command, dir);
 }
 
+/// Says which trained weights of the model file have values that may be a
+/// mistake. matchWeights() does so for an --init file.
+static void remarkOnValues(Session &session, const rt::Plan &plan,
+                           const std::string &dir) {
+  const std::string &model = session.options().model;
+  std::vector<rt::TrainedWeight> weights = rt::trainedSources(plan, dir);
+  if (auto names = rt::zeroMatrices(weights); !names.empty())
+    session.remark(rt::textOnZeros(names, model));
+  if (auto pairs = rt::equalMatrices(weights); !pairs.empty())
+    session.remark(rt::textOnEqual(pairs, model));
+}
+
 /// Checks the names and shapes of an --init file. Says if --init=random or
 /// zeros has no effect.
 static LogicalResult checkWeights(Session &session, const rt::Plan &plan,
@@ -162,6 +175,8 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
     return session.fail("the plan could not be built");
   if (failed(checkWeights(session, *plan, searched.initialValues)))
     return failure();
+  if (plan->trains && !searched.initialValues.file)
+    remarkOnValues(session, *plan, dir.string());
   plan->lossOutput = searched.loss;
   plan->settings = searched.settings;
   return std::move(*plan);

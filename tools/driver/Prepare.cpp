@@ -1,5 +1,6 @@
 //===- Prepare.cpp - Makes the program that is sharded --------------------===//
 #include "frontends/emit/Loss.h"
+#include "frontends/emit/Options.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "ir/StopGradient.h"
@@ -113,26 +114,39 @@ static bool trainsOn(const CompileOptions &options, const std::string &loss) {
   return !options.infer && !loss.empty();
 }
 
+/// Says that an output with the name of a loss cannot be the loss, or returns
+/// "".
+static std::string whyNoScalar(func::FuncOp forward) {
+  for (unsigned i = 0; i < forward.getNumResults(); ++i) {
+    auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[i]);
+    std::string name = resultName(forward, i);
+    if (type && StringRef(name).ends_with("loss") &&
+        !forward.getResultAttr(i, attr::kTies) &&
+        !llvm::is_contained(frontend::possibleLosses(forward), i))
+      return "'" + name + "' is " + frontend::describe(type) +
+             ", and a loss is one float: " + frontend::adviceOnLoss(type);
+  }
+  return "";
+}
+
 /// Returns why it is not clear which output is trained, or "". It is clear if
-/// an output is marked as the loss, or if none can be the loss.
+/// an output is marked as the loss, or if none seems to be the loss.
 static std::string whyNoLoss(func::FuncOp forward) {
   SmallVector<unsigned> possible = frontend::possibleLosses(forward);
-  bool hasOther =
-      llvm::any_of(llvm::seq(forward.getNumResults()), [&](unsigned i) {
-        return resultName(forward, i) == "loss" &&
-               !llvm::is_contained(possible, i);
-      });
-  if (!lossOf(forward).empty() || possible.empty() ||
-      (possible.size() == 1 && !hasOther))
+  std::string why = whyNoScalar(forward);
+  if (!lossOf(forward).empty() || (possible.size() <= 1 && why.empty()))
     return "";
   std::string names;
   for (unsigned i : possible)
     names += (names.empty() ? "'" : ", '") + resultName(forward, i) + "'";
-  return std::string("it is not clear which output is trained: ") +
-         (hasOther ? "'loss' is no float scalar, but "
-                   : "none is called 'loss', and ") +
-         names + (possible.size() == 1 ? " is one" : " are float scalars") +
-         "; choose with --loss-output=NAME, or confirm inference with --infer";
+  if (why.empty())
+    why = "none is called 'loss', and " + names + " are float scalars";
+  else if (!names.empty())
+    why += ", or train " + names;
+  if (!names.empty())
+    why += "; choose with --loss-output=NAME";
+  return "it is not clear which output is trained: " + why +
+         ", or confirm inference with --infer";
 }
 
 /// Adds the loss to `model`, an imported @forward, and fuses it. Sets `loss` to

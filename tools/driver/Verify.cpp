@@ -317,8 +317,8 @@ private:
       verdict.cannotBeChecked = std::isnan(b.at(i));
       if (verdict.cannotBeChecked)
         return where + " cannot be checked: element " + std::to_string(i) +
-               " is not a number on one device either, with random inputs; "
-               "--verify=off compiles without the check";
+               " is not a number on one device, which gets the same random "
+               "inputs; --verify=off compiles without the check";
       bool agrees =
           a.at(i) == b.at(i) || std::abs(a.at(i) - b.at(i)) <= allowed(i);
       if (!agrees && !std::isnan(a.at(i)) && outliers-- > 0)
@@ -372,6 +372,27 @@ static NamedTensors nudged(NamedTensors weights, const rt::Plan &plan,
   return weights;
 }
 
+/// Says that a constant loss scale, which --loss-scale chose, makes gradients
+/// overflow, so that the step is skipped; otherwise "".
+static std::string overflowOf(const rt::Plan &plan, const rt::RunResult &run) {
+  bool isDynamic =
+      std::ranges::any_of(plan.tensors, [](const rt::Tensor &tensor) {
+        return tensor.role == rt::TensorRole::State && tensor.slot == "scale";
+      });
+  for (const NamedTensors &outputs : run.outputs) {
+    auto scale = outputs.find("loss_scale"), skipped = outputs.find("skipped");
+    if (!plan.trains || isDynamic || scale == outputs.end() ||
+        skipped == outputs.end() || skipped->second.at(0) == 0)
+      continue;
+    std::string number = withDigits(scale->second.at(0));
+    return "--loss-scale=" + number +
+           ": gradients overflow on one device with random inputs, so that the "
+           "step is skipped and nothing is compared; a smaller scale or "
+           "dynamic is accepted, and --verify=off compiles without the check";
+  }
+  return "";
+}
+
 /// Runs both plans for `request.steps` steps from `start`. Compares the
 /// outputs, and the tensors if requested.
 static std::string compareRuns(const PlanInFolder &plan,
@@ -386,6 +407,10 @@ static std::string compareRuns(const PlanInFolder &plan,
   verdict.cannotBeChecked = !want;
   if (!want)
     return "the plan for one device does not run: " + want.status().message();
+  if (std::string why = overflowOf(reference.plan, *want); !why.empty()) {
+    verdict.cannotBeChecked = true;
+    return why;
+  }
   Rounding rounding = roundingOf(plan.plan, reference.plan, plan.compression);
   auto compared = [&](const Sensitivity &sensitivity) {
     Comparison comparison(plan.plan, *got, *want, start, sensitivity, verdict,

@@ -78,6 +78,23 @@ TEST(OnnxRoles, UserDecides) {
   EXPECT_EQ(roleOf(imported, "temperature"), "parameter");
 }
 
+// A file does not say which initializers are buffers, so freezing one is
+// accepted.
+TEST(OnnxRoles, FreezingABufferIsSaid) {
+  ModelBuilder m;
+  m.input("x", "f32[4]").floats("w", {4}, {1.0f}).floats("t", {4}, {1.0f});
+  m.node("Cos t -> c").node("Mul x w -> a").node("Mul a c -> y").output("y");
+  ImportOptions options;
+  options.frozen = {"w"};
+  EXPECT_TRUE(import(m, options).remarks.empty());
+  options.frozen = {"*", "t"};
+  Imported imported = import(m, options);
+  ASSERT_EQ(imported.remarks.size(), 1u);
+  EXPECT_EQ(imported.remarks[0], "--frozen=t changes nothing: the initializers "
+                                 "are not trained anyway");
+  EXPECT_TRUE(inOrder(imported.text, {"dpc.frozen", "\"w\""}));
+}
+
 // A gate with a module path is trained; literals are constants.
 TEST(OnnxRoles, Scalars) {
   ModelBuilder m;

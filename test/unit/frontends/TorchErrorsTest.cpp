@@ -210,6 +210,26 @@ TEST(TorchFile, FrozenParametersAreBuffers) {
             std::string::npos);
 }
 
+TEST(TorchErrors, BuffersAreNotTrained) {
+  const std::string model = contents(DPC_FIXTURES "/torch/changes.pt2");
+  ImportOptions options;
+  options.globalBatch = 8;
+  options.frozen = {"first.*", "norm.running_mean"};
+  std::string error = import(model, options).error;
+  EXPECT_NE(error.find("--frozen=norm.running_mean: matches only buffers of "
+                       "m.pt2, which are never trained"),
+            std::string::npos)
+      << error;
+  options.frozen = {"norm.*"};
+  EXPECT_EQ(import(model, options).error, "");
+  // --trainable takes precedence over --frozen, which is therefore no advice.
+  options.trainable = {"norm.running_mean"};
+  error = import(model, options).error;
+  EXPECT_NE(error.find("or leave this buffer out of --trainable"),
+            std::string::npos)
+      << error;
+}
+
 TEST(TorchErrors, OtherFiles) {
   expectRefused("", {"m.pt2: not a .pt2 file"});
   expectRefused("not a zip", {"m.pt2: not a .pt2 file"});

@@ -196,6 +196,27 @@ TEST(Import, DeepSpeedLeavesOpenWhatIsAuto) {
                                       "zero_optimization.overlap_comm"}));
 }
 
+TEST(Import, DeepSpeedKeysWithoutEffectAreListed) {
+  auto imported = readStrategy(R"({
+    "train_micro_batch_size_per_gpu": 2, "fp16": {"enabled": true,
+      "initial_scale_power": 8}, "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu",
+      "pin_memory": true}},
+    "activation_checkpointing": {"number_checkpoints": 4,
+      "cpu_checkpointing": true},
+    "optimizer": {"type": "SGD", "params": {"lr": 0.1}},
+    "autotuning": {"enabled": false, "fast": true}
+  })",
+                               8);
+  ASSERT_TRUE(imported) << imported.message();
+  EXPECT_EQ(imported->precision, "fp16");
+  EXPECT_EQ(imported->ignored,
+            (std::vector<std::string>{
+                "activation_checkpointing.cpu_checkpointing",
+                "fp16.initial_scale_power", "optimizer.params",
+                "zero_optimization.offload_optimizer.pin_memory"}));
+}
+
 TEST(Import, RefusesWhatHasNoKey) {
   const std::pair<const char *, const char *> cases[] = {
       {R"({"elasticity": {"enabled": true}})", "elasticity"},
@@ -207,6 +228,8 @@ TEST(Import, RefusesWhatHasNoKey) {
        "train_micro_batch_size_per_gpu=2 x gradient_accumulation_steps=2 x "
        "dp=8"},
       {R"({"zero_optimization": {"stage": 5}})", "expected 0 to 3"},
+      {R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})",
+       "bf16 and fp16 are both enabled; expected one of them"},
       {R"({"tensor_parallel": {"autotp_size": 3}})",
        "does not divide the 8 devices"},
       {"--tensor-model-parallel-size 3", "does not divide the 8 devices"},

@@ -1,0 +1,39 @@
+//===- WeightValues.h - values that may be a mistake ------------*- C++ -*-===//
+#pragma once
+
+#include "runtime/io/WeightFiles.h"
+#include "runtime/plan/Plan.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dpc::rt {
+
+/// The name of a trained weight and its place in a file.
+using TrainedWeight = std::pair<std::string, WeightFiles::Weight>;
+
+/// Returns the trained weights whose initial values are in the files that the
+/// plan in `planDir` names.
+std::vector<TrainedWeight> trainedSources(const Plan &plan,
+                                          const std::string &planDir);
+
+/// Returns the weights of two or more dimensions whose elements are all zero.
+std::vector<std::string>
+zeroMatrices(const std::vector<TrainedWeight> &weights);
+
+/// Returns pairs of weights of two or more dimensions that are equal, as
+/// "'a' and 'b'". Equal constants do not count. Only the first bytes of most
+/// weights are read.
+std::vector<std::string>
+equalMatrices(const std::vector<TrainedWeight> &weights);
+
+/// "all values of 1 trained weight are zero in FILE: 'a'"
+std::string textOnZeros(const std::vector<std::string> &names,
+                        const std::string &file);
+/// "the values of 'a' and 'b' are equal in FILE, but the plan trains them
+/// separately"
+std::string textOnEqual(const std::vector<std::string> &pairs,
+                        const std::string &file);
+
+} // namespace dpc::rt
