@@ -122,6 +122,9 @@ struct Software {
   /// instead of the buffers of the plan.
   bool keepsMemory = false;
   Checkpoints checkpoints = Checkpoints::Planned;
+  /// With sequence parallelism, whether the input of a layer is gathered again
+  /// in the backward pass, instead of kept since the forward pass.
+  bool regathersInputs = false;
   double logitBytes = 4;
   double gradientBytesF16 = 2, gradientBytesBF16 = 6;
   double updateBytesF16 = 16, updateBytesBF16 = 12;
@@ -168,6 +171,7 @@ template <typename Visit> void visitEntries(Visit &&visit) {
   visit(E{"update_bytes_f16", nonNegative, 1, true}, &S::updateBytesF16);
   visit(E{"update_bytes_bf16", nonNegative, 1, true}, &S::updateBytesBF16);
   visit(E{"logit_bytes", nonNegative, 1, true}, &S::logitBytes);
+  visit(E{"regathers_inputs", nonNegative, 1, true}, &S::regathersInputs);
   visit(E{"activation_slack", atLeastOne, 1, true}, &S::activationSlack);
   visit(E{"reserved_gibibytes", nonNegative, gibi, true}, &S::reservedBytes);
 }

@@ -33,6 +33,8 @@ private:
   double keptBytes(Value value, const cost::Buffer &buffer);
   bool isOfGradients(Value value);
   void addScores(Operation *op, int64_t at);
+  bool isRegathered(Value value) const;
+  void regather(int64_t id);
 };
 
 } // namespace
@@ -202,12 +204,60 @@ void SoftwareView::addScores(Operation *op, int64_t at) {
       live.buffers[id].bytes += std::llround(bytes);
 }
 
+/// Whether the op only orders the elements of its only operand anew.
+static bool ordersElements(Operation *op) {
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    return kernel->getNumOperands() == 1 &&
+           llvm::all_of(
+               kernel.getBody().front().without_terminator(),
+               [](Operation &inner) { return ordersElements(&inner); });
+  return isa<ReshapeOp, TransposeOp>(op);
+}
+
+/// Whether the value is an activation that the forward pass gathers over
+/// sequence-parallel ranks.
+bool SoftwareView::isRegathered(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!op || phaseOf(op) != Phase::forward)
+    return false;
+  if (ordersElements(op))
+    return isRegathered(op->getOperand(0));
+  auto gather = dyn_cast<AllGatherOp>(op);
+  return gather && cast<RankedTensorType>(value.getType()).getRank() >= 3 &&
+         llvm::none_of(namesOf(gather.getAxes()), sumsGradients);
+}
+
+/// Ends the buffer with its last use in its own phase, and adds one for the
+/// uses in other phases.
+void SoftwareView::regather(int64_t id) {
+  const auto phase = live.runOf(live.touches[id].front());
+  SmallVector<int64_t> again;
+  llvm::erase_if(live.touches[id], [&](int64_t at) {
+    bool isLater = live.runOf(at) != phase;
+    if (isLater)
+      again.push_back(at);
+    return isLater;
+  });
+  if (again.empty())
+    return;
+  cost::Buffer &kept = live.buffers[id];
+  const cost::Buffer whole = kept;
+  kept.last = *llvm::max_element(live.touches[id]);
+  live.add({}, whole.bytes, whole.category, *llvm::min_element(again),
+           whole.last);
+  live.touches.back() = again;
+}
+
 void SoftwareView::run() {
   for (auto [id, value] : llvm::enumerate(live.values))
     live.buffers[id].bytes =
         value ? std::llround(keptBytes(value, live.buffers[id])) : 0;
   for (auto [at, op] : llvm::enumerate(live.ops))
     addScores(op, at);
+  if (software.regathersInputs)
+    for (int64_t id : llvm::seq<int64_t>(0, live.values.size()))
+      if (live.values[id] && isRegathered(live.values[id]))
+        regather(id);
   cost::MemoryBreakdown states = statesOf(live.step, owner, false);
   for (int i = 0; i < cost::numMemoryCategories; ++i)
     if (states.bytes[i] > 0)

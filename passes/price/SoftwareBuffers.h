@@ -15,7 +15,9 @@
 //   logits       f32 results of 16-bit GEMMs. They take logitBytes per element,
 //                which includes their copies in the loss.
 //   gathers      The results of gathering parameters in the loop (ZeRO-3) and
-//                activations. They stay as in the plan.
+//                activations. They stay as in the plan, except that inputs of
+//                sequence-parallel layers may be gathered again for backward
+//                (regathersInputs).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

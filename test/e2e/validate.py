@@ -11,6 +11,8 @@ import unittest
 import e2e
 
 RUNS = os.path.join(e2e.SOURCE, "bench", "data", "published-runs.csv")
+# Peaks of allocated memory.
+MEMORY = os.path.join(e2e.SOURCE, "bench", "data", "megatron-memory.csv")
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 EVERY = {"korth-*": 1, "sc21t1-*": 3, "vtrain-multi-*": 12, "vtrain-single-*": 60, "bloom-*": 20, "mpt-*": 24, "internevo-*": 12}
 # The largest mean error of the sampled rows. The mean error of all rows, which the long test checks, varies less.
@@ -68,6 +70,14 @@ class Validate(unittest.TestCase):
                     least, most = PLAN_MEMORY_BOUNDS[source["source"]]
                     self.assertLess(source["plan_memory"]["mean"], most)
                     self.assertGreater(source["plan_memory"]["mean"], least)
+
+    def test_memory_of_megatron_is_that_of_its_tensors(self):
+        # The ring attention of the other rows, with 131,072 tokens, keeps more in a plan than in Transformer Engine.
+        result = json.loads(e2e.must([e2e.tool("dpc-validate"), MEMORY, "--rows=simumax-0[0-3]*", "--json"]))
+        memory = result["sources"][0]["memory"]
+        self.assertEqual(memory["rows"], 14)
+        self.assertLess(memory["mean"], 0.025)
+        self.assertLess(memory["max"], 0.05)
 
     def test_tables_and_plot(self):
         with e2e.scratch() as folder:

@@ -117,6 +117,7 @@ private:
   void readModel();
   void readStrategy();
   void readZero();
+  void countTensorsAlone(double bytes);
   void readMeasured();
 };
 
@@ -216,6 +217,16 @@ void Reader::readStrategy() {
     fail("the product of the degrees is not the number of GPUs");
 }
 
+/// The bytes that PyTorch calls allocated are those of tensors.
+void Reader::countTensorsAlone(double bytes) {
+  run.measuredMemoryBytes = bytes;
+  cost::Software software = run.cluster.software;
+  software.name += " (tensors)"; // part of clusterKey
+  software.activationSlack = 1;
+  software.reservedBytes = 0;
+  run.cluster.setSoftware(software);
+}
+
 void Reader::readMeasured() {
   const std::string &kind = row.at("measured_kind");
   std::optional<double> value = row.number("measured_value");
@@ -243,7 +254,9 @@ void Reader::readMeasured() {
   else if (kind != "peak_mem_gib")
     return fail("measured_kind '" + kind + "' is not understood for " +
                 row.at("model_family"));
-  if (std::optional<double> memory = row.number("peak_mem_gib"))
+  if (std::optional<double> memory = row.number("memory_allocated_gib"))
+    countTensorsAlone(*memory * kGiB);
+  else if (std::optional<double> memory = row.number("peak_mem_gib"))
     run.measuredMemoryBytes = *memory * kGiB;
   else if (kind == "peak_mem_gib")
     run.measuredMemoryBytes = *value * kGiB;

@@ -18,6 +18,8 @@
 //       recomputation, or published from
 //       2022 on                            megatron-2022
 //       else                               megatron-2021
+//   * memory_allocated_gib, if the file has the column, is the memory of
+//     tensors alone; peak_mem_gib is all memory in use;
 //   * the optimizer is AdamW with fp32 master weights and states;
 //   * the ZeRO stage is 0.
 //

@@ -67,6 +67,41 @@ TEST_F(SoftwareMemory, StatesAndActivationsOfAGemm) {
             64 * 8 + 64 * 2);
 }
 
+/// Backward reads an input that forward has gathered over the axis, in the
+/// order of its samples.
+static std::string gatheredOver(const std::string &axis) {
+  return R"(
+!s = tensor<2x4x8xf16>
+!g = tensor<2x2x4x8xf16>
+func.func @step(%s: !s {dpc.name = "s", dpc.role = "input"}) -> !g attributes {dpc.mesh = #dpc.mesh<dp=2, tp=2>} {
+  %g = dpc.all_gather %s axes = [")" +
+         axis + R"("] {dpc.phase = "forward"} : !s -> !g
+  %x = dpc.kernel %g {dpc.phase = "forward"} : (!g) -> !g {
+  ^bb0(%a: !g):
+    %t = dpc.transpose %a perm = [1, 0, 2, 3] : !g -> !g
+    dpc.yield %t : !g
+  }
+  %y = dpc.unary exp %x {dpc.phase = "forward"} : !g -> !g
+  %z = dpc.unary exp %y {dpc.phase = "forward"} : !g -> !g
+  %a = dpc.unary exp %z {dpc.phase = "forward"} : !g -> !g
+  %d = dpc.binary mul %a, %x {dpc.phase = "backward"} : (!g, !g) -> !g
+  return %d : !g
+}
+)";
+}
+
+TEST_F(SoftwareMemory, InputsAreKeptOrGatheredAgain) {
+  const double gathered = 2 * 2 * 4 * 8 * 2; // bytes
+  std::vector<double> less;
+  for (const char *axis : {"tp", "dp"}) {
+    software.regathersInputs = false;
+    double kept = memoryOf(gatheredOver(axis)).total();
+    software.regathersInputs = true;
+    less.push_back(kept - memoryOf(gatheredOver(axis)).total());
+  }
+  EXPECT_EQ(less, (std::vector<double>{gathered, 0}));
+}
+
 TEST_F(SoftwareMemory, UnfusedAttentionKeepsScores) {
   const std::string text = R"(
 !q = tensor<2x2x4x8xf16>

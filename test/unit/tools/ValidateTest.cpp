@@ -229,6 +229,17 @@ TEST(RunTest, MeasuredKinds) {
   EXPECT_DOUBLE_EQ(memory.measuredMemoryBytes, 56.0 * (1 << 30));
 }
 
+TEST(RunTest, AllocatedMemoryIsThatOfTensors) {
+  PublishedRun all = runWith({{"peak_mem_gib", "56"}});
+  EXPECT_GT(all.cluster.software.reservedBytes, 0);
+  PublishedRun run =
+      runWith({{"peak_mem_gib", "56"}, {"memory_allocated_gib", "50"}});
+  EXPECT_DOUBLE_EQ(run.measuredMemoryBytes, 50.0 * (1 << 30));
+  EXPECT_EQ(run.cluster.software.reservedBytes, 0);
+  EXPECT_EQ(run.cluster.software.activationSlack, 1);
+  EXPECT_NE(run.clusterKey(), all.clusterKey());
+}
+
 TEST(RunTest, WhatColumnsLeaveOpen) {
   // Megatron-LM pads the vocabulary, FSDP does not.
   EXPECT_EQ(runWith({{"vocab", "50257"}}).dims.vocab, 51200);
