@@ -83,7 +83,7 @@ func.func @step(%s: !s {dpc.name = "s", dpc.role = "input"}) -> !g attributes {d
   }
   %y = dpc.unary exp %x {dpc.phase = "forward"} : !g -> !g
   %z = dpc.unary exp %y {dpc.phase = "forward"} : !g -> !g
-  %a = dpc.unary exp %z {dpc.phase = "forward"} : !g -> !g
+  %a = dpc.binary add %y, %z {dpc.phase = "forward"} : (!g, !g) -> !g
   %d = dpc.binary mul %a, %x {dpc.phase = "backward"} : (!g, !g) -> !g
   return %d : !g
 }
