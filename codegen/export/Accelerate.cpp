@@ -225,6 +225,7 @@ static Exported writeAccelerate(const Job &job) {
   return result;
 }
 
-const Target accelerate = {"accelerate", accelerateRules, writeAccelerate};
+const Target accelerate = {"accelerate", kWhose, accelerateRules,
+                           writeAccelerate, "pytorch-fsdp-2024"};
 
 } // namespace dpc::exports

@@ -118,6 +118,6 @@ static Exported writeCalculon(const Job &job) {
   return result;
 }
 
-const Target calculon = {"calculon", calculonRules, writeCalculon};
+const Target calculon = {"calculon", kWhose, calculonRules, writeCalculon};
 
 } // namespace dpc::exports

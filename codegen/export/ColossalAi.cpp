@@ -224,6 +224,7 @@ static Exported writeColossalAi(const Job &job) {
   return result;
 }
 
-const Target colossalAi = {"colossalai", colossalAiRules, writeColossalAi};
+const Target colossalAi = {"colossalai", kWhose, colossalAiRules,
+                           writeColossalAi, "pytorch-fsdp-2024"};
 
 } // namespace dpc::exports

@@ -260,6 +260,7 @@ static Exported writeDeepSpeed(const Job &job) {
   return result;
 }
 
-const Target deepSpeed = {"deepspeed", deepSpeedRules, writeDeepSpeed};
+const Target deepSpeed = {"deepspeed", kWhose, deepSpeedRules, writeDeepSpeed,
+                          "megatron-deepspeed-2022"};
 
 } // namespace dpc::exports

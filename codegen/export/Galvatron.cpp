@@ -111,6 +111,7 @@ static Exported writeGalvatron(const Job &job) {
   return result;
 }
 
-const Target galvatron = {"galvatron", galvatronRules, writeGalvatron};
+const Target galvatron = {"galvatron", kWhose, galvatronRules, writeGalvatron,
+                          "megatron-core-2024"};
 
 } // namespace dpc::exports

@@ -334,7 +334,8 @@ static Exported writeMegatron(const Job &job) {
   return result;
 }
 
-const Target megatron = {"megatron", megatronRules, writeMegatron,
-                         "megatron-core-2024"};
+const Target megatron = {"megatron",           kWhose,
+                         megatronRules,        writeMegatron,
+                         "megatron-core-2024", /*isFitted=*/true};
 
 } // namespace dpc::exports

@@ -122,4 +122,12 @@ const Target *findTarget(std::string_view name) {
   return found == targets().end() ? nullptr : &*found;
 }
 
+std::vector<const Target *> trainingTargets() {
+  std::vector<const Target *> training;
+  for (const Target &target : targets())
+    if (!target.software.empty())
+      training.push_back(&target);
+  return training;
+}
+
 } // namespace dpc::exports

@@ -49,19 +49,27 @@ bool isExpressible(const Job &job, const cost::Strategy &strategy,
 using Rules = std::vector<Rule>;
 
 struct Target {
-  std::string_view name; ///< the value of --emit
+  std::string_view name;    ///< the value of --emit and --for
+  std::string_view product; ///< as its authors spell it: "Megatron-LM"
   Rules (*rules)();
   /// Requires that all rules hold for `job`.
   Exported (*write)(const Job &job);
-  /// The software profile (cost-model/machine/Software.h) that was fitted to
-  /// published runs of the target; "" if there is none.
+  /// The software profile (cost-model/machine/Software.h) that gives time and
+  /// memory of the target's plans; "" if the target trains no models.
   std::string_view software = "";
+  /// Whether the profile was fitted to published runs of the target. Otherwise,
+  /// it is the profile of the most similar software.
+  bool isFitted = false;
 };
 
 const std::vector<Target> &targets();
 
 /// The target called `name`, or null.
 const Target *findTarget(std::string_view name);
+
+/// The targets that train models and so have a software profile: the values of
+/// --for besides "dpc".
+std::vector<const Target *> trainingTargets();
 
 extern const Target accelerate, calculon, colossalAi, deepSpeed, galvatron,
     megatron, torchtitan;

@@ -333,7 +333,8 @@ static Exported writeTorchtitan(const Job &job) {
   return result;
 }
 
-const Target torchtitan = {"torchtitan", torchtitanRules, writeTorchtitan,
-                           "pytorch-fsdp-2024"};
+const Target torchtitan = {"torchtitan",        kWhose,
+                           torchtitanRules,     writeTorchtitan,
+                           "pytorch-fsdp-2024", /*isFitted=*/true};
 
 } // namespace dpc::exports

@@ -12,6 +12,7 @@ dpc.header = (report) => {
     `dpc strategy report · ${dpc.large(report.parameters.count)} parameters, ${report.step.compute_type}, ` +
     `global batch ${dpc.count(report.step.global_batch)}` +
     `${report.loss_output ? `, trains the output ‘${report.loss_output}’` : ''}`;
+  document.getElementById('software').textContent = report.software;
   document.getElementById('title').textContent =
     `${name} on ${report.cluster.name} (${dpc.devicesText(report.cluster)})`;
   const lead = document.getElementById('lead');

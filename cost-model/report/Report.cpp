@@ -39,6 +39,8 @@ std::string formatBytes(double bytes) {
   return threeDigits(value) + " " + units[unit];
 }
 
+std::string formatShare(double share) { return format("%.3g %%", 100 * share); }
+
 std::string formatSeconds(double seconds) {
   double size = std::abs(seconds);
   if (size >= 1 || size == 0)
@@ -218,6 +220,7 @@ static ordered_json clusterToJson(const Cluster &cluster,
   return {{"name", cluster.name},
           {"devices", cluster.numDevices()},
           {"usable_bytes_per_device", std::llround(result.memoryLimitBytes)},
+          {"headroom", result.headroom},
           {"groups", groups},
           {"levels", levels}};
 }
@@ -284,6 +287,7 @@ static ordered_json stepToJson(const ModelTotals &totals,
 ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                           const ReportContext &context) {
   ordered_json report = {{"version", reportVersion},
+                         {"software", context.software},
                          {"model", context.model},
                          {"cluster", clusterToJson(cluster, result)}};
   report["step"] = stepToJson(result.totals, context.detail);

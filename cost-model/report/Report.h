@@ -51,6 +51,8 @@ struct ReportContext {
   std::string readAs = {};               ///< How FILE was interpreted.
   std::string loss = {}; ///< The output that is trained; "" for inference.
   size_t notices = 0;    ///< The first remarks, which a terminal always shows.
+  /// The first line: which software the times and the memory are of; may be "".
+  std::string software = {};
 };
 
 inline constexpr int reportVersion = 1;
@@ -85,6 +87,8 @@ std::string_view unitOf(const ModelTotals &totals);
 
 /// "1.50 GiB", "12.0 MiB", "812 B".
 std::string formatBytes(double bytes);
+/// "5 %", "2.5 %".
+std::string formatShare(double share);
 /// "1.23 s", "4.56 ms", "7.89 us".
 std::string formatSeconds(double seconds);
 

@@ -38,6 +38,8 @@ static std::string headline(const Cluster &cluster,
   const Evaluation &evaluation = best.evaluation;
   double step = std::max(evaluation.stepSeconds, 1e-12);
   double tokens = result.totals.tokensPerStep() / step;
+  double limit = evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
+                                                 : result.memoryLimitBytes;
   std::string rate =
       formatRate(tokens) + " " + std::string(unitOf(result.totals)) + "/s";
   return "chosen: " +
@@ -46,9 +48,10 @@ static std::string headline(const Cluster &cluster,
          ", " + formatSeconds(evaluation.stepSeconds) + " a step, " + rate +
          ", MFU " + percent(mfuOf(cluster, result.totals, best)) + ", " +
          formatBytes(evaluation.memory.total()) + " of " +
-         formatBytes(evaluation.memoryLimitBytes > 0
-                         ? evaluation.memoryLimitBytes
-                         : result.memoryLimitBytes) +
+         formatBytes(limit / (1 - result.headroom)) +
+         (result.headroom > 0
+              ? " (" + formatShare(result.headroom) + " headroom kept)"
+              : "") +
          ", communication exposed " +
          percent(evaluation.exposedCommunicationSeconds / step) +
          ", bound by " + result.bindingConstraint +
@@ -390,12 +393,13 @@ static void append(Lines &lines, const Lines &more) {
   lines.insert(lines.end(), more.begin(), more.end());
 }
 
-Screen::Screen(const Cluster &cluster, const SearchResult &result,
-               const ReportContext &context, const TextForm &form)
-    : result(result), form(form), changes(changesBlock(result, form)),
-      whatIfs(whatIfBlock(context, result, form)),
-      remarks(remarksBlock(context, form)) {
-  append(head,
+/// The software that the numbers are of, the model and the cluster.
+static Lines titleOf(const Cluster &cluster, const SearchResult &result,
+                     const ReportContext &context, const TextForm &form) {
+  Lines title;
+  if (!context.software.empty())
+    append(title, wrapLines(context.software, form));
+  append(title,
          wrapLines(context.model + " on " + cluster.name + " (" +
                        devicesText(cluster) + "), computes in " +
                        std::string(precisionOf(result.totals.computeType)) +
@@ -404,6 +408,15 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
                             ? ""
                             : ", trains the output '" + context.loss + "'"),
                    form));
+  return title;
+}
+
+Screen::Screen(const Cluster &cluster, const SearchResult &result,
+               const ReportContext &context, const TextForm &form)
+    : result(result), form(form), changes(changesBlock(result, form)),
+      whatIfs(whatIfBlock(context, result, form)),
+      remarks(remarksBlock(context, form)) {
+  append(head, titleOf(cluster, result, context, form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));
   for (size_t i = 0; i < context.notices; ++i)

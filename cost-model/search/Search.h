@@ -122,6 +122,8 @@ struct SearchResult {
   std::string bindingDetail;
   ModelTotals totals;
   double memoryLimitBytes = 0;
+  /// The share of the usable memory that the limits leave free (Headroom.h).
+  double headroom = 0;
   double seconds = 0;
   int64_t considered = 0;
   int64_t pruned = 0;  ///< Worse than the winner by their bounds.

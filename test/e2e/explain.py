@@ -66,7 +66,7 @@ class Explain(unittest.TestCase):
         self.assertRegex(done.stderr.split("near: ")[1], r"^body\.blocks\.\*\.qkv\.weight, ")
 
     def test_what_does_not_fit_says_so(self):
-        """On devices with little more memory than ZeRO-3 needs on a rank."""
+        """On devices with little more memory than ZeRO-3 needs on a rank. Of 2.5 MiB, a plan may use 95 %."""
         devices = os.path.join(e2e.SOURCE, "cost-model", "devices", "cpu-local.json")
         with e2e.scratch() as folder:
             device = e2e.read_json(devices)
@@ -80,7 +80,7 @@ class Explain(unittest.TestCase):
             done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={path}", "--global-batch=8", "--strategy=dp=4,zero=3",
                              "--explain=body.blocks.2.fc.bias"])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"(?m)^    zero=0: .* more\), does not fit: more than 2\.50 MiB$")
+        self.assertRegex(done.stdout, r"(?m)^    zero=0: .* more\), does not fit: more than 2\.38 MiB$")
         self.assertNotRegex(done.stdout, r"planned: .*does not fit")
         self.assertNotIn("does not fit", explain("body.blocks.2.fc.bias", "dp=4,zero=3").stdout)
 

@@ -8,6 +8,7 @@
 #include "tools/cli/CommandLine.h"
 #include "tools/dpc-opt/Doctor.h"
 #include "tools/dpc-opt/StalePlan.h"
+#include "tools/driver/Exports.h"
 #include "tools/driver/Inputs.h"
 
 #include <cmath>
@@ -23,6 +24,7 @@ using Strings = std::vector<std::string>;
 /// Options whose words CLI11 cannot convert.
 struct RawOptions {
   Strings bind, frozen, trainable, emit, lrSchedule, lossScale;
+  std::string headroom;
 };
 
 /// Returns a validator for numbers of samples. The search tries each divisor of
@@ -159,6 +161,50 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
   app.add_option("--compress-weights", o.compressWeights,
                  "Approximate: zero=3 gathers weights as int8")
       ->check(CLI::IsMember({"int8"}));
+}
+
+/// Returns the values of --for.
+Strings plannedSoftware() {
+  Strings names = {"dpc"};
+  for (const exports::Target *target : exports::trainingTargets())
+    names.emplace_back(target->name);
+  return names;
+}
+
+/// Returns the share that "8%" or "2.5%" means, if it is a valid headroom.
+std::optional<double> parseHeadroom(const std::string &word) {
+  constexpr double kMost = 90;
+  double percent = 0;
+  bool isShare =
+      word.ends_with("%") &&
+      CLI::detail::lexical_cast(word.substr(0, word.size() - 1), percent) &&
+      percent >= 0 && percent <= kMost;
+  return isShare ? std::optional(percent / 100) : std::nullopt;
+}
+
+void addTargetOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
+  app.option_defaults()->group("Strategy");
+  Strings software = plannedSoftware();
+  std::string known = CLI::detail::join(software, ", ");
+  app.add_option("--for", o.plansFor,
+                 "Software that will run the plan: the search has only "
+                 "strategies that it can express, with its times and memory, "
+                 "and its configuration is written into exports/")
+      ->check(words(
+          CLI::detail::join(software, "|"),
+          [software](const std::string &word) {
+            return std::ranges::find(software, word) != software.end();
+          },
+          "software for which dpc can plan; accepted: " + known))
+      ->capture_default_str();
+  app.add_option("--headroom", raw.headroom,
+                 "Share of device memory that plans leave free (5%)")
+      ->check(words(
+          "N%",
+          [](const std::string &word) {
+            return parseHeadroom(word).has_value();
+          },
+          "a share from 0% to 90%, such as 8%"));
 }
 
 void addSearchOptions(CLI::App &app, CompileOptions &o) {
@@ -354,6 +400,17 @@ void finishLossScale(CompileOptions &o, const Strings &words) {
         "with such numbers");
 }
 
+/// --for adds the configuration of its target, and by default writes no plan.
+void finishEmit(CompileOptions &o, const Strings &words) {
+  bool plansForOthers = o.plansFor != "dpc";
+  if (!words.empty())
+    o.emit = {words.begin(), words.end()};
+  else if (plansForOthers)
+    o.emit.clear();
+  if (plansForOthers)
+    o.emit.insert(o.plansFor);
+}
+
 void finish(CompileOptions &o, const RawOptions &raw) {
   if (!o.links.empty() && (o.calibrate.empty() || o.cluster.empty() ||
                            o.cluster.starts_with("local:")))
@@ -389,16 +446,17 @@ void finish(CompileOptions &o, const RawOptions &raw) {
                                ": accepted: 0 to 4294967295");
   o.frozen = raw.frozen;
   o.trainable = raw.trainable;
-  if (!raw.emit.empty())
-    o.emit = {raw.emit.begin(), raw.emit.end()};
+  if (!raw.headroom.empty())
+    o.headroom = parseHeadroom(raw.headroom);
+  finishEmit(o, raw.emit);
   if (o.emit.count("onnx") && !o.model.ends_with(".onnx"))
     throw CLI::ValidationError("--emit=onnx annotates an .onnx model: '" +
                                o.model + "' is not an .onnx file");
-  bool hasReport = o.emit.count("plan") || o.emit.count("report");
-  if (!hasReport && (o.whatIf || o.report == "json"))
+  if (!writesReport(o) && (o.whatIf || o.report == "json"))
     throw CLI::ValidationError(
         std::string(o.whatIf ? "--what-if" : "--report=json") +
-        " is for the report; it is accepted with plan or report in --emit");
+        " is for the report; it is accepted with plan, report or an export in "
+        "--emit");
   finishLrSchedule(o, raw.lrSchedule);
   if (!o.lossOutput.empty() && !o.loss.empty())
     throw CLI::ValidationError("--loss-output and --loss exclude each other: "
@@ -494,6 +552,7 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   addModelOptions(app, options, raw);
   addTrainOptions(app, options, raw);
   addPlanOptions(app, options);
+  addTargetOptions(app, options, raw);
   addSearchOptions(app, options);
   addOutputOptions(app, options, raw);
   Questions questions;

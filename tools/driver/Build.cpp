@@ -218,9 +218,8 @@ static LogicalResult writeTrace(Session &session, const Searched &searched,
   return error.empty() ? success() : session.fail("trace.json: " + error);
 }
 
-static LogicalResult
-writeEmitted(Session &session, Built &built,
-             const std::optional<PlannedExports> &exports) {
+static LogicalResult writeEmitted(Session &session, Built &built,
+                                  const std::vector<PlannedExport> &exports) {
   const std::set<std::string> &emit = session.options().emit;
   const fs::path &dir = built.folder->path();
   if (emit.count("plan")) {
@@ -232,16 +231,16 @@ writeEmitted(Session &session, Built &built,
   }
   if (emit.count("trace") && failed(writeTrace(session, built, dir)))
     return failure();
-  return exports ? writeExports(session, built, *exports, dir) : success();
+  return writeExports(session, built, exports, dir);
 }
 
 FailureOr<Built> build(Session &session, Searched searched) {
   const CompileOptions &options = session.options();
-  std::optional<PlannedExports> exports;
-  if (exportsAny(options)) {
-    exports = planExports(session, searched);
-    if (!exports)
-      return failure();
+  std::vector<PlannedExport> exports;
+  if (searched.isExecutable()) {
+    if (searched.result.hasWinner())
+      exports = planExports(session, searched);
+    remarkOnSoftware(session, searched);
   }
   Built built{std::move(searched), nullptr, std::nullopt};
   if (!built.result.candidates.empty())

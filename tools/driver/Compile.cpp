@@ -86,15 +86,37 @@ static void remarkOnCompression(Session &session) {
   remark("gathered weights", options.compressWeights, "--compress-weights");
 }
 
-static std::string whyNoPlan(const cost::SearchResult &result) {
+/// Returns why no strategy can run.
+static std::string whyNoWinner(const CompileOptions &options,
+                               const cost::SearchResult &result) {
   if (result.candidates.empty())
     return "no strategy was found";
   const cost::Candidate &nearest = result.candidates.front();
   if (!nearest.evaluation.rejected.empty())
     return nearest.evaluation.rejected;
-  return "no strategy fits; nearest: " +
-         cost::stringifyStrategy(nearest.strategy) + " (" + nearest.why +
-         "); no plan is written, --emit=report has details";
+  return "no strategy fits" +
+         (result.headroom > 0 && options.headroom
+              ? " with --headroom=" + cost::formatShare(result.headroom)
+              : "") +
+         "; nearest: " + cost::stringifyStrategy(nearest.strategy) + " (" +
+         nearest.why + ")";
+}
+
+/// Searches the strategies that the target of --for can express. If the request
+/// leaves none, searches all, so that the export can name the broken rule.
+static Expected<cost::PartResult> searchFor(Session &session,
+                                            const Prepared &prepared) {
+  PlanSearch search{session.options(),
+                    prepared.machine.cluster,
+                    prepared.program,
+                    prepared.machine.isArranged,
+                    session.reporter().progress(),
+                    prepared.accepts};
+  auto found = search.run(session.remarks());
+  if (!prepared.accepts || !found || !found->search.candidates.empty())
+    return found;
+  search.accepts = nullptr;
+  return search.run(session.remarks());
 }
 
 FailureOr<Searched> search(Session &session, Prepared prepared) {
@@ -106,35 +128,47 @@ FailureOr<Searched> search(Session &session, Prepared prepared) {
   if (failed(checkStatedSizes(session, prepared)))
     return failure();
   remarkOnCompression(session);
-  auto found =
-      PlanSearch{options, prepared.machine.cluster, prepared.program,
-                 prepared.machine.isArranged, session.reporter().progress()}
-          .run(session.remarks());
+  auto found = searchFor(session, prepared);
   if (!found)
     return session.fail(found.message());
   Searched searched{std::move(prepared), std::move(found->search),
                     std::move(found->used)};
-  bool needsWinner = plans || !options.explain.empty() ||
-                     options.printPipeline || exportsAny(options);
-  if (needsWinner && !(searched.isExecutable() && searched.result.hasWinner()))
-    return session.fail(whyNoPlan(searched.result));
+  if (searched.isExecutable() && searched.result.hasWinner())
+    return searched;
+  std::string why = whyNoWinner(options, searched.result);
+  if (plans || !options.explain.empty() || options.printPipeline)
+    return session.fail(why + (searched.isExecutable()
+                                   ? "; no plan is written, --emit=report has "
+                                     "details"
+                                   : ""));
+  if (exportsAny(options))
+    session.refuse(why + "; no export is written, the report has details");
   return searched;
 }
 
-Expected<cost::SearchResult>
-searchAgain(Session &session, const Prepared &prepared,
-            const CompileOptions &options, const cost::Cluster &cluster,
-            std::function<bool(const cost::Strategy &)> accepts,
-            bool baselines) {
+Expected<cost::PartResult> searchPartAgain(Session &session,
+                                           const Prepared &prepared,
+                                           const CompileOptions &options,
+                                           const cost::Cluster &cluster,
+                                           Accepts accepts, bool baselines) {
   std::vector<std::string> remarks;
-  auto found = PlanSearch{.options = options,
-                          .cluster = cluster,
-                          .program = prepared.program,
-                          .isArranged = prepared.machine.isArranged,
-                          .progress = session.reporter().progress(),
-                          .accepts = std::move(accepts),
-                          .baselines = baselines}
-                   .run(remarks);
+  return PlanSearch{.options = options,
+                    .cluster = cluster,
+                    .program = prepared.program,
+                    .isArranged = prepared.machine.isArranged,
+                    .progress = session.reporter().progress(),
+                    .accepts = accepts ? std::move(accepts) : prepared.accepts,
+                    .baselines = baselines}
+      .run(remarks);
+}
+
+Expected<cost::SearchResult> searchAgain(Session &session,
+                                         const Prepared &prepared,
+                                         const CompileOptions &options,
+                                         const cost::Cluster &cluster,
+                                         Accepts accepts, bool baselines) {
+  auto found = searchPartAgain(session, prepared, options, cluster,
+                               std::move(accepts), baselines);
   if (!found)
     return found.status();
   return std::move(found->search);

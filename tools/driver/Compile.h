@@ -10,10 +10,12 @@
 #pragma once
 
 #include "cost-model/report/Report.h"
+#include "cost-model/search/IdleDevices.h"
 #include "runtime/io/InitialValues.h"
 #include "runtime/plan/Plan.h"
 #include "tools/driver/ModelProgram.h"
 #include "tools/driver/OutputFolder.h"
+#include "tools/driver/PlanTarget.h"
 #include "tools/driver/Session.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -48,6 +50,8 @@ struct Prepared {
   std::string loss;
   std::vector<rt::Setting> settings; ///< of the plan
   std::vector<std::string> trained, frozen;
+  /// The strategies that the target of --for can express; empty: all.
+  Accepts accepts;
 };
 
 /// The first candidate is the winner, unless no strategy can be executed.
@@ -92,7 +96,7 @@ mlir::FailureOr<Prepared> prepare(Session &session, Loaded loaded);
 /// Fails if the output folder cannot be replaced, or if --emit names a plan but
 /// no strategy fits.
 mlir::FailureOr<Searched> search(Session &session, Prepared prepared);
-/// Refuses exports that cannot express the winner. Fails if no export can.
+/// Refuses exports that cannot express a strategy that the user fixed.
 mlir::FailureOr<Built> build(Session &session, Searched searched);
 /// Fails if the ranks and one device compute different results.
 mlir::FailureOr<Verified> verify(Session &session, Built built);
@@ -103,12 +107,17 @@ mlir::FailureOr<mlir::ModuleOp> wholeProgram(Session &session,
                                              const Prepared &prepared);
 
 /// Searches again, with other options or another cluster, among the strategies
-/// that `accepts` allows (all if it is empty).
+/// that `accepts` allows (if it is empty, Prepared::accepts).
+Expected<cost::PartResult>
+searchPartAgain(Session &session, const Prepared &prepared,
+                const CompileOptions &options, const cost::Cluster &cluster,
+                Accepts accepts = nullptr, bool baselines = true);
+
+/// Returns only the search of searchPartAgain.
 Expected<cost::SearchResult>
 searchAgain(Session &session, const Prepared &prepared,
             const CompileOptions &options, const cost::Cluster &cluster,
-            std::function<bool(const cost::Strategy &)> accepts = nullptr,
-            bool baselines = true);
+            Accepts accepts = nullptr, bool baselines = true);
 
 /// Returns an empty detail on failure.
 cost::StepDetail describePlan(Session &session, const Searched &searched);

@@ -39,6 +39,10 @@ struct CompileOptions {
   double minLr = 0;
 
   std::string strategy = "auto";
+  std::string plansFor = "dpc"; ///< --for (PlanTarget.h).
+  /// The share of device memory that plans leave free; absent:
+  /// cost::kDefaultHeadroom, unless no plan fits then.
+  std::optional<double> headroom;
   std::string objective = "throughput";
   int64_t top = 10;
   std::string precision = "fp32";

@@ -5,9 +5,8 @@
 #include "cost-model/report/Report.h"
 #include "passes/shard/Passes.h"
 #include "tools/driver/EmitTrace.h"
-#include "tools/driver/ExpressiblePlan.h"
-#include "tools/driver/ModelShape.h"
-#include "tools/driver/Pipelines.h"
+#include "tools/driver/ExportJob.h"
+#include "tools/driver/NearestPlan.h"
 
 #include <nlohmann/json.hpp>
 
@@ -21,13 +20,10 @@ std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
                                           const std::string &software,
                                           const std::string &precision) {
   if (software.empty() || cluster.software.name == software ||
-      precision == "fp32")
+      !whyNoProfile(cluster, software, precision).empty())
     return std::nullopt;
   auto profile = cost::loadSoftware(software);
-  bool hasKernels = std::ranges::all_of(cluster.groups, [](const auto &group) {
-    return group.device.hasFusedAttention();
-  });
-  if (!profile || !hasKernels)
+  if (!profile)
     return std::nullopt;
   cost::Cluster theirs = cluster;
   theirs.setSoftware(*profile);
@@ -62,17 +58,20 @@ std::string forecastText(const TargetForecast &forecast,
                      formatSeconds(here.stepSeconds) + " and " +
                      formatBytes(here.memory.total());
   if (!forecast.fits())
-    text += "; it does not fit there: \"software\": \"" + forecast.software +
-            "\" in the cluster.json searches for a plan that does";
+    text += "; it does not fit there: --for=" + forecast.target +
+            " searches for a plan that does";
   return text;
 }
 
-std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
-                               const std::string &strategy,
-                               const std::filesystem::path &dir,
-                               const std::vector<TargetForecast> &forecasts) {
+std::string
+writeExportedFiles(const std::vector<exports::ExportedFile> &files,
+                   const std::string &strategy,
+                   const std::filesystem::path &dir,
+                   const std::vector<TargetForecast> &forecasts,
+                   const std::map<std::string, std::string> &strategies) {
   nlohmann::ordered_json index = {{"generator", "dpc-opt"},
                                   {"strategy", strategy},
+                                  {"strategies", strategies},
                                   {"files", nlohmann::json::array()}};
   std::vector<exports::ExportedFile> all = files;
   for (const exports::ExportedFile &file : files)
@@ -111,122 +110,145 @@ bool exportsAny(const CompileOptions &options) {
   return options.emit.count("chakra") || !namedTargets(options).empty();
 }
 
-static std::map<std::string, int64_t>
-levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
-  std::map<std::string, int64_t> levels;
-  for (const cost::RankAxis &axis : evaluation.decisions.order) {
-    std::string name = axis.name;
-    if (StringRef(name).starts_with("tp"))
-      name = "tp";
-    else if (name == "dpi" || name == "ep")
-      name = "dp";
-    cost::GroupPlacement group =
-        cost::placeGroup(cluster, evaluation.decisions.order, {axis.name});
-    for (auto [i, ranks] : llvm::enumerate(group.ranksPerLevel))
-      if (ranks > 1)
-        levels[name] = std::max<int64_t>(levels[name], i);
-  }
-  return levels;
+bool writesReport(const CompileOptions &options) {
+  return options.emit.count("plan") || options.emit.count("report") ||
+         exportsAny(options);
 }
 
-static exports::ModelShape shapeOf(const Searched &searched) {
-  const cost::ModelTotals &totals = searched.result.totals;
-  exports::ModelShape shape =
-      modelShapeOf(findProgram(searched.program.source()));
-  if (shape.sequence == 0)
-    shape.sequence = static_cast<int64_t>(totals.tokensPerSample);
-  shape.experts = totals.experts;
-  return shape;
-}
+namespace {
 
-static exports::Job jobOf(const CompileOptions &options,
-                          const Searched &searched) {
-  const cost::Candidate &winner = searched.winner();
-  bool trains = searched.program.trains();
+/// Chooses what one target of --emit gets.
+class ExportChoice {
+public:
+  ExportChoice(Session &session, const Searched &searched,
+               const exports::Target &target)
+      : session(session), searched(searched), target(target), name(target.name),
+        devices(searched.machine.cluster.numDevices()),
+        job(jobOf(session.options(), searched, searched.winner(),
+                  searched.used)),
+        nearest(session.options(), target, job, searched.result, searched.used,
+                devices, [this](const std::string &strategy) {
+                  return search(strategy);
+                }) {}
+
+  /// Returns nullopt after a refusal.
+  std::optional<PlannedExport> choose();
+
+private:
+  Expected<cost::PartResult> search(const std::string &strategy) const;
+  std::optional<PlannedExport> refuse(const std::string &why) const;
+  /// "--emit=megatron", or the option --for if it names the target
+  std::string option() const;
+  /// "--for=megatron searches only what it can express"
+  std::string hint() const;
+
+  Session &session;
+  const Searched &searched;
+  const exports::Target &target;
+  std::string name;
+  int64_t devices;
   exports::Job job;
-  job.strategy =
-      cost::placedStrategy(winner.strategy, winner.evaluation.decisions);
-  job.devicesPerNode = searched.used.devicesPerNode();
-  job.globalBatch = searched.result.totals.globalBatch;
-  job.precision = options.precision;
-  job.trains = trains;
-  bool isSgd = options.train == "sgd";
-  job.optimizer = {.name = isSgd ? "sgd" : "adamw",
-                   .lr = options.lr,
-                   .beta1 = options.beta1,
-                   .beta2 = options.beta2,
-                   .eps = options.eps,
-                   .weightDecay =
-                       options.weightDecay.value_or(isSgd ? 0 : 0.01),
-                   .momentum = options.momentum,
-                   .clipGradNorm = options.clipGradNorm};
-  job.schedule = {.kind = options.lrSchedule,
-                  .warmup = options.warmup,
-                  .total = options.totalSteps,
-                  .min = options.minLr};
-  job.lossScale = {.isUsed = trains && scalesLoss(options),
-                   .initial = options.lossScale,
-                   .interval = options.lossScaleInterval};
-  job.frozen = options.frozen;
-  job.model = shapeOf(searched);
-  job.levels = levelsOf(searched.used, winner.evaluation);
-  if (winner.strategy.pp > 1)
-    if (FailureOr<ModuleOp> whole = searched.program.whole(); succeeded(whole))
-      job.stageLayers =
-          layersByStage(*whole, searched.used, searched.spec(options));
-  return job;
+  NearestPlan nearest;
+};
+
+} // namespace
+
+Expected<cost::PartResult>
+ExportChoice::search(const std::string &strategy) const {
+  CompileOptions asked = session.options();
+  asked.strategy = strategy;
+  if (strategy != session.options().strategy)
+    asked.microBatch = 0;
+  return searchPartAgain(session, searched, asked, searched.machine.cluster,
+                         acceptedBy(target, job), /*baselines=*/false);
 }
 
-/// Returns the end of a refusal, which names plans that satisfy `rules`.
-static std::string expressibleFor(Session &session, const Searched &searched,
-                                  const exports::Job &job,
-                                  const std::vector<exports::Rule> &rules,
-                                  const exports::Legality &legality) {
-  const cost::Cluster &cluster = searched.machine.cluster;
-  auto search = [&](const CompileOptions &asked,
-                    const ExpressiblePlan::Accepts &accepts) {
-    return searchAgain(session, searched, asked, cluster, accepts,
-                       /*baselines=*/static_cast<bool>(accepts));
-  };
-  return ExpressiblePlan(session.options(), job, rules, searched.result,
-                         cluster.numDevices(), search)
-      .text(legality);
+std::string ExportChoice::option() const {
+  return (targetOf(session.options()) == &target ? "--for=" : "--emit=") + name;
 }
 
-std::optional<PlannedExports> planExports(Session &session,
-                                          const Searched &searched) {
+std::string ExportChoice::hint() const {
+  bool isPlannedFor = targetOf(session.options()) == &target;
+  return target.software.empty() || isPlannedFor
+             ? ""
+             : "; --for=" + name + " searches only what it can express";
+}
+
+std::optional<PlannedExport>
+ExportChoice::refuse(const std::string &why) const {
+  session.refuse(option() + ": " + why);
+  return std::nullopt;
+}
+
+std::optional<PlannedExport> ExportChoice::choose() {
+  exports::Legality legality = exports::checkLegality(job, target.rules());
+  if (legality.ok())
+    return PlannedExport{&target, job, searched.winner().evaluation};
+  std::string why = cost::stringifyStrategy(job.strategy, devices) +
+                    " cannot be expressed: " + legality.rule;
+  if (legality.isOfJob)
+    return refuse(why);
+  bool isFixed = nearest.isFixed();
+  auto plan = isFixed ? nearest.mended(legality) : nearest.find(legality);
+  if (isFixed)
+    return refuse(why + (plan ? "; nearest: " + nearest.describe(*plan) : "") +
+                  hint());
+  if (!plan)
+    return refuse(why + "; no strategy that it can express fits");
+  PlannedExport planned{
+      &target, jobOf(session.options(), searched, plan->candidate, plan->used),
+      plan->candidate.evaluation};
+  if (auto again = exports::checkLegality(planned.job, target.rules());
+      !again.ok())
+    return refuse(
+        why + "; the nearest plan breaks another rule: " + again.rule + hint());
+  session.notice(option() + ": the file has " + nearest.describe(*plan) +
+                 ", because " + why + hint());
+  return planned;
+}
+
+std::vector<PlannedExport> planExports(Session &session,
+                                       const Searched &searched) {
+  std::vector<PlannedExport> planned;
+  for (const exports::Target *target : namedTargets(session.options()))
+    if (auto choice = ExportChoice(session, searched, *target).choose())
+      planned.push_back(std::move(*choice));
+  return planned;
+}
+
+void remarkOnSoftware(Session &session, const Searched &searched) {
   const CompileOptions &options = session.options();
-  PlannedExports planned;
-  planned.job = jobOf(options, searched);
-  const exports::Job &job = planned.job;
-  for (const exports::Target *target : namedTargets(options)) {
-    std::vector<exports::Rule> rules = target->rules();
-    exports::Legality legality = exports::checkLegality(job, rules);
-    if (legality.ok())
-      planned.targets.push_back(target);
-    else
-      session.refuse("--emit=" + std::string(target->name) + ": " +
-                     cost::stringifyStrategy(
-                         job.strategy, searched.machine.cluster.numDevices()) +
-                     " cannot be expressed: " + legality.rule +
-                     expressibleFor(session, searched, job, rules, legality));
+  const std::string &software = searched.machine.cluster.software.name;
+  if (targetOf(options))
+    return;
+  for (const exports::Target *target : exports::trainingTargets()) {
+    if (!target->isFitted || target->software != software)
+      continue;
+    exports::Job job =
+        jobOf(options, searched, searched.winner(), searched.used);
+    exports::Legality legality = exports::checkLegality(job, target->rules());
+    if (!legality.ok() && !legality.isOfJob)
+      session.remark("\"software\": \"" + software +
+                     "\" prices all strategies, and the chosen one cannot be "
+                     "expressed: " +
+                     legality.rule + "; --for=" + std::string(target->name) +
+                     " searches only what it can express");
   }
-  bool isAnyLeft = !planned.targets.empty() || options.emit.count("chakra");
-  return isAnyLeft ? std::optional(std::move(planned)) : std::nullopt;
 }
 
 static std::optional<TargetForecast>
 forecastFor(Session &session, const Searched &searched, const exports::Job &job,
             const exports::Target &target) {
   const cost::Cluster &cluster = searched.machine.cluster;
-  std::string software(target.software);
+  std::string software(target.isFitted ? target.software : "");
   auto theirs = clusterRunBy(cluster, software, session.options().precision);
   if (!theirs)
     return std::nullopt;
   CompileOptions asked = session.options();
   asked.strategy = cost::stringifyStrategy(job.strategy, cluster.numDevices());
-  auto found = searchAgain(session, searched, asked, *theirs, nullptr,
-                           /*baselines=*/false);
+  asked.microBatch = 0;
+  auto found = searchAgain(session, searched, asked, *theirs,
+                           acceptedBy(target, job), /*baselines=*/false);
   return found ? forecastOf(std::string(target.name), software, *found)
                : std::nullopt;
 }
@@ -251,8 +273,27 @@ static std::string simulateForChakra(const CompileOptions &options,
       });
 }
 
+/// Writes the files of one target. Adds its remarks and its forecast.
+static void writeExport(Session &session, const Searched &searched,
+                        const PlannedExport &planned,
+                        std::vector<exports::ExportedFile> &files,
+                        std::vector<TargetForecast> &forecasts) {
+  exports::Exported written = planned.target->write(planned.job);
+  llvm::append_range(files, written.files);
+  for (const std::string &remark : written.remarks)
+    session.remark(remark);
+  auto forecast = forecastFor(session, searched, planned.job, *planned.target);
+  if (!forecast)
+    return;
+  std::string text = forecastText(*forecast, planned.evaluation);
+  session.remark(text);
+  if (!forecast->fits())
+    session.reporter().warning(text);
+  forecasts.push_back(*forecast);
+}
+
 LogicalResult writeExports(Session &session, const Searched &searched,
-                           const PlannedExports &planned,
+                           const std::vector<PlannedExport> &planned,
                            const std::filesystem::path &dir) {
   std::vector<exports::ExportedFile> files;
   std::vector<TargetForecast> forecasts;
@@ -263,24 +304,21 @@ LogicalResult writeExports(Session &session, const Searched &searched,
       session.refuse("--emit=chakra: " + refusal);
     llvm::append_range(files, traces.files);
   }
-  if (files.empty() && planned.targets.empty())
+  if (files.empty() && planned.empty())
     return success();
-  for (const exports::Target *target : planned.targets) {
-    exports::Exported written = target->write(planned.job);
-    llvm::append_range(files, written.files);
-    for (const std::string &remark : written.remarks)
-      session.remark(remark);
-    auto forecast = forecastFor(session, searched, planned.job, *target);
-    if (!forecast)
-      continue;
-    std::string text = forecastText(*forecast, searched.winner().evaluation);
-    session.remark(text);
-    if (!forecast->fits())
-      session.reporter().warning(text);
-    forecasts.push_back(*forecast);
+  std::map<std::string, std::string> strategies;
+  int64_t devices = searched.machine.cluster.numDevices();
+  for (const PlannedExport &each : planned) {
+    writeExport(session, searched, each, files, forecasts);
+    strategies[std::string(each.target->name)] =
+        cost::stringifyStrategy(each.job.strategy, devices);
   }
-  std::string error = writeExportedFiles(
-      files, cost::stringifyStrategy(planned.job.strategy), dir, forecasts);
+  const cost::Candidate &winner = searched.winner();
+  std::string strategy = cost::stringifyStrategy(
+      cost::placedStrategy(winner.strategy, winner.evaluation.decisions),
+      devices);
+  std::string error =
+      writeExportedFiles(files, strategy, dir, forecasts, strategies);
   return error.empty() ? success() : session.fail(error);
 }
 

@@ -9,22 +9,32 @@ namespace dpc {
 /// Returns whether --emit names a target (a program other than dpc-run).
 bool exportsAny(const CompileOptions &options);
 
-struct PlannedExports {
+/// Returns whether the output has a report: every plan and every export has.
+bool writesReport(const CompileOptions &options);
+
+/// The plan that one target gets.
+struct PlannedExport {
+  const exports::Target *target;
   exports::Job job;
-  std::vector<const exports::Target *> targets;
+  cost::Evaluation evaluation; ///< as the search priced it
 };
 
-/// Checks the winner against the rules of each target of --emit, and refuses
-/// targets that cannot express it. Returns nullopt if no target is left.
-std::optional<PlannedExports> planExports(Session &session,
-                                          const Searched &searched);
+/// Chooses what each target of --emit gets: the winner, or, if the target
+/// cannot express it, the nearest legal plan, with one remark. Refuses targets
+/// that cannot express a strategy that the user fixed.
+std::vector<PlannedExport> planExports(Session &session,
+                                       const Searched &searched);
 
 /// Writes the files into DIR/exports. Adds remarks about settings that the
 /// files cannot express, and about the time and memory that each target is
 /// expected to need.
 mlir::LogicalResult writeExports(Session &session, const Searched &searched,
-                                 const PlannedExports &planned,
+                                 const std::vector<PlannedExport> &planned,
                                  const std::filesystem::path &dir);
+
+/// If "software" in the cluster.json is that of a target that cannot express
+/// the winner, adds a remark that --for respects its rules.
+void remarkOnSoftware(Session &session, const Searched &searched);
 
 /// The expected time and memory of a plan when a target of --emit runs it.
 struct TargetForecast {
@@ -36,8 +46,8 @@ struct TargetForecast {
 };
 
 /// Returns `cluster` with the profile `software`. Returns nullopt if the
-/// cluster already has this profile, if the profile does not exist, or if its
-/// kernels do not support the devices or `precision`.
+/// cluster already has this profile, if the profile does not exist, or if it
+/// has no constants for the devices or `precision`.
 std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
                                           const std::string &software,
                                           const std::string &precision);
@@ -51,12 +61,13 @@ std::optional<TargetForecast> forecastOf(const std::string &target,
 std::string forecastText(const TargetForecast &forecast,
                          const cost::Evaluation &here);
 
-/// Writes `files` into DIR/exports, with an index that lists them and the
-/// forecasts. Returns "" or a one-line error.
+/// Writes `files` into DIR/exports, with an index that lists them, the
+/// strategies by target and the forecasts. Returns "" or a one-line error.
 std::string
 writeExportedFiles(const std::vector<exports::ExportedFile> &files,
                    const std::string &strategy,
                    const std::filesystem::path &dir,
-                   const std::vector<TargetForecast> &forecasts = {});
+                   const std::vector<TargetForecast> &forecasts = {},
+                   const std::map<std::string, std::string> &strategies = {});
 
 } // namespace dpc

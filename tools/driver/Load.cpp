@@ -186,6 +186,10 @@ static LogicalResult loadMachine(Session &session, Machine &machine) {
   if (!loaded)
     return session.fail(loaded.message());
   machine.cluster = std::move(*loaded);
+  if (std::string error =
+          useTarget(options, machine.cluster, session.remarks());
+      !error.empty())
+    return session.fail(error);
   Status arranged = cost::arrangeInPlace(
       machine.cluster, cost::groupsNamedIn(options.strategy), machine.places);
   machine.isArranged = !machine.places.empty();

@@ -1,12 +1,14 @@
 //===- PlanSearch.cpp - The search of a compilation -----------------------===//
 #include "tools/driver/PlanSearch.h"
 
+#include "cost-model/machine/Headroom.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/report/Report.h"
 #include "cost-model/search/SearchSpace.h"
 #include "ir/Attributes.h"
 #include "passes/shard/Passes.h"
 #include "tools/driver/BuildPlan.h"
+#include "tools/driver/LegalEvaluator.h"
 #include "tools/driver/Remarks.h"
 
 using namespace mlir;
@@ -24,7 +26,12 @@ static constexpr int64_t kBlocks = 96;
 
 std::unique_ptr<cost::Evaluator>
 PlanSearch::evaluatorFor(const cost::Cluster &part) const {
-  return program.evaluator(part, isArranged, commonSpec(options));
+  // Targets cannot express an order of the groups of nodes.
+  bool keepsGroups = isArranged || accepts;
+  auto evaluator = program.evaluator(part, keepsGroups, commonSpec(options));
+  if (accepts)
+    return std::make_unique<LegalEvaluator>(std::move(evaluator), accepts);
+  return evaluator;
 }
 
 cost::Objective PlanSearch::objective() const {
@@ -202,7 +209,48 @@ PlanSearch::searchGroups(const cost::StrategyRequest &request,
 }
 
 Expected<cost::PartResult>
+PlanSearch::runWithHeadroom(double share,
+                            std::vector<std::string> &remarks) const {
+  cost::Cluster limited = cost::withHeadroom(cluster, share);
+  auto found = PlanSearch{options,  limited, program,  isArranged,
+                          progress, accepts, baselines}
+                   .runAll(remarks);
+  if (found)
+    found->search.headroom = share;
+  return found;
+}
+
+/// The share of the usable memory that the plan leaves free on the fullest
+/// device.
+static double leftFree(const cost::SearchResult &result) {
+  const cost::Evaluation &winner = result.candidates.front().evaluation;
+  double limit = winner.memoryLimitBytes > 0 ? winner.memoryLimitBytes
+                                             : result.memoryLimitBytes;
+  return 1 - winner.memory.total() / limit;
+}
+
+Expected<cost::PartResult>
 PlanSearch::run(std::vector<std::string> &remarks) const {
+  double share = options.headroom.value_or(cost::kDefaultHeadroom);
+  std::vector<std::string> said;
+  auto found = runWithHeadroom(share, said);
+  auto asked = request();
+  bool mayUseAll = !options.headroom || (asked && asked->isFixed());
+  if (found && share > 0 && mayUseAll && !found->search.hasWinner()) {
+    said.clear();
+    found = runWithHeadroom(0, said);
+    if (found && found->search.hasWinner())
+      said.push_back("the plan leaves " +
+                     cost::formatShare(leftFree(found->search)) +
+                     " of the memory free, less than the headroom of " +
+                     cost::formatShare(share) + " (--headroom)");
+  }
+  llvm::append_range(remarks, said);
+  return found;
+}
+
+Expected<cost::PartResult>
+PlanSearch::runAll(std::vector<std::string> &remarks) const {
   auto asked = request();
   if (!asked)
     return Error{asked.message()};

@@ -3,6 +3,7 @@
 
 #include "cost-model/search/IdleDevices.h"
 #include "tools/driver/ModelProgram.h"
+#include "tools/driver/PlanTarget.h"
 #include "tools/driver/Session.h"
 
 namespace dpc {
@@ -18,14 +19,19 @@ struct PlanSearch {
   bool isArranged = false;
   ProgressView *progress = nullptr;
   /// The strategies that are allowed (empty: all). See StrategyRequest.
-  std::function<bool(const cost::Strategy &)> accepts = nullptr;
+  Accepts accepts = nullptr;
   bool baselines = true;
 
   /// Returns the candidates, and the part of the cluster that the best one
-  /// uses. Appends to `remarks`. An error is one line about --strategy.
+  /// uses. Plans leave the headroom free. If no plan fits then, all memory
+  /// counts, with a remark, unless --headroom is given and the search chooses
+  /// the strategy. Appends to `remarks`. An error is one line about --strategy.
   Expected<cost::PartResult> run(std::vector<std::string> &remarks) const;
 
 private:
+  Expected<cost::PartResult>
+  runWithHeadroom(double share, std::vector<std::string> &remarks) const;
+  Expected<cost::PartResult> runAll(std::vector<std::string> &remarks) const;
   cost::Objective objective() const;
   Expected<cost::StrategyRequest> request() const;
   Expected<cost::PartResult>

@@ -9,6 +9,7 @@
 #include "passes/shard/Passes.h"
 #include "runtime/kernels/Matmul.h"
 #include "tools/driver/Compile.h"
+#include "tools/driver/ExportJob.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Remarks.h"
@@ -254,6 +255,18 @@ static FailureOr<ModelProgram> programOf(Session &session,
                      trainsOn(session.options(), loss));
 }
 
+/// Limits the search to what the target of --for can express.
+static LogicalResult acceptForTarget(Session &session, Prepared &prepared) {
+  const exports::Target *target = targetOf(session.options());
+  if (!target || prepared.machine.cluster.groups.empty())
+    return success();
+  exports::Job job = jobOf(session.options(), prepared);
+  if (std::string why = whyNeverExpressible(*target, job); !why.empty())
+    return session.fail("--for=" + std::string(target->name) + ": " + why);
+  prepared.accepts = acceptedBy(*target, job);
+  return success();
+}
+
 FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
   std::string loss;
   std::vector<rt::Setting> settings;
@@ -268,8 +281,10 @@ FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
                     .loss = std::move(loss),
                     .settings = std::move(settings),
                     .trained = {},
-                    .frozen = {}};
-  if (failed(listParameters(session, prepared)))
+                    .frozen = {},
+                    .accepts = nullptr};
+  if (failed(listParameters(session, prepared)) ||
+      failed(acceptForTarget(session, prepared)))
     return failure();
   return prepared;
 }

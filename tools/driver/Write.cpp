@@ -1,6 +1,7 @@
 //===- Write.cpp - Writes the report and puts the folder in place ---------===//
 #include "codegen/report/Page.h"
 #include "tools/driver/Compile.h"
+#include "tools/driver/Exports.h"
 #include "tools/driver/Remarks.h"
 
 #include <nlohmann/json.hpp>
@@ -85,6 +86,7 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
   const CompileOptions &options = session.options();
   cost::ReportContext context;
   context.model = options.model;
+  context.software = softwareLine(options, verified.machine.cluster);
   context.readAs = options.readAs;
   if (verified.program.trains())
     context.loss = verified.loss;
@@ -108,7 +110,7 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
 FailureOr<Written> write(Session &session, Verified verified) {
   const CompileOptions &options = session.options();
   session.begin("reporting");
-  bool reports = options.emit.count("plan") || options.emit.count("report");
+  bool reports = writesReport(options);
   cost::ReportContext context = contextOf(session, verified, reports);
   std::string error;
   if (reports)

@@ -130,6 +130,20 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   EXPECT_THAT(text, HasSubstr("5 considered, 2 pruned"));
 }
 
+TEST(Report, BeginsWithTheSoftwareAndShowsTheHeadroom) {
+  SearchResult result = someResult();
+  result.headroom = 0.2; // the limit of 80 GiB is without it
+  ReportContext context{"model.onnx", {}, {}, {}, {}};
+  context.software = "times and memory are those of Megatron-LM";
+  std::string text = textOf(result, context, TextForm{200});
+  EXPECT_THAT(text,
+              StartsWith("times and memory are those of Megatron-LM\nmodel"));
+  EXPECT_THAT(text, HasSubstr("1000 B of 100 GiB (20 % headroom kept), "));
+  auto report = reportToJson(someCluster(), result, context);
+  EXPECT_EQ(report["software"], context.software);
+  EXPECT_EQ(report["cluster"]["headroom"], 0.2);
+}
+
 TEST(Report, SaysWhichOutputIsTrained) {
   ReportContext context{"model.onnx", {}, {}, {}, {}};
   EXPECT_THAT(textOf(someResult(), context, TextForm{200}),

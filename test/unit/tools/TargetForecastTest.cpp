@@ -23,9 +23,8 @@ TEST(TargetForecast, SaysWhereThePlanDoesNotFit) {
   EXPECT_EQ(forecastText(*forecast, here),
             "--emit=megatron: with megatron-core-2024 the plan is expected to "
             "take 3.00 s a step and 90.0 GiB of 80.0 GiB; with dpc-run, 2.00 s "
-            "and 70.0 GiB; it does not fit there: \"software\": "
-            "\"megatron-core-2024\" in the cluster.json searches for a plan "
-            "that does");
+            "and 70.0 GiB; it does not fit there: "
+            "--for=megatron searches for a plan that does");
   // The memory limit of the device takes precedence over the limit of the
   // search.
   found.candidates[0].evaluation.memoryLimitBytes = 100 * kGibi;
