@@ -141,8 +141,10 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
                  "cluster.json, or local:N for N ranks on this machine");
   app.add_option("--strategy", o.strategy,
                  "auto, or fixed keys KEY=VALUE,... of the table below; @FILE: "
-                 "the strategy of a ds_config.json or of a script with "
-                 "Megatron-LM's flags")
+                 "the strategy of a configuration of DeepSpeed, Accelerate, "
+                 "torchtitan, Colossal-AI, Galvatron or Calculon, or of a "
+                 "script with Megatron-LM's flags; @FILE,KEY=VALUE,...: with "
+                 "other values for these keys")
       ->capture_default_str();
   app.add_option("--micro-batch", o.microBatch,
                  "Samples per micro-batch on one data-parallel rank")

@@ -69,6 +69,7 @@ struct CompileOptions {
   std::string strategyFile;
   std::string readAs; ///< the options that FILE states, for the report
   std::vector<exports::StatedSize> statedSizes;
+  exports::ChunkLayers chunks; ///< that FILE states, and that give vpp
   /// The words that affect the computation of a step
   /// (runtime/plan/PlanCommand.h).
   std::vector<std::string> words;
