@@ -114,9 +114,12 @@ FailureOr<Searched> search(Session &session, Prepared prepared) {
     return session.fail(found.message());
   Searched searched{std::move(prepared), std::move(found->search),
                     std::move(found->used)};
-  bool needsWinner = plans || !options.explain.empty() ||
-                     options.printPipeline || exportsAny(options);
-  if (needsWinner && !(searched.isExecutable() && searched.result.hasWinner()))
+  // A plan that does not fit is explained, too.
+  bool explains = !options.explain.empty();
+  bool needsWinner = plans || options.printPipeline || exportsAny(options);
+  bool hasPlan = searched.isExecutable() &&
+                 (explains || !needsWinner || searched.result.hasWinner());
+  if ((explains || needsWinner) && !hasPlan)
     return session.fail(whyNoPlan(searched.result));
   return searched;
 }
@@ -169,7 +172,11 @@ static LogicalResult printExplanation(Session &session,
   if (!text)
     return session.fail(text.message());
   session.reporter().output()
-      << cost::stringifyStrategy(searched.winner().strategy) << "\n"
+      << cost::stringifyStrategy(searched.winner().strategy)
+      << (searched.result.hasWinner()
+              ? ""
+              : ", which does not fit: " + searched.winner().why)
+      << "\n"
       << *text;
   return success();
 }
