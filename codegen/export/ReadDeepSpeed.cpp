@@ -161,10 +161,7 @@ void DeepSpeedReader::readRecompute() {
 }
 
 void DeepSpeedReader::readPrecision() {
-  if (isOn("bf16"))
-    result.precision = "bf16";
-  else if (isOn("fp16"))
-    result.precision = "fp16";
+  result.precision = isOn("bf16") ? "bf16" : isOn("fp16") ? "fp16" : "fp32";
   result.usesSgd = word("optimizer.type") == "SGD";
   for (const char *section : {"bf16", "fp16"})
     useSection(section);

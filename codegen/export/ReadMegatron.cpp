@@ -232,6 +232,7 @@ void MegatronReader::readVocabulary() {
 }
 
 void MegatronReader::readPrecision() {
+  result.precision = "fp32";
   for (const char *precision : {"bf16", "fp16"})
     if (isTrue(precision))
       result.precision = precision;

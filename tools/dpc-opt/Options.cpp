@@ -116,9 +116,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option(
          "--precision", o.precision,
          "Compute type: fp32, bf16, fp16, or fp8: bf16 with fp8 GEMMs in "
-         "all linear layers but the last (master weights stay fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}))
-      ->capture_default_str();
+         "all linear layers but the last (master weights stay fp32). "
+         "Default: bf16 for training on GPUs of sm_80 and later, else fp32")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}));
   app.add_option(
          "--loss-scale", raw.lossScale,
          "Loss scale; steps whose gradients are not finite are skipped. "

@@ -43,6 +43,7 @@ struct CompileOptions {
   int64_t top = 10;
   std::string precision = "fp32";
   bool givesPrecision = false;
+  std::string whyPrecision; ///< if the user did not give it: "default on ..."
   /// The loss scale of the first step, and the number of finite steps after
   /// which it doubles (0: never). The defaults are those of PyTorch's
   /// GradScaler. See scalesLoss.

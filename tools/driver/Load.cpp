@@ -3,6 +3,7 @@
 
 #include "codegen/export/Import.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "cost-model/machine/Plausible.h"
 #include "frontends/emit/Loss.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"
@@ -166,10 +167,11 @@ static std::string takeOptions(CompileOptions &options, const std::string &path,
     options.globalBatch = imported.globalBatch;
     taken += " --global-batch=" + std::to_string(imported.globalBatch);
   }
-  if (!options.givesPrecision && !imported.precision.empty() &&
-      imported.precision != options.precision) {
+  if (!options.givesPrecision && !imported.precision.empty()) {
+    if (imported.precision != options.precision)
+      taken += " --precision=" + imported.precision;
     options.precision = imported.precision;
-    taken += " --precision=" + imported.precision;
+    options.givesPrecision = true;
   }
   if (imported.usesSgd && options.train.empty() && !options.infer) {
     options.train = "sgd";
@@ -274,6 +276,13 @@ static LogicalResult loadMachine(Session &session, Machine &machine) {
   if (!loaded)
     return session.fail(loaded.message());
   machine.cluster = std::move(*loaded);
+  if (!file.starts_with("local:"))
+    for (const std::string &line : cost::implausibleNumbers(machine.cluster)) {
+      session.reporter().warning(file + ": " + line);
+      session.remark(file + ": " + line);
+    }
+  for (const std::string &line : cost::partialDomains(machine.cluster))
+    session.notice(file + ": " + line);
   Status arranged = cost::arrangeInPlace(
       machine.cluster, cost::groupsNamedIn(options.strategy), machine.places);
   machine.isArranged = !machine.places.empty();

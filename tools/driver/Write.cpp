@@ -86,6 +86,7 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
   cost::ReportContext context;
   context.model = options.model;
   context.readAs = options.readAs;
+  context.whyPrecision = options.whyPrecision;
   if (verified.program.trains())
     context.loss = verified.loss;
   context.trained = verified.trained;
