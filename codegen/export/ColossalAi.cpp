@@ -163,6 +163,11 @@ static std::set<Setting> expressedOf(const Job &job) {
   return expressed;
 }
 
+/// The plugin divides the batch of a pipeline into micro-batches.
+static int64_t batchOf(const Job &job) {
+  return job.strategy.pp > 1 ? job.localBatch() : job.microBatch();
+}
+
 static std::string pythonOf(const ordered_json &value) {
   if (value.is_boolean())
     return value.get<bool>() ? "True" : "False";
@@ -181,7 +186,7 @@ static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
        << "\"\n"
        << "dtype = \"" << job.precision << "\"\n"
        << "grad_clip = " << job.optimizer.clipGradNorm << "\n"
-       << "batch_size = " << job.microBatch() << "\n"
+       << "batch_size = " << batchOf(job) << "\n"
        << "accumulation_steps = "
        << (job.strategy.pp > 1 ? 1 : job.microBatches()) << "\n"
        << "grad_checkpoint = "
@@ -212,7 +217,7 @@ static Exported writeColossalAi(const Job &job) {
       {"strategy", cost::stringifyStrategy(job.strategy)},
       {"plugin", name},
       {"kwargs", kwargs},
-      {"batch_size", hasPipeline ? job.localBatch() : job.microBatch()},
+      {"batch_size", batchOf(job)},
       {"accumulation_steps", hasPipeline ? 1 : job.microBatches()},
       {"gradient_checkpointing",
        job.strategy.recompute == cost::Recompute::Full}};

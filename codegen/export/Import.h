@@ -1,9 +1,9 @@
 //===- Import.h - Reads strategies of other programs ------------*- C++ -*-===//
 //
-// `--strategy=@FILE` reads the strategy from a DeepSpeed configuration or from
-// Megatron-LM flags. A setting without a key of --strategy is an error if it
-// changes how ranks share the work; otherwise it is listed as ignored. Model
-// sizes in the file are compared with the model.
+// `--strategy=@FILE` reads the strategy from a configuration of another
+// program. A setting without a key of --strategy is an error if it changes how
+// ranks share the work; otherwise it is listed as without effect. Model sizes
+// in the file are compared with the model.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -24,12 +24,26 @@ struct StatedSize {
   int64_t most = 0;
 };
 
+/// The chunks of pipeline stages, if the file states their layers.
+struct ChunkLayers {
+  int64_t each = 0;  ///< Layers in a chunk; 0 if the file does not state them.
+  int64_t fewer = 0; ///< Layers that the first and last chunk lack in total.
+};
+
+/// Returns vpp for a model with this number of layers and `pp` stages.
+int64_t chunksPerStage(const ChunkLayers &chunks, int64_t layers, int64_t pp);
+
 struct Imported {
+  std::string kind;        ///< "a DeepSpeed configuration"
   cost::Strategy strategy; ///< micro-batch 0 if the file states none
   int64_t globalBatch = 0; ///< 0 if the file states none
-  std::string precision;   ///< "" if the file states none
+  /// Micro-batches of a step if the strategy has no micro-batch; 0 if unknown.
+  int64_t microBatches = 0;
+  ChunkLayers chunks; ///< If set, the number of layers of the model gives vpp.
+  std::string precision; ///< "" if the file states none
   bool usesSgd = false;
-  std::vector<std::string> ignored; ///< keys or flags without effect
+  bool compressesWeights = false;   ///< as with --compress-weights=int8
+  std::vector<std::string> ignored; ///< settings without effect
   std::vector<StatedSize> sizes;
 };
 
@@ -39,9 +53,24 @@ struct Imported {
 std::string whyOtherModel(const std::vector<StatedSize> &sizes,
                           const ModelShape &model);
 
-/// Reads a DeepSpeed configuration (JSON), or a command or script with
-/// Megatron-LM flags. The strategy uses all `devices` unless the file starts
-/// fewer ranks. Error messages have one line.
-Expected<Imported> readStrategy(const std::string &text, int64_t devices);
+/// What the command line says about a strategy in a file.
+struct AskedStrategy {
+  int64_t devices = 1; ///< of the cluster
+  /// The keys of --strategy after the name of the file, which replace those of
+  /// the file, with the text of their values.
+  std::map<std::string, std::string> keys = {};
+};
+
+/// Reads the configuration `text` from the file `path`. Reads DeepSpeed's JSON,
+/// Accelerate's YAML, torchtitan's TOML, Python and flags, Colossal-AI's and
+/// Open-Sora's plugins, Galvatron's and Calculon's JSON, and commands or
+/// scripts with Megatron-LM's flags. The degrees are those of `asked.keys`, or
+/// else of the file; other keys of `asked` only allow settings of the file that
+/// have no equivalent. The strategy uses all devices unless the file starts
+/// fewer ranks. Fails if no reader recognizes the file. Error messages have one
+/// line.
+Expected<Imported> readStrategy(const std::string &text,
+                                const std::string &path,
+                                const AskedStrategy &asked);
 
 } // namespace dpc::exports

@@ -3,108 +3,44 @@
 // Reads a Megatron-LM command, or a script that contains one (ShellWords.h).
 //
 //===----------------------------------------------------------------------===//
-#include "codegen/export/ShellWords.h"
 #include "codegen/export/StrategyReader.h"
 
 #include <algorithm>
-#include <charconv>
-#include <set>
 
 namespace dpc::exports {
 
 namespace {
 
 using Words = std::vector<std::string>;
-/// The words after each flag, up to the next flag.
-using Flags = std::map<std::string, Words>;
 
 class MegatronReader : StrategyReader {
 public:
-  MegatronReader(const Words &words, Flags flags, int64_t devices);
+  MegatronReader(const FileSettings &file, const AskedStrategy &asked);
   Expected<Imported> read();
 
 private:
-  Flags flags;
   bool hasTwoStacks; ///< the model has an encoder and a decoder
-  std::set<std::string> used;
 
-  bool has(const std::string &flag);
-  /// Returns the first word after the flag, or "".
-  std::string word(const std::string &flag);
-  /// The value of the flag if it is an integer of at least 1, else nullopt.
-  std::optional<int64_t> findNumber(const std::string &flag);
-  /// Returns `missing` without the flag. Fails unless the value is at least 1.
-  int64_t number(const std::string &flag, int64_t missing);
   void refuseOthers();
-  void readRanks();
   void readDegrees();
   void readStages();
   void readExperts();
   void readData();
   void readRecompute();
+  bool recomputesAll(const std::string &method);
   void readSizes();
   void readVocabulary();
-  void readRest();
+  void readPrecision();
 };
 
 } // namespace
 
-static Flags flagsOf(const Words &words) {
-  Flags found;
-  std::string last;
-  for (const std::string &word : words) {
-    if (!word.starts_with("--")) {
-      if (!last.empty())
-        found[last].push_back(word);
-      continue;
-    }
-    size_t equal = word.find('=');
-    last = word.substr(2, equal == std::string::npos ? equal : equal - 2);
-    std::ranges::replace(last, '_', '-');
-    found[last].clear();
-    if (equal != std::string::npos)
-      found[last].push_back(word.substr(equal + 1));
-  }
-  return found;
-}
-
-MegatronReader::MegatronReader(const Words &words, Flags flags, int64_t devices)
-    : StrategyReader("Megatron-LM's flags: ", devices), flags(std::move(flags)),
-      hasTwoStacks(std::ranges::any_of(words, [](const std::string &word) {
+MegatronReader::MegatronReader(const FileSettings &file,
+                               const AskedStrategy &asked)
+    : StrategyReader(file, asked),
+      hasTwoStacks(std::ranges::any_of(file.words, [](const std::string &word) {
         return word.ends_with(".py") && word.find("t5") != std::string::npos;
       })) {}
-
-bool MegatronReader::has(const std::string &flag) {
-  used.insert(flag);
-  return flags.count(flag) > 0;
-}
-
-std::string MegatronReader::word(const std::string &flag) {
-  return has(flag) && !flags[flag].empty() ? flags[flag].front() : "";
-}
-
-std::optional<int64_t> MegatronReader::findNumber(const std::string &flag) {
-  std::string text = word(flag);
-  int64_t value = 0;
-  auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  bool isNumber = error == std::errc() && end == text.data() + text.size();
-  return isNumber && value >= 1 ? std::optional(value) : std::nullopt;
-}
-
-int64_t MegatronReader::number(const std::string &flag, int64_t missing) {
-  if (!has(flag))
-    return missing;
-  std::optional<int64_t> value = findNumber(flag);
-  if (!value)
-    fail("--" + flag + " '" + word(flag) + "'; expected a whole number >= 1");
-  if (value > kMost) {
-    fail("--" + flag + " " + word(flag) + " is too large; expected at most " +
-         std::to_string(kMost));
-    return missing;
-  }
-  return value.value_or(missing);
-}
 
 /// Refuses flags that --strategy cannot express.
 void MegatronReader::refuseOthers() {
@@ -117,20 +53,7 @@ void MegatronReader::refuseOthers() {
         "encoder-pipeline-model-parallel-size", "rampup-batch-size", "yaml-cfg",
         "hybrid-layer-pattern"})
     if (has(flag))
-      fail(std::string("--") + flag +
-           " has no key of --strategy; expected a command without it");
-}
-
-void MegatronReader::readRanks() {
-  int64_t nodes = number("nnodes", 1), each = number("nproc-per-node", 0);
-  if (each == 0)
-    return;
-  int64_t ranks = nodes * each;
-  if (ranks > devices)
-    fail("torchrun starts " + std::to_string(ranks) +
-         " processes; expected at most the " + std::to_string(devices) +
-         " devices of the cluster");
-  devices = ranks;
+      fail(flag, "has no key of --strategy; expected a command without it");
 }
 
 void MegatronReader::readDegrees() {
@@ -139,18 +62,19 @@ void MegatronReader::readDegrees() {
   int64_t pp = number("pipeline-model-parallel-size", 1);
   int64_t cp = number("context-parallel-size", 1);
   std::string kind = word("cp-comm-type");
-  if (kind == "a2a+p2p" ||
-      (has("cp-comm-type") && flags["cp-comm-type"].size() > 1))
-    fail("--cp-comm-type " + kind +
-         " mixes two kinds; expected p2p, a2a or allgather");
+  const auto *kinds = find("cp-comm-type");
+  if (kind == "a2a+p2p" || (kinds && kinds->is_array()))
+    refuse("cp-comm-type", "cp_kind",
+           "mixes two kinds; expected p2p, a2a or allgather");
   setDegrees(tp, pp, cp);
-  if (cp > 1)
+  tp = strategy.tp;
+  if (strategy.cp > 1)
     strategy.cpKind =
         kind == "a2a" ? cost::CpKind::Ulysses : cost::CpKind::Ring;
-  strategy.sp = has("sequence-parallel") && tp > 1;
-  if (has("tp-comm-overlap") && tp > 1)
+  strategy.sp = isTrue("sequence-parallel") && tp > 1;
+  if (isTrue("tp-comm-overlap") && tp > 1)
     strategy.tpOverlap = cost::TpOverlap::Chunked;
-  if (has("use-tp-pp-dp-mapping"))
+  if (isTrue("use-tp-pp-dp-mapping"))
     strategy.placement = {{"tp", "cp", "pp", "dp"}, {}};
 }
 
@@ -160,25 +84,24 @@ void MegatronReader::readStages() {
   int64_t each = number("num-layers-per-virtual-pipeline-stage", 0);
   int64_t layers = number("num-layers", 0);
   if (each > 0) {
-    std::string flag =
-        "--num-layers-per-virtual-pipeline-stage " + std::to_string(each);
+    const char *flag = "num-layers-per-virtual-pipeline-stage";
     if (layers == 0)
-      fail(flag + " needs --num-layers, which is missing");
+      fail(flag, "needs --num-layers, which is missing");
     if (layers % (each * strategy.pp) != 0)
-      fail(flag + " with --num-layers " + std::to_string(layers) +
-           " and pp=" + std::to_string(strategy.pp) +
-           "; expected --num-layers to be a multiple of " +
-           std::to_string(each * strategy.pp));
+      fail(flag, "with --num-layers " + std::to_string(layers) +
+                     " and pp=" + std::to_string(strategy.pp) +
+                     "; expected --num-layers to be a multiple of " +
+                     std::to_string(each * strategy.pp));
     strategy.vpp = layers / (each * strategy.pp);
   }
   if (std::string layout = word("pipeline-model-parallel-layout");
       !layout.empty()) {
     int64_t stages = 1 + std::ranges::count(layout, '|');
     if (layout.find('(') != std::string::npos || stages % strategy.pp != 0)
-      fail("--pipeline-model-parallel-layout " + layout +
+      fail("pipeline-model-parallel-layout",
            "; expected stages separated by '|', their number a multiple of "
            "pp=" +
-           std::to_string(strategy.pp) + ", without repetitions (...)");
+               std::to_string(strategy.pp) + ", without repetitions (...)");
     strategy.vpp = stages / strategy.pp;
   }
   if (strategy.pp == 1)
@@ -190,62 +113,77 @@ void MegatronReader::readStages() {
 void MegatronReader::readExperts() {
   cost::Strategy &strategy = result.strategy;
   strategy.ep = number("expert-model-parallel-size", 1);
-  int64_t tensor = number("expert-tensor-parallel-size", strategy.tp.ranks);
-  if (strategy.ep == 1 || strategy.tp.ranks == 1)
-    return;
-  int64_t expected = strategy.dp % strategy.ep == 0 ? strategy.tp.ranks : 1;
-  if (tensor != expected)
-    fail("--expert-tensor-parallel-size " + std::to_string(tensor) +
-         " with --expert-model-parallel-size " + std::to_string(strategy.ep) +
-         "; expected " + std::to_string(expected) +
-         ", because --strategy shards each expert over tp only if ep divides "
-         "dp");
+  checkExpertTensor("expert-tensor-parallel-size",
+                    number("expert-tensor-parallel-size", strategy.tp.ranks));
 }
 
 void MegatronReader::readData() {
   cost::Strategy &strategy = result.strategy;
-  bool isMegatron = has("use-megatron-fsdp") || has("use-custom-fsdp");
-  bool isTorch = has("use-torch-fsdp2");
+  bool isMegatron = isTrue("use-megatron-fsdp") || isTrue("use-custom-fsdp");
+  bool isTorch = isTrue("use-torch-fsdp2");
   std::string kind = word("data-parallel-sharding-strategy");
-  strategy.zero = has("use-distributed-optimizer") ? 1 : 0;
+  strategy.zero = isTrue("use-distributed-optimizer") ? 1 : 0;
   if (isMegatron) {
     const Words stages = {"no_shard", "optim", "optim_grads",
                           "optim_grads_params"};
     auto stage =
         kind.empty() ? stages.end() - 1 : std::ranges::find(stages, kind);
     if (stage == stages.end())
-      fail("--data-parallel-sharding-strategy " + kind +
+      fail("data-parallel-sharding-strategy",
            "; expected no_shard, optim, optim_grads or optim_grads_params");
     strategy.zero = stage - stages.begin();
   } else if (isTorch) {
-    strategy.zero = has("torch-fsdp2-no-reshard-after-forward") ? 2 : 3;
+    strategy.zero = isTrue("torch-fsdp2-no-reshard-after-forward") ? 2 : 3;
   }
   if (word("outer-dp-sharding-strategy") == "optim")
-    fail("--outer-dp-sharding-strategy optim has no key of --strategy; "
-         "expected no_shard");
+    refuse("outer-dp-sharding-strategy", "hybrid_shard",
+           "has no key of --strategy; expected no_shard");
   int64_t copies = number("num-distributed-optimizer-instances", 1);
   if (strategy.zero > 0 && copies > 1 && strategy.dp % copies == 0)
     strategy.hybridShard = strategy.dp / copies;
-  if (!has("optimizer-cpu-offload"))
+  if (!isTrue("optimizer-cpu-offload"))
     return;
   strategy.offload = cost::Offload::Optimizer;
   std::string part = word("optimizer-offload-fraction");
   if (!part.empty() && part != "1" && part != "1.0")
-    fail("--optimizer-offload-fraction " + part + "; expected 1");
+    refuse("optimizer-offload-fraction", "offload", "; expected 1");
+}
+
+/// Whether full recomputation covers each layer by itself, as recompute=full
+/// does. With "uniform", N layers are recomputed together from the input of the
+/// first; with "block", only N layers of each stage are recomputed.
+bool MegatronReader::recomputesAll(const std::string &method) {
+  int64_t count = number("recompute-num-layers", 1);
+  if (method == "uniform")
+    return count == 1;
+  const cost::Strategy &strategy = result.strategy;
+  int64_t layers = findNumber("num-layers").value_or(0);
+  int64_t chunks = strategy.pp * strategy.vpp;
+  return layers > 0 && count >= (layers + chunks - 1) / chunks;
 }
 
 void MegatronReader::readRecompute() {
   std::string kind = word("recompute-granularity");
-  if (kind.empty() && has("recompute-activations"))
+  if (kind.empty() && isTrue("recompute-activations"))
     kind = "selective";
   if (kind == "full" || kind == "selective")
     result.strategy.recompute = *symbolize<cost::Recompute>(kind);
   else if (!kind.empty())
-    fail("--recompute-granularity " + kind + "; expected full or selective");
-  if (word("recompute-method") == "block")
-    fail("--recompute-method block recomputes some layers only; "
-         "expected uniform");
-  has("recompute-num-layers");
+    fail("recompute-granularity", "; expected full or selective");
+  std::string method = word("recompute-method");
+  if (method.empty() || kind != "full")
+    return;
+  if (method != "uniform" && method != "block")
+    fail("recompute-method", "; expected uniform or block");
+  if (recomputesAll(method))
+    return;
+  if (method == "block")
+    refuse("recompute-method", "recompute",
+           "recomputes some layers only; expected uniform");
+  else
+    refuse("recompute-num-layers", "recompute",
+           "keeps the input of a group of layers; expected 1, because "
+           "recompute=full keeps the input of each layer");
 }
 
 /// Ignores sizes that are not numbers, such as variables of the shell.
@@ -265,12 +203,12 @@ void MegatronReader::readSizes() {
                       {"seq-length", &ModelShape::sequence, true},
                       {"encoder-seq-length", &ModelShape::sequence, true}};
   // With experts, --moe-ffn-hidden-size may override --ffn-hidden-size.
-  bool hasExperts = flags.count("num-experts") > 0;
+  bool hasExperts = file.has("num-experts");
   for (const Flag &flag : all) {
     bool isLeftOut =
         (hasTwoStacks && flag.size == &ModelShape::layers) ||
         (hasExperts && flag.size == &ModelShape::feedForward) ||
-        (flag.size == &ModelShape::kvHeads && !has("group-query-attention"));
+        (flag.size == &ModelShape::kvHeads && !isTrue("group-query-attention"));
     auto value = findNumber(flag.name);
     if (!isLeftOut && value)
       result.sizes.push_back(
@@ -293,57 +231,48 @@ void MegatronReader::readVocabulary() {
            /*most=*/(*value + multiple - 1) / multiple * multiple});
 }
 
-void MegatronReader::readRest() {
+void MegatronReader::readPrecision() {
+  result.precision = "fp32";
   for (const char *precision : {"bf16", "fp16"})
-    if (has(precision))
+    if (isTrue(precision))
       result.precision = precision;
-  auto format = flags.find("fp8-format");
-  if (format != flags.end() && format->second == Words{"hybrid"}) {
-    result.precision = "fp8";
-    used.insert({"fp8-format", "fp8-recipe"});
-    // dpc scales each tensor by its largest element ("tensorwise"). By default,
-    // Megatron-LM uses delayed scaling.
-    std::string recipe = has("fp8-recipe") ? word("fp8-recipe") : "delayed";
-    if (recipe != "tensorwise")
-      result.ignored.push_back("--fp8-recipe " + recipe);
-  }
-  result.usesSgd = word("optimizer") == "sgd";
-  for (const auto &[flag, values] : flags)
-    if (!used.count(flag))
-      result.ignored.push_back("--" + flag);
+  const FileSetting *format = file.find("fp8-format");
+  if (!format || format->value != "hybrid")
+    return;
+  result.precision = "fp8";
+  has("fp8-format");
+  // dpc scales each tensor by its largest element ("tensorwise").
+  std::string recipe = word("fp8-recipe", "delayed");
+  if (recipe != "tensorwise")
+    result.ignored.push_back("--fp8-recipe " + recipe);
 }
 
 Expected<Imported> MegatronReader::read() {
-  for (auto step : {&MegatronReader::refuseOthers, &MegatronReader::readRanks,
-                    &MegatronReader::readDegrees, &MegatronReader::readStages,
-                    &MegatronReader::readExperts, &MegatronReader::readData,
-                    &MegatronReader::readRecompute})
+  readTorchrun();
+  for (auto step : {&MegatronReader::refuseOthers, &MegatronReader::readDegrees,
+                    &MegatronReader::readStages, &MegatronReader::readExperts,
+                    &MegatronReader::readData, &MegatronReader::readRecompute})
     if ((this->*step)(); !error.empty())
       return Error{error};
-  result.strategy.microBatch = number("micro-batch-size", 0);
-  result.globalBatch = number("global-batch-size", 0);
+  setBatch(number("global-batch-size", 0), number("micro-batch-size", 0), 0);
   readSizes();
-  readRest();
+  readPrecision();
+  result.usesSgd = word("optimizer") == "sgd";
   return finish();
 }
 
-Expected<Imported> readMegatron(const std::string &text, int64_t devices) {
-  Words words = shellWords(text);
-  Flags flags = flagsOf(words);
-  bool isMegatron = std::ranges::any_of(flags, [](const auto &flag) {
-    return flag.first.find("parallel-size") != std::string::npos ||
-           flag.first == "micro-batch-size";
-  });
-  if (!isMegatron)
-    return Error{"Megatron-LM's flags: none found; expected for example "
-                 "--tensor-model-parallel-size or --micro-batch-size"};
-  return MegatronReader(words, std::move(flags), devices).read();
+static bool isMegatron(const FileSettings &file) {
+  return file.syntax == Syntax::Flags &&
+         std::ranges::any_of(file.settings, [](const FileSetting &flag) {
+           return flag.key.find("parallel-size") != std::string::npos ||
+                  flag.key == "micro-batch-size";
+         });
 }
 
-Expected<Imported> readStrategy(const std::string &text, int64_t devices) {
-  size_t first = text.find_first_not_of(" \t\r\n");
-  bool isJson = first != std::string::npos && text[first] == '{';
-  return isJson ? readDeepSpeed(text, devices) : readMegatron(text, devices);
-}
+const ReaderOf megatronReader = {
+    "a command with Megatron-LM's flags", isMegatron,
+    [](const FileSettings &file, const AskedStrategy &asked) {
+      return MegatronReader(file, asked).read();
+    }};
 
 } // namespace dpc::exports

@@ -119,11 +119,12 @@ namespace {
 
 class Reader {
 public:
-  std::vector<std::string> read(const std::string &script);
+  std::vector<ShellWord> read(const std::string &script);
 
 private:
-  std::vector<std::string> words;
+  std::vector<ShellWord> words;
   Variables variables;
+  int64_t line = 1; ///< Where the present word begins.
 
   void add(std::string word);
   void addFilled(const std::string &text);
@@ -198,7 +199,7 @@ void Reader::addFilled(const std::string &text) {
       flag != std::string::npos && std::ranges::any_of(text, isSpace);
   if (!isCommand) {
     if (!text.empty())
-      words.push_back(text);
+      words.push_back({text, line});
     return;
   }
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
@@ -208,7 +209,7 @@ void Reader::addFilled(const std::string &text) {
     while (end < text.size() && !isSpace(text[end]))
       ++end;
     if (end > begin)
-      words.push_back(text.substr(begin, end - begin));
+      words.push_back({text.substr(begin, end - begin), line});
   }
 }
 
@@ -236,14 +237,19 @@ void Reader::add(std::string word) {
     variables[word.substr(0, end)] = filled(value);
 }
 
-std::vector<std::string> Reader::read(const std::string &script) {
+std::vector<ShellWord> Reader::read(const std::string &script) {
   std::string word;
+  int64_t here = 1; // the line of position i
   char quote = 0;
   size_t open = 0; // open parentheses of $((
   for (size_t i = 0; i < script.size(); ++i) {
     char c = script[i];
+    if (word.empty())
+      line = here;
+    here += c == '\n';
     if (c == '\\' && i + 1 < script.size() && script[i + 1] == '\n') {
       ++i;
+      ++here;
       c = ' ';
     }
     if (open > 0 || word.ends_with("$(")) {
@@ -272,7 +278,7 @@ std::vector<std::string> Reader::read(const std::string &script) {
   return std::move(words);
 }
 
-std::vector<std::string> shellWords(const std::string &script) {
+std::vector<ShellWord> shellWords(const std::string &script) {
   return Reader().read(script);
 }
 

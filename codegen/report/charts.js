@@ -111,7 +111,7 @@ dpc.scatterOption = (report) => {
   const others = report.candidates.slice(report.chosen ? 1 : 0);
   const known = report.baselines.filter((row) => row.step_seconds > 0 && row.memory_bytes)
     .map((row) => point(row, row));
-  const limit = usable * scale, near = known.filter((one) => one.value[0] < 4 * (isNear ? limit : fullest * scale));
+  const limit = usable * scale, near = known.filter((one) => one.value[0] < 1.5 * (isNear ? limit : fullest * scale));
   const outside = known.length - near.length;
   const most = Math.max(isNear ? limit : 0, ...[...points(report.candidates), ...near].map((one) => one.value[0])) * 1.05;
   const front = report.pareto.map((entry) => ({

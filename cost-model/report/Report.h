@@ -48,9 +48,11 @@ struct ReportContext {
   StepDetail detail = {};                ///< May be empty.
   std::vector<WhatIf> whatIfs = {};      ///< For --what-if.
   std::optional<BetterPlan> better = {}; ///< For --strategy=@FILE.
-  std::string readAs = {};               ///< How FILE was interpreted.
-  std::string loss = {}; ///< The output that is trained; "" for inference.
-  size_t notices = 0;    ///< The first remarks, which a terminal always shows.
+  /// Why the precision is what it is, if the user did not choose it.
+  std::string whyPrecision = {};
+  std::string readAs = {}; ///< How FILE was interpreted.
+  std::string loss = {};   ///< The output that is trained; "" for inference.
+  size_t notices = 0; ///< The first remarks, which a terminal always shows.
   /// The first line: which software the times and the memory are of; may be "".
   std::string software = {};
 };

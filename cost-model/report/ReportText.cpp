@@ -200,6 +200,8 @@ static std::string placementLine(const Cluster &cluster,
                  cluster.levels[i].name;
     text += (text.empty() ? "" : ", ") + axis.name + where;
   }
+  if (std::ranges::find(order, "dpi", &RankAxis::name) != order.end())
+    text += "; ZeRO shards over dpi (hybrid_shard), dp are its copies";
   return text.empty() ? "" : "placement, innermost first: " + text + "\n";
 }
 
@@ -389,6 +391,15 @@ static std::string fp8Share(const ModelTotals &totals,
              : "";
 }
 
+/// "bf16 (default on h100-sxm-80gb; --precision=fp32 changes it)"
+static std::string precisionText(const SearchResult &result,
+                                 const ReportContext &context) {
+  std::string why = context.whyPrecision;
+  return std::string(precisionOf(result.totals.computeType)) +
+         (why.empty() ? "" : " (" + why + ")") +
+         fp8Share(result.totals, context.detail);
+}
+
 static void append(Lines &lines, const Lines &more) {
   lines.insert(lines.end(), more.begin(), more.end());
 }
@@ -399,15 +410,13 @@ static Lines titleOf(const Cluster &cluster, const SearchResult &result,
   Lines title;
   if (!context.software.empty())
     append(title, wrapLines(context.software, form));
-  append(title,
-         wrapLines(context.model + " on " + cluster.name + " (" +
-                       devicesText(cluster) + "), computes in " +
-                       std::string(precisionOf(result.totals.computeType)) +
-                       fp8Share(result.totals, context.detail) +
-                       (context.loss.empty()
-                            ? ""
-                            : ", trains the output '" + context.loss + "'"),
-                   form));
+  append(title, wrapLines(context.model + " on " + cluster.name + " (" +
+                              devicesText(cluster) + "), computes in " +
+                              precisionText(result, context) +
+                              (context.loss.empty() ? ""
+                                                    : ", trains the output '" +
+                                                          context.loss + "'"),
+                          form));
   return title;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <set>
 
 namespace dpc::cost {
 
@@ -16,14 +17,26 @@ static int64_t numNodes(const Cluster &cluster) {
   return nodes;
 }
 
+Cluster withMoreNodes(const Cluster &cluster, int64_t more) {
+  Cluster larger = cluster;
+  larger.groups.back().nodes += more;
+  larger.levels.back().span = larger.numDevices();
+  return larger;
+}
+
+std::vector<int64_t> nodesToAdd(const Cluster &cluster) {
+  int64_t nodes = numNodes(cluster);
+  std::set<int64_t> counts = {1, (nodes + 3) / 4, (nodes + 1) / 2, nodes};
+  return {counts.begin(), counts.end()};
+}
+
 std::vector<ChangedCluster> changedClusters(const Cluster &cluster) {
   constexpr const char *kNoLink =
       "the cluster has one node: ask with a cluster.json of two";
   bool joinsNodes = numNodes(cluster) > 1;
   std::vector<ChangedCluster> all;
-  ChangedCluster node{"one more node", cluster, joinsNodes ? "" : kNoLink};
-  ++node.cluster.groups.back().nodes;
-  node.cluster.levels.back().span = node.cluster.numDevices();
+  ChangedCluster node{"one more node", withMoreNodes(cluster, 1),
+                      joinsNodes ? "" : kNoLink};
   ChangedCluster memory{"twice the memory", cluster, ""};
   for (NodeGroup &group : memory.cluster.groups)
     group.device.memoryBytes *= 2;

@@ -12,6 +12,12 @@ struct ChangedCluster {
   std::string why; ///< Why the change is not possible, or "".
 };
 
+Cluster withMoreNodes(const Cluster &cluster, int64_t more);
+
+/// Returns the numbers of nodes to add until one helps: 1, a fourth, a half and
+/// all of the present number, rising.
+std::vector<int64_t> nodesToAdd(const Cluster &cluster);
+
 /// Returns the changes of the cluster that --what-if tries: one more node in
 /// the last group, twice the memory of every device, half the bandwidth of the
 /// outermost level.

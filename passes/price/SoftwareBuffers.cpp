@@ -204,13 +204,12 @@ void SoftwareView::addScores(Operation *op, int64_t at) {
       live.buffers[id].bytes += std::llround(bytes);
 }
 
-/// Whether the op only orders the elements of its only operand anew.
-static bool ordersElements(Operation *op) {
+/// Whether the op only changes the order of the elements of its only operand.
+static bool reorders(Operation *op) {
   if (auto kernel = dyn_cast<KernelOp>(op))
     return kernel->getNumOperands() == 1 &&
-           llvm::all_of(
-               kernel.getBody().front().without_terminator(),
-               [](Operation &inner) { return ordersElements(&inner); });
+           llvm::all_of(kernel.getBody().front().without_terminator(),
+                        [](Operation &inner) { return reorders(&inner); });
   return isa<ReshapeOp, TransposeOp>(op);
 }
 
@@ -220,7 +219,7 @@ bool SoftwareView::isRegathered(Value value) const {
   Operation *op = value.getDefiningOp();
   if (!op || phaseOf(op) != Phase::forward)
     return false;
-  if (ordersElements(op))
+  if (reorders(op))
     return isRegathered(op->getOperand(0));
   auto gather = dyn_cast<AllGatherOp>(op);
   return gather && cast<RankedTensorType>(value.getType()).getRank() >= 3 &&

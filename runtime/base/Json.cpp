@@ -56,12 +56,21 @@ static std::string position(const std::string &text, size_t offset) {
   return concat(line, ":", std::max<size_t>(column, 1));
 }
 
+/// Returns what nlohmann's message says about a syntax error: "unexpected '}';
+/// expected string literal".
+static std::string causeOf(std::string message) {
+  for (const char *before : {"syntax error ", " - "})
+    if (size_t at = message.find(before); at != std::string::npos)
+      message.erase(0, at + std::string_view(before).size());
+  return message;
+}
+
 Expected<json> parseJson(const std::string &text, const std::string &file) {
   try {
     return json::parse(text);
   } catch (const json::parse_error &error) {
     return Error{file + ":" + position(text, error.byte) +
-                 ": not valid JSON; expected one JSON object"};
+                 ": not valid JSON: " + causeOf(error.what())};
   } catch (const json::exception &) {
     // A number does not fit a double, such as 1e999.
     return Error{file + ": a number is out of range; expected JSON whose "
@@ -87,7 +96,8 @@ bool JsonFields::has(const std::string &key) const {
 }
 
 const json *JsonFields::optional(const std::string &key) {
-  known.push_back(key);
+  if (std::find(known.begin(), known.end(), key) == known.end())
+    known.push_back(key);
   if (!has(key))
     return nullptr;
   return &(*object)[key];

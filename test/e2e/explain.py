@@ -53,7 +53,9 @@ class Explain(unittest.TestCase):
         self.assertIn("the strategy has tp=1", done.stdout)
 
     def test_unknown_names(self):
-        for name, mention in (("nothing", "no parameter, state, input or operator has this name; near: "), ("weight", "several operators have this name")):
+        for name, mention in (("attn", "no parameter, state, input or operator has this name; operators with weights: body.wte.weight, "),
+                              ("QKV.weights", "no parameter, state, input or operator has this name; near: body.blocks.*.qkv.weight"),
+                              ("weight", "several operators have this name")):
             done = explain(name, "tp=4")
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
             self.assertIn(mention, done.stderr)
@@ -83,6 +85,18 @@ class Explain(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^    zero=0: .* more\), does not fit: more than 2\.38 MiB$")
         self.assertNotRegex(done.stdout, r"planned: .*does not fit")
         self.assertNotIn("does not fit", explain("body.blocks.2.fc.bias", "dp=4,zero=3").stdout)
+
+    def test_a_plan_that_does_not_fit_is_explained(self):
+        device = e2e.read_json(os.path.join(e2e.SOURCE, "cost-model", "devices", "cpu-local.json"))
+        device["memory_gibibytes"]["value"] = device["memory_reserved_gibibytes"]["value"] + 1e-3
+        with e2e.scratch() as folder:
+            path = os.path.join(folder, "small.json")
+            e2e.write_json(path, {"version": 1, "groups": [{"nodes": 1, "devices_per_node": 4, "device": device}],
+                                  "levels": [{"name": "wire", "span": "cluster", "gigabytes_per_second": 10, "latency_microseconds": 3, "kind": "switch"}]})
+            done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={path}", "--global-batch=8", "--strategy=dp=4", "--explain=qkv.weight"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout.splitlines()[0], r"^dp=4,tp=1,micro_batch=\d+, which does not fit: memory [\d.]+ MiB > ")
+        self.assertRegex(done.stdout, r"(?m)^body\.blocks\.\*\.qkv\.weight: ")
 
     def check(self, name, strategy, title, *lines):
         """Expects the title and the lines, among them the costs of keys that would place it differently."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--strategy=@FILE evaluates a configuration of DeepSpeed or flags of Megatron-LM."""
+"""--strategy=@FILE evaluates the configuration of another program."""
 import json
 import os
 import unittest
@@ -36,8 +36,13 @@ class Import(unittest.TestCase):
         self.assertIn(mention, done.stderr)
 
     def test_what_is_exported_is_read_back(self):
+        unstated = {"accelerate": ["--global-batch=8"], "galvatron": ["--precision=bf16"]}
         for target, name, strategy in (("megatron", "megatron.sh", "dp=2,pp=2,zero=1,micro_batch=2"), ("megatron", "megatron.sh", "tp=4,sp=true,recompute=full"),
-                                       ("deepspeed", "ds_config.json", "dp=4,zero=3,micro_batch=1,offload=all")):
+                                       ("deepspeed", "ds_config.json", "dp=4,zero=3,micro_batch=1,offload=all"),
+                                       ("accelerate", "accelerate.yaml", "dp=2,pp=2,zero=1,micro_batch=2"), ("galvatron", "galvatron.json", "dp=2,tp=2,micro_batch=2"),
+                                       ("calculon", "calculon-execution.json", "dp=2,tp=2,zero=1,micro_batch=1"),
+                                       ("colossalai", "colossalai.json", "dp=2,pp=2,zero=1,micro_batch=2"), ("colossalai", "opensora.py", "dp=2,pp=2,zero=1,micro_batch=2"),
+                                       ("torchtitan", "torchtitan.py", "dp=2,pp=2,vpp=2,micro_batch=1"), ("torchtitan", "torchtitan.toml", "dp=2,tp=2,sp=true,zero=3,micro_batch=2")):
             with self.subTest(f"{target} {strategy}"):
                 done = compile_with(self.folder, strategy, "--global-batch=8", "--precision=bf16", f"--emit=report,{target}")
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -45,7 +50,7 @@ class Import(unittest.TestCase):
                 expected = e2e.read_report(out)
                 with open(os.path.join(out, "exports", name), encoding="utf-8") as file:
                     path = write(self.folder, name, file.read())
-                report = self.read(path)
+                report = self.read(path, *unstated.get(target, ()))
                 self.assertEqual(report["chosen"]["strategy"], expected["chosen"]["strategy"])
                 self.assertEqual(report["step"], expected["step"])
                 self.assertAlmostEqual(report["chosen"]["predicted"]["step_seconds"] / expected["chosen"]["predicted"]["step_seconds"], 1, delta=1e-6)
@@ -55,7 +60,8 @@ class Import(unittest.TestCase):
             "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "wall_clock_breakdown": True, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1}}))
         report = self.read(path)
         self.assertEqual({key: report["chosen"]["strategy"][key] for key in ("dp", "zero", "micro_batch")}, {"dp": 4, "zero": 2, "micro_batch": 2})
-        self.assertIn(f"{path}: read as --strategy=dp=4,tp=1,zero=2,micro_batch=2 --global-batch=8; ignored: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
+        self.assertIn(f"{path}: read as a DeepSpeed configuration: --strategy=dp=4,tp=1,zero=2,micro_batch=2 --global-batch=8; "
+                      "without effect: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
                       report["remarks"])
         # Better plans are also listed, with their own micro-batches.
         rows = {row["name"]: row for row in report["baselines"]}
@@ -67,7 +73,8 @@ class Import(unittest.TestCase):
         out = os.path.join(self.folder, "out")
         words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--verify=off", "--emit=report", "-o", out]
         shown = " ".join(e2e.must([*words, f"--strategy=@{script}"]).split())
-        self.assertIn(f"{script}: read as --strategy=dp=1,tp=2,micro_batch=1,ranks=2 --global-batch=8; 1 other settings ignored", shown)
+        self.assertIn(f"{script}: read as a command with Megatron-LM's flags: --strategy=dp=1,tp=2,micro_batch=1,ranks=2 --global-batch=8; "
+                      "1 setting without effect on the plan", shown)
         self.assertIn("uses 2 of 4 devices, as requested", shown)
         # Better plans use the same number of devices, and the printed strategies are valid options.
         report = e2e.read_report(out)
@@ -77,6 +84,24 @@ class Import(unittest.TestCase):
         self.assertRegex(shown, r"better: --strategy=\S+,ranks=2, ")
         e2e.must([*words, "--global-batch=8", f"--strategy={chosen}"])
         self.assertEqual(e2e.read_report(out)["chosen"]["strategy"], report["chosen"]["strategy"])
+
+    def test_keys_after_the_file_replace_its_own(self):
+        path = write(self.folder, "ds.json", json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}, indent=1))
+        self.refused(path, "ds.json: line 5: zero_optimization.zero_hpz_partition_size=2 keeps a second copy of the parameters in each node")
+        chosen = self.read(path + ",hybrid_shard=2,recompute=full")["chosen"]["strategy"]
+        self.assertEqual({key: chosen[key] for key in ("dp", "zero", "hybrid_shard", "recompute")}, {"dp": 4, "zero": 3, "hybrid_shard": 2, "recompute": "full"})
+        chosen = self.read(path + ",hybrid_shard=1,tp=2,zero=1")["chosen"]["strategy"]
+        self.assertEqual({key: chosen[key] for key in ("dp", "tp", "zero")}, {"dp": 2, "tp": 2, "zero": 1})
+        self.refused(path + ",zero", "'zero'; expected @FILE, or @FILE,KEY=VALUE,...")
+        self.refused(path + ",zero=1,zero=2", "key 'zero' is given twice")
+        self.refused(path + ",hybrid_shard=2,zero=7", "zero=7: bad value")
+        self.refused(path + ",hybrid_shard=2,zeros=1", "unknown key 'zeros'")
+        comma = write(self.folder, "a,tp=2.sh", "x --tensor-model-parallel-size 4 --micro-batch-size 8")
+        self.assertEqual(self.read(comma, "--global-batch=8")["chosen"]["strategy"]["tp"], 4)
+
+    def test_files_that_no_reader_knows(self):
+        for name, text in (("a.json", '{"model_type": "gpt2"}'), ("a.toml", "[model]\nname = 'x'\n"), ("a.yaml", "lr: 1\n"), ("a.py", "lr = 1\n"), ("a.sh", "run --lr 1\n")):
+            self.refused(write(self.folder, name, text), f"{name}: unknown kind of file, with settings such as ")
 
     def test_what_is_better_stands_beside_it(self):
         words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--verify=off", "--emit=report"]
@@ -117,7 +142,7 @@ class Import(unittest.TestCase):
 
     def test_what_has_no_key_is_refused(self):
         self.refused(write(self.folder, "a.json", '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}'), "zero_hpz_partition_size=2", "--global-batch=8")
-        self.refused(write(self.folder, "a.sh", "x --tensor-model-parallel-size 3"), "a.sh: Megatron-LM's flags: the product of tp=3", "--global-batch=8")
+        self.refused(write(self.folder, "a.sh", "x --tensor-model-parallel-size 3"), "a.sh: the product of tp=3", "--global-batch=8")
         self.refused(write(self.folder, "b.sh", "x --micro-batch-size 1 --global-batch-size 16"), "a global batch of 16, but --global-batch=8", "--global-batch=8")
         self.refused(os.path.join(self.folder, "none.json"), "none.json: cannot be read")
 

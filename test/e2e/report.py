@@ -141,6 +141,55 @@ class Terminal(unittest.TestCase):
         self.assertEqual(text.count("\x1b[1m") + text.count("\x1b[2m"), text.count("\x1b[0m"))
 
 
+class Precision(unittest.TestCase):
+    """Training computes in bf16 on GPUs of sm_80 and later, unless --precision says otherwise."""
+
+    def whole(self, cluster, *more):
+        with e2e.scratch() as folder:
+            path = cluster if cluster.startswith("local:") else os.path.join(e2e.SOURCE, "examples", "clusters", cluster + ".json")
+            text = e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={path}", *more, *([] if "@" in str(more) else ["--global-batch=16"]),
+                             "--emit=report", "--verify=off", "-o", os.path.join(folder, "plan")])
+        return " ".join(text.split())
+
+    def head(self, cluster, *more):
+        return self.whole(cluster, *more).split("chosen: ")[0]
+
+    def test_default(self):
+        self.assertIn(", computes in bf16 (default on h100-sxm-80gb; --precision=fp32 changes it), trains", self.head("dgx-h100-1"))
+        self.assertIn(", computes in fp32, trains", self.head("dgx-h100-1", "--precision=fp32"))
+        self.assertIn(", computes in bf16, trains", self.head("dgx-h100-1", "--precision=bf16"))
+        self.assertIn(", computes in fp32", self.head("dgx-h100-1", "--infer"))
+        self.assertIn(", computes in fp32, trains", self.head("p3-16xlarge-8"))
+        self.assertIn(", computes in fp32, trains", self.head("local:2"))
+
+    def test_a_file_states_it(self):
+        with e2e.scratch() as folder:
+            path = os.path.join(folder, "ds.json")
+            e2e.write_json(path, {"train_batch_size": 8, "zero_optimization": {"stage": 1}})
+            self.assertIn(", computes in fp32, trains", self.head("dgx-h100-1", f"--strategy=@{path}"))
+
+
+    def test_the_axes_of_hybrid_shard_are_explained(self):
+        for strategy, count in (("dp=16,zero=1,hybrid_shard=8", 1), ("dp=16,zero=1", 0)):
+            text = self.whole("a100-2x8", f"--strategy={strategy}")
+            self.assertEqual(text.count("; ZeRO shards over dpi (hybrid_shard), dp are its copies"), count, text)
+
+
+class Units(unittest.TestCase):
+    def test_a_number_that_no_hardware_has_is_asked_about(self):
+        cluster = e2e.read_json(os.path.join(e2e.SOURCE, "examples", "clusters", "a100-2x8.json"))
+        cluster["levels"][1]["gigabytes_per_second"] = 200
+        with e2e.scratch() as folder:
+            path, out = os.path.join(folder, "cluster.json"), os.path.join(folder, "plan")
+            e2e.write_json(path, cluster)
+            done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={path}", "--global-batch=16", "--emit=report", "--verify=off", "-o", out])
+            report = e2e.read_report(out)
+        line = (f"{path}: levels[1].gigabytes_per_second=200 is 2 times the most that is known, 100 GB/s (NVIDIA ConnectX-8: an adapter of 800 Gb/s for each "
+                "device): did you mean 200 gigabits (25 GB/s)?")
+        self.assertEqual((done.returncode, done.stderr), (0, f"dpc-opt: warning: {line}\n"))
+        self.assertIn(line, report["remarks"])
+
+
 class WhatIf(unittest.TestCase):
     def test_changed_clusters_and_sequences(self):
         with e2e.scratch() as folder:
@@ -181,6 +230,20 @@ class WhatIf(unittest.TestCase):
         self.assertEqual(row["change"], "sequences twice as long")
         self.assertEqual(row["memory_bytes"], predicted["memory_bytes"]["peak"])
         self.assertAlmostEqual(row["step_seconds"] / predicted["step_seconds"], 1, delta=1e-6)
+
+    def test_the_number_of_nodes_that_helps(self):
+        """4 samples on 4 nodes have no use for 5 or 6 nodes, but for 8."""
+        device = e2e.read_json(os.path.join(e2e.SOURCE, "cost-model", "devices", "cpu-local.json"))
+        with e2e.scratch() as folder:
+            path = os.path.join(folder, "cluster.json")
+            e2e.write_json(path, {"version": 1, "groups": [{"nodes": 4, "devices_per_node": 1, "device": device}],
+                                  "levels": [{"name": "wire", "span": "cluster", "gigabytes_per_second": 100, "latency_microseconds": 1, "kind": "switch"}]})
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={path}", "--global-batch=4", "--emit=report", "--verify=off", "--what-if",
+                      "-o", f"{folder}/plan"])
+            report = e2e.read_report(f"{folder}/plan")
+        row = report["what_if"][0]
+        self.assertEqual((row["change"], row["idle_devices"]), ("4 more nodes (1 or 2 more would add nothing)", 0))
+        self.assertLess(row["step_seconds"], report["chosen"]["predicted"]["step_seconds"])
 
     def test_only_when_asked(self):
         with e2e.scratch() as folder:

@@ -118,9 +118,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option(
          "--precision", o.precision,
          "Compute type: fp32, bf16, fp16, or fp8: bf16 with fp8 GEMMs in "
-         "all linear layers but the last (master weights stay fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}))
-      ->capture_default_str();
+         "all linear layers but the last (master weights stay fp32). "
+         "Default: bf16 for training on GPUs of sm_80 and later, else fp32")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}));
   app.add_option(
          "--loss-scale", raw.lossScale,
          "Loss scale; steps whose gradients are not finite are skipped. "
@@ -143,8 +143,10 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
                  "cluster.json, or local:N for N ranks on this machine");
   app.add_option("--strategy", o.strategy,
                  "auto, or fixed keys KEY=VALUE,... of the table below; @FILE: "
-                 "the strategy of a ds_config.json or of a script with "
-                 "Megatron-LM's flags")
+                 "the strategy of a configuration of DeepSpeed, Accelerate, "
+                 "torchtitan, Colossal-AI, Galvatron or Calculon, or of a "
+                 "script with Megatron-LM's flags; @FILE,KEY=VALUE,...: with "
+                 "other values for these keys")
       ->capture_default_str();
   app.add_option("--micro-batch", o.microBatch,
                  "Samples per micro-batch on one data-parallel rank")

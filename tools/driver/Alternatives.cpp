@@ -132,6 +132,37 @@ static cost::WhatIf answer(const std::string &change,
   return unknown;
 }
 
+/// Whether the step is faster and no device is idle.
+static bool helps(const cost::WhatIf &answer, double stepSeconds) {
+  constexpr double kVisible = 0.999;
+  return answer.why.empty() && answer.idleDevices == 0 &&
+         answer.stepSeconds < kVisible * stepSeconds;
+}
+
+/// Returns the answer for the smallest number of more nodes that helps, or
+/// `one`, the answer for one more node, if none does.
+static cost::WhatIf searchMoreNodes(Session &session, const Searched &searched,
+                                    const cost::WhatIf &one) {
+  double now = searched.winner().evaluation.stepSeconds;
+  if (!one.why.empty() || helps(one, now))
+    return one;
+  std::string tried = "1";
+  for (int64_t more : cost::nodesToAdd(searched.machine.cluster)) {
+    if (more == 1)
+      continue;
+    cost::Cluster larger = cost::withMoreNodes(searched.machine.cluster, more);
+    cost::WhatIf next =
+        answer(std::to_string(more) + " more nodes (" + tried +
+                   " more would add nothing)",
+               searchAgain(session, searched, session.options(), larger),
+               larger.numDevices());
+    if (helps(next, now))
+      return next;
+    tried += " or " + std::to_string(more);
+  }
+  return one;
+}
+
 std::vector<cost::WhatIf> searchChanges(Session &session,
                                         const Searched &searched) {
   const cost::Cluster &cluster = searched.machine.cluster;
@@ -143,6 +174,7 @@ std::vector<cost::WhatIf> searchChanges(Session &session,
             ? searchAgain(session, searched, session.options(), changed.cluster)
             : Error{changed.why},
         changed.cluster.numDevices()));
+  answers.front() = searchMoreNodes(session, searched, answers.front());
   answers.push_back(
       answer("sequences twice as long",
              searchLonger(session.options(), session.reporter().progress()),

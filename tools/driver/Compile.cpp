@@ -133,7 +133,9 @@ FailureOr<Searched> search(Session &session, Prepared prepared) {
     return session.fail(found.message());
   Searched searched{std::move(prepared), std::move(found->search),
                     std::move(found->used)};
-  if (searched.isExecutable() && searched.result.hasWinner())
+  // A plan that does not fit is explained, too.
+  if (searched.isExecutable() &&
+      (searched.result.hasWinner() || !options.explain.empty()))
     return searched;
   std::string why = whyNoWinner(options, searched.result);
   if (plans || !options.explain.empty() || options.printPipeline)
@@ -203,7 +205,11 @@ static LogicalResult printExplanation(Session &session,
   if (!text)
     return session.fail(text.message());
   session.reporter().output()
-      << cost::stringifyStrategy(searched.winner().strategy) << "\n"
+      << cost::stringifyStrategy(searched.winner().strategy)
+      << (searched.result.hasWinner()
+              ? ""
+              : ", which does not fit: " + searched.winner().why)
+      << "\n"
       << *text;
   return success();
 }

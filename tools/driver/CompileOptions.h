@@ -47,6 +47,7 @@ struct CompileOptions {
   int64_t top = 10;
   std::string precision = "fp32";
   bool givesPrecision = false;
+  std::string whyPrecision; ///< if the user did not give it: "default on ..."
   /// The loss scale of the first step, and the number of finite steps after
   /// which it doubles (0: never). The defaults are those of PyTorch's
   /// GradScaler. See scalesLoss.
@@ -73,6 +74,7 @@ struct CompileOptions {
   std::string strategyFile;
   std::string readAs; ///< the options that FILE states, for the report
   std::vector<exports::StatedSize> statedSizes;
+  exports::ChunkLayers chunks; ///< that FILE states, and that give vpp
   /// The words that affect the computation of a step
   /// (runtime/plan/PlanCommand.h).
   std::vector<std::string> words;

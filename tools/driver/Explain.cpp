@@ -146,29 +146,44 @@ static std::vector<NamedValue> namedValues(func::FuncOp sharded) {
   return std::move(collector.values);
 }
 
-/// Returns the edit distance from `asked` to `name`. If a part of `name` after
-/// a dot or slash is more similar, returns 1 + the edit distance to this part.
+/// Returns the edit distance from `asked` to `name`, or to the most similar of
+/// its parts that begin after a dot or slash and end at one or at the end.
 static unsigned distance(StringRef asked, StringRef name) {
-  unsigned least = asked.edit_distance(name);
-  for (size_t i = 0; i + 1 < name.size(); ++i)
-    if (name[i] == '.' || name[i] == '/')
-      least = std::min(least, asked.edit_distance(name.drop_front(i + 1)) + 1);
+  unsigned least = asked.edit_distance_insensitive(name);
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (i > 0 && name[i - 1] != '.' && name[i - 1] != '/')
+      continue;
+    StringRef rest = name.drop_front(i);
+    for (size_t end = rest.find_first_of("./"); end != StringRef::npos;
+         end = rest.find_first_of("./", end + 1))
+      least = std::min(least,
+                       asked.edit_distance_insensitive(rest.take_front(end)));
+    least = std::min(least, asked.edit_distance_insensitive(rest));
+  }
   return least;
 }
 
-/// Prints "; near: a, b, c" with the five most similar names, or "".
+/// Prints up to five names after `title`, or "" if there are none.
+static std::string listOf(const char *title, ArrayRef<std::string> names) {
+  constexpr size_t kMost = 5;
+  return names.empty() ? "" : title + llvm::join(names.take_front(kMost), ", ");
+}
+
+/// Prints "; near: a, b, c": names that contain `asked`, or a part of which is
+/// similar to it, or "".
 static std::string nearNames(StringRef asked,
                              const std::set<std::string> &names) {
-  constexpr size_t kMost = 5;
-  std::vector<std::pair<unsigned, std::string>> byDistance;
-  byDistance.reserve(names.size());
-  for (const std::string &name : names)
-    byDistance.emplace_back(distance(asked, name), name);
-  llvm::sort(byDistance);
-  std::string text;
-  for (const auto &[_, name] : llvm::ArrayRef(byDistance).take_front(kMost))
-    text += (text.empty() ? "; near: " : ", ") + name;
-  return text;
+  std::vector<std::pair<unsigned, std::string>> similar;
+  for (const std::string &name : names) {
+    bool contains = StringRef(name).contains_insensitive(asked);
+    unsigned letters = contains ? 0 : distance(asked, name);
+    if (letters <= asked.size() / 3)
+      similar.emplace_back(letters, name);
+  }
+  llvm::sort(similar);
+  auto sorted = llvm::make_second_range(similar);
+  return listOf("; near: ",
+                std::vector<std::string>(sorted.begin(), sorted.end()));
 }
 
 /// In names of rows, "*" replaces the number of a layer.
@@ -468,9 +483,11 @@ static Expected<std::string> explainPart(const std::string &part,
                                          const std::vector<NamedValue> &values,
                                          const ExplainedPlan &plan) {
   std::set<std::string> all, found;
+  std::vector<std::string> weights;
   const NamedValue *last = nullptr;
   for (const Row &row : plan.detail.operators)
-    all.insert(row.name);
+    if (all.insert(row.name).second)
+      weights.push_back(row.name);
   for (const NamedValue &value : values) {
     all.insert(value.name);
     if (!value.contains(part))
@@ -480,11 +497,14 @@ static Expected<std::string> explainPart(const std::string &part,
   }
   if (found.size() == 1)
     return explainValue(*last, plan);
-  return Error{"--explain=" + part +
-               (found.empty()
-                    ? ": no parameter, state, input or operator has this name"
-                    : ": several values have this name") +
-               nearNames(part, found.empty() ? all : found)};
+  if (!found.empty())
+    return Error{"--explain=" + part + ": several values have this name" +
+                 nearNames(part, found)};
+  std::string near = nearNames(part, all);
+  return Error{
+      "--explain=" + part +
+      ": no parameter, state, input or operator has this name" +
+      (near.empty() ? listOf("; operators with weights: ", weights) : near)};
 }
 
 Expected<std::string> explain(const std::string &name,

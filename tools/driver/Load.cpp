@@ -3,6 +3,7 @@
 
 #include "codegen/export/Import.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "cost-model/machine/Plausible.h"
 #include "frontends/emit/Loss.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"
@@ -15,7 +16,9 @@
 #include "tools/driver/Inputs.h"
 
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -103,12 +106,57 @@ static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
                               option + " is for models without";
 }
 
-/// Takes the batch, the precision and the optimizer from the file at `path`,
-/// unless the command line has them, and adds them to `taken` as options.
-/// Returns "" or a one-line error.
-static std::string takeBatch(CompileOptions &options, const std::string &path,
-                             const exports::Imported &imported,
-                             std::string &taken) {
+namespace {
+
+/// FILE,KEY=VALUE,... of --strategy=@FILE,KEY=VALUE,...
+struct NamedFile {
+  std::string path;
+  std::map<std::string, std::string> keys;
+};
+
+} // namespace
+
+/// A file whose name has commas is named alone.
+static Expected<NamedFile> splitName(const std::string &text) {
+  NamedFile named{text, {}};
+  std::error_code code;
+  if (std::filesystem::exists(text, code))
+    return named;
+  llvm::SmallVector<StringRef> parts;
+  StringRef(text).split(parts, ',');
+  named.path = parts.front().str();
+  for (StringRef part : llvm::drop_begin(parts)) {
+    auto [key, value] = part.split('=');
+    if (key.empty() || value.empty())
+      return Error{"--strategy=@" + text + ": '" + part.str() +
+                   "'; expected @FILE, or @FILE,KEY=VALUE,..."};
+    if (!named.keys.emplace(key.str(), value.str()).second)
+      return Error{"--strategy=@" + text + ": key '" + key.str() +
+                   "' is given twice; expected once"};
+  }
+  return named;
+}
+
+/// Returns `strategy` with `keys` in the place of its own.
+static std::string withKeys(const std::string &strategy,
+                            const std::map<std::string, std::string> &keys) {
+  llvm::SmallVector<StringRef> parts;
+  StringRef(strategy).split(parts, ',');
+  llvm::erase_if(parts, [&](StringRef part) {
+    return keys.count(part.split('=').first.str()) > 0;
+  });
+  std::string text = llvm::join(parts, ",");
+  for (const auto &[key, value] : keys)
+    text += (text.empty() ? "" : ",") + key + "=" + value;
+  return text;
+}
+
+/// Takes the batch, the precision, the optimizer and the compression from the
+/// file at `path`, unless the command line has them, and adds them to `taken`
+/// as options. Returns "" or a one-line error.
+static std::string takeOptions(CompileOptions &options, const std::string &path,
+                               const exports::Imported &imported,
+                               std::string &taken) {
   if (imported.globalBatch > 0 && options.globalBatch > 0 &&
       imported.globalBatch != options.globalBatch)
     return path + ": a global batch of " +
@@ -119,50 +167,92 @@ static std::string takeBatch(CompileOptions &options, const std::string &path,
     options.globalBatch = imported.globalBatch;
     taken += " --global-batch=" + std::to_string(imported.globalBatch);
   }
-  if (!options.givesPrecision && !imported.precision.empty() &&
-      imported.precision != options.precision) {
+  if (!options.givesPrecision && !imported.precision.empty()) {
+    if (imported.precision != options.precision)
+      taken += " --precision=" + imported.precision;
     options.precision = imported.precision;
-    taken += " --precision=" + imported.precision;
+    options.givesPrecision = true;
   }
   if (imported.usesSgd && options.train.empty() && !options.infer) {
     options.train = "sgd";
     taken += " --train=sgd";
   }
+  if (imported.compressesWeights && options.compressWeights.empty()) {
+    options.compressWeights = "int8";
+    options.words.emplace_back("--compress-weights=int8");
+    taken += " --compress-weights=int8";
+  }
   return "";
+}
+
+/// Sets the micro-batch of a file that states only the number of micro-batches.
+/// Returns "" or a one-line error.
+static std::string setMicroBatch(const CompileOptions &options,
+                                 const std::string &path,
+                                 exports::Imported &imported) {
+  if (imported.strategy.microBatch > 0 || imported.microBatches == 0 ||
+      options.globalBatch == 0)
+    return "";
+  int64_t count = imported.strategy.dp * imported.microBatches;
+  if (options.globalBatch % count != 0)
+    return path + ": " + std::to_string(imported.microBatches) +
+           " micro-batches on each of " + std::to_string(imported.strategy.dp) +
+           " data-parallel ranks do not divide --global-batch=" +
+           std::to_string(options.globalBatch) + "; expected a multiple of " +
+           std::to_string(count);
+  imported.strategy.microBatch = options.globalBatch / count;
+  return "";
+}
+
+static void noteReading(CompileOptions &options,
+                        const exports::Imported &imported,
+                        const std::string &taken) {
+  std::string note = options.strategyFile + ": read as " + imported.kind +
+                     ": --strategy=" + options.strategy + taken;
+  size_t others = imported.ignored.size();
+  options.readAs = note;
+  if (others > 0)
+    options.readAs += "; " + std::to_string(others) +
+                      (others == 1 ? " setting" : " settings") +
+                      " without effect on the plan";
+  for (size_t i = 0; i < others; ++i)
+    note += (i == 0 ? "; without effect: " : ", ") + imported.ignored[i];
+  options.notes.push_back(note);
 }
 
 std::string readNamedStrategy(CompileOptions &options) {
   if (!options.strategy.starts_with("@") || options.cluster.empty())
     return "";
-  std::string path = options.strategy.substr(1);
-  std::ifstream in(path);
+  auto named = splitName(options.strategy.substr(1));
+  if (!named)
+    return named.message();
+  std::ifstream in(named->path);
   std::ostringstream text;
   text << in.rdbuf();
   if (!in)
-    return "--strategy=@" + path + ": cannot be read";
+    return "--strategy=@" + named->path + ": cannot be read";
   Expected<cost::Cluster> cluster =
       cost::loadCluster(options.cluster, options.device);
   if (!cluster)
     return cluster.message();
-  auto imported = exports::readStrategy(text.str(), cluster->numDevices());
+  int64_t devices = cluster->numDevices();
+  auto imported =
+      exports::readStrategy(text.str(), named->path, {devices, named->keys});
   if (!imported)
-    return path + ": " + imported.message();
-  options.strategyFile = path;
+    return named->path + ": " + imported.message();
+  options.strategyFile = named->path;
   options.statedSizes = imported->sizes;
+  options.chunks = imported->chunks;
   std::string taken;
-  if (std::string error = takeBatch(options, path, *imported, taken);
+  if (std::string error = takeOptions(options, named->path, *imported, taken);
       !error.empty())
     return error;
-  options.strategy =
-      cost::stringifyStrategy(imported->strategy, cluster->numDevices());
-  std::string note = path + ": read as --strategy=" + options.strategy + taken;
-  options.readAs = note;
-  if (size_t ignored = imported->ignored.size())
-    options.readAs +=
-        "; " + std::to_string(ignored) + " other settings ignored";
-  for (size_t i = 0; i < imported->ignored.size(); ++i)
-    note += (i == 0 ? "; ignored: " : ", ") + imported->ignored[i];
-  options.notes.push_back(note);
+  if (std::string error = setMicroBatch(options, named->path, *imported);
+      !error.empty())
+    return error;
+  options.strategy = withKeys(
+      cost::stringifyStrategy(imported->strategy, devices), named->keys);
+  noteReading(options, *imported, taken);
   return "";
 }
 
@@ -186,10 +276,13 @@ static LogicalResult loadMachine(Session &session, Machine &machine) {
   if (!loaded)
     return session.fail(loaded.message());
   machine.cluster = std::move(*loaded);
-  if (std::string error =
-          useTarget(options, machine.cluster, session.remarks());
-      !error.empty())
-    return session.fail(error);
+  if (!file.starts_with("local:"))
+    for (const std::string &line : cost::implausibleNumbers(machine.cluster)) {
+      session.reporter().warning(file + ": " + line);
+      session.remark(file + ": " + line);
+    }
+  for (const std::string &line : cost::partialDomains(machine.cluster))
+    session.notice(file + ": " + line);
   Status arranged = cost::arrangeInPlace(
       machine.cluster, cost::groupsNamedIn(options.strategy), machine.places);
   machine.isArranged = !machine.places.empty();

@@ -17,10 +17,10 @@ ImportOptions importOptions(const CompileOptions &options);
 mlir::OwningOpRef<mlir::ModuleOp> loadModel(const CompileOptions &options,
                                             mlir::MLIRContext &context);
 
-/// If there is a cluster and --strategy names a file (a configuration of
-/// DeepSpeed, flags of Megatron-LM), adds the options in the file to `options`.
-/// Lists the settings that dpc ignores in `options.notes`. Returns "" or a
-/// one-line error.
+/// If there is a cluster and --strategy is @FILE or @FILE,KEY=VALUE,..., with
+/// a configuration that exports::readStrategy() reads, adds the options in the
+/// file to `options`. The keys replace those of the file. Lists the settings
+/// without effect in `options.notes`. Returns "" or a one-line error.
 std::string readNamedStrategy(CompileOptions &options);
 
 /// Returns whether the compilation only prints the program, which needs no

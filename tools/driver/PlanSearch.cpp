@@ -9,6 +9,7 @@
 #include "passes/shard/Passes.h"
 #include "tools/driver/BuildPlan.h"
 #include "tools/driver/LegalEvaluator.h"
+#include "tools/driver/ModelShape.h"
 #include "tools/driver/Remarks.h"
 
 using namespace mlir;
@@ -105,6 +106,10 @@ Expected<cost::StrategyRequest> PlanSearch::request() const {
                                     cluster.numDevices(), *request);
       !kept)
     return Error{kept.message()};
+  if (options.chunks.each > 0 && request->pp && !request->vpp)
+    if (int64_t layers = modelShapeOf(findProgram(program.source())).layers)
+      request->vpp =
+          exports::chunksPerStage(options.chunks, layers, *request->pp);
   if (options.microBatch && request->microBatch &&
       options.microBatch != *request->microBatch)
     return Error{"--micro-batch=" + std::to_string(options.microBatch) +

@@ -16,6 +16,10 @@
 #include "tools/driver/RunSettings.h"
 #include "tools/driver/WeightFacts.h"
 
+#include "llvm/ADT/StringExtras.h"
+
+#include <set>
+
 using namespace mlir;
 
 namespace dpc {
@@ -150,10 +154,24 @@ static std::string whyNoLoss(func::FuncOp forward) {
          ", or confirm inference with --infer";
 }
 
+/// Training computes in bf16 by default if all devices are GPUs with bf16,
+/// which sm_80 and later have.
+static void choosePrecision(Session &session, const cost::Cluster &cluster) {
+  std::set<std::string> names;
+  bool haveBf16 = llvm::all_of(cluster.groups, [&](const auto &group) {
+    names.insert(group.device.name);
+    return group.device.peak(cost::DType::BF16) > 0;
+  });
+  if (!session.options().givesPrecision && haveBf16 && !names.empty())
+    session.choosePrecision("bf16", "default on " + llvm::join(names, ", ") +
+                                        "; --precision=fp32 changes it");
+}
+
 /// Adds the loss to `model`, an imported @forward, and fuses it. Sets `loss` to
 /// the name of the output that is the loss, or to "", and `settings` if a plan
 /// is written.
-static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss,
+static LogicalResult fuse(Session &session, ModuleOp model,
+                          const cost::Cluster &cluster, std::string &loss,
                           std::vector<rt::Setting> &settings) {
   const CompileOptions &options = session.options();
   if (failed(run(session, model, lossPasses(options))))
@@ -168,6 +186,8 @@ static LogicalResult fuse(Session &session, ModuleOp model, std::string &loss,
         options.model + ": --train=" + options.train +
         " needs a loss, a scalar float output; add one with --loss="
         "cross_entropy or mse");
+  if (trains)
+    choosePrecision(session, cluster);
   if (!trains && !options.infer)
     session.remark(
         "no output is a loss, so the model is compiled for inference; "
@@ -249,17 +269,23 @@ static FailureOr<ModelProgram> programOf(Session &session,
   if (!model->lookupSymbol<func::FuncOp>(kForwardFunction))
     return session.fail(session.options().model +
                         ": has no function @forward or @train_step");
-  if (failed(fuse(session, *model, loss, settings)))
+  if (failed(fuse(session, *model, cluster, loss, settings)))
     return failure();
   return makeProgram(session, std::move(model), cluster,
                      trainsOn(session.options(), loss));
 }
 
-/// Limits the search to what the target of --for can express.
-static LogicalResult acceptForTarget(Session &session, Prepared &prepared) {
+/// Gives the cluster the profile of --for, and limits the search to what the
+/// target can express. The profile depends on the precision, whose default
+/// depends on the model.
+static LogicalResult planForTarget(Session &session, Prepared &prepared) {
   const exports::Target *target = targetOf(session.options());
   if (!target || prepared.machine.cluster.groups.empty())
     return success();
+  if (std::string error = useTarget(session.options(), prepared.machine.cluster,
+                                    session.remarks());
+      !error.empty())
+    return session.fail(error);
   exports::Job job = jobOf(session.options(), prepared);
   if (std::string why = whyNeverExpressible(*target, job); !why.empty())
     return session.fail("--for=" + std::string(target->name) + ": " + why);
@@ -284,7 +310,7 @@ FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
                     .frozen = {},
                     .accepts = nullptr};
   if (failed(listParameters(session, prepared)) ||
-      failed(acceptForTarget(session, prepared)))
+      failed(planForTarget(session, prepared)))
     return failure();
   return prepared;
 }

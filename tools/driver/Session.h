@@ -51,6 +51,11 @@ public:
   Session &operator=(const Session &) = delete;
 
   const CompileOptions &options() const { return asked; }
+  /// Replaces --precision; `why` says why, for the first line of the report.
+  void choosePrecision(const std::string &precision, const std::string &why) {
+    asked.precision = precision;
+    asked.whyPrecision = why;
+  }
   mlir::MLIRContext &context() { return *mlir; }
   Reporter &reporter() { return sink; }
 
@@ -84,7 +89,7 @@ public:
   void dump(llvm::StringRef phase, mlir::ModuleOp module);
 
 private:
-  const CompileOptions &asked;
+  CompileOptions asked;
   Reporter &sink;
   std::unique_ptr<mlir::MLIRContext> mlir;
   std::string first, failureNote;

@@ -88,6 +88,7 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
   context.model = options.model;
   context.software = softwareLine(options, verified.machine.cluster);
   context.readAs = options.readAs;
+  context.whyPrecision = options.whyPrecision;
   if (verified.program.trains())
     context.loss = verified.loss;
   context.trained = verified.trained;

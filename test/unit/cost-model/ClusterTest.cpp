@@ -51,6 +51,23 @@ TEST(Cluster, ReadsAnExample) {
   EXPECT_DOUBLE_EQ(cluster->host.pcieBytesPerSecond, 55e9);
 }
 
+TEST(Cluster, SyntaxErrorsHaveACause) {
+  Expected<Cluster> cluster =
+      parseCluster("{\n  \"version\": 1,\n}", "cluster.json");
+  ASSERT_FALSE(cluster);
+  EXPECT_EQ(cluster.message(), "cluster.json:3:1: not valid JSON: unexpected "
+                               "'}'; expected string literal");
+}
+
+TEST(Cluster, UnknownFieldsAreAnsweredWithEachFieldOnce) {
+  json root = example();
+  root["host"]["gigabits_per_second"] = 1;
+  EXPECT_EQ(errorOf(root),
+            "cluster.json: host.gigabits_per_second: unknown field; expected "
+            "one of memory_gibibytes pcie_gigabytes_per_second "
+            "nvme_gigabytes_per_second");
+}
+
 TEST(Cluster, EveryRequiredFieldIsNamed) {
   struct Case {
     const char *pointer;

@@ -32,6 +32,15 @@ TEST(WhatIf, EachClusterHasOneChange) {
     EXPECT_EQ(changed.why, "");
 }
 
+TEST(WhatIf, SeveralMoreNodes) {
+  EXPECT_EQ(nodesToAdd(nodesOf(1)), std::vector<int64_t>{1});
+  EXPECT_EQ(nodesToAdd(nodesOf(2)), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(nodesToAdd(nodesOf(16)), (std::vector<int64_t>{1, 4, 8, 16}));
+  Cluster larger = withMoreNodes(nodesOf(16), 8);
+  EXPECT_EQ(larger.numDevices(), 96);
+  EXPECT_EQ(larger.levels.back().span, 96);
+}
+
 TEST(WhatIf, OneNodeHasNoLinkToOthers) {
   std::vector<ChangedCluster> all = changedClusters(nodesOf(1));
   EXPECT_THAT(all[0].why, HasSubstr("has one node"));
