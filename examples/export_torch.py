@@ -25,6 +25,7 @@ with `dpc-opt --init=random:SEED` or `--init=FILE.safetensors`.
 """
 import argparse
 import contextlib
+import copy
 import importlib.util
 import json
 import pathlib
@@ -66,6 +67,7 @@ def write_batches(folder):
 def load(word):
     """Returns the function `make` of "FILE.py:make"."""
     path, _, function = word.rpartition(":")
+    sys.path.insert(0, str(pathlib.Path(path).resolve().parent))  # as for a script, which may import files beside it
     spec = importlib.util.spec_from_file_location("model_to_export", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -99,15 +101,32 @@ def keep_ties(module, path):
             out.writestr(name, data)
 
 
+def output_names(module, inputs):
+    """Returns the keys of the dict that the module returns, or "loss"."""
+    with torch.no_grad(), torch.random.fork_rng():
+        returned = copy.deepcopy(module)(**inputs)
+    return list(returned) if isinstance(returned, dict) else ["loss"]
+
+
+def name_buffers(module, path):
+    """Writes the names of buffers and frozen parameters into the file, because ONNX does not distinguish them from trained weights."""
+    import onnx
+    model = onnx.load(path, load_external_data=False)
+    names = [name for name, _ in module.named_buffers()] + [name for name, weight in module.named_parameters() if not weight.requires_grad]
+    onnx.helper.set_model_props(model, {"dpc.buffers": json.dumps(names)})
+    path.write_bytes(model.SerializeToString())
+
+
 def export_onnx(module, inputs, path, weights):
     try:
         torch.onnx.export(
-            module, (), str(path), kwargs=inputs, input_names=list(inputs), output_names=["loss"],
+            module, (), str(path), kwargs=inputs, input_names=list(inputs), output_names=output_names(module, inputs),
             dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.TRAINING,
             do_constant_folding=False, opset_version=17, dynamo=False)
     except torch.onnx.errors.OnnxExporterError as error:
         sys.exit(f"export_torch.py: error: PyTorch cannot write this module as ONNX: {str(error).splitlines()[0]}; "
                  "--format=pt2 takes any module that torch.export does")
+    name_buffers(module, path)
     if not weights:
         forget_weights(path)
 

@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using ::onnx::TensorProto;
@@ -55,6 +56,10 @@ bool looksLikeMember(llvm::StringRef name) {
          });
 }
 
+/// The metadata with a JSON list of the weights that training does not change.
+/// examples/export_torch.py writes it.
+constexpr llvm::StringLiteral kBuffers = "dpc.buffers";
+
 class Classifier {
 public:
   Classifier(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes)
@@ -67,6 +72,20 @@ public:
       });
     for (const auto &output : file.model().graph().output())
       results.insert(output.name());
+    for (const auto &entry : file.model().metadata_props())
+      if (entry.key() == kBuffers)
+        nameBuffers(entry.value());
+  }
+
+  /// `text` is a JSON list. Ignores others, which another program wrote.
+  void nameBuffers(const std::string &text) {
+    auto list = llvm::json::parse(text);
+    if (!list)
+      return llvm::consumeError(list.takeError());
+    if (const llvm::json::Array *names = list->getAsArray())
+      for (const llvm::json::Value &name : *names)
+        if (auto word = name.getAsString())
+          buffers.insert(*word);
   }
 
   bool isRead(llvm::StringRef name) const {
@@ -102,7 +121,7 @@ public:
       if (looksLikeMask(*values))
         return WeightRole::Constant;
     }
-    return WeightRole::Parameter;
+    return buffers.contains(name) ? WeightRole::Buffer : WeightRole::Parameter;
   }
 
   static bool isSmall(const Weight &weight) {
@@ -177,6 +196,7 @@ private:
   const ModelFile &file;
   llvm::StringMap<llvm::SmallVector<const Node *>> users;
   llvm::StringSet<> results;
+  llvm::StringSet<> buffers; ///< named by kBuffers
 };
 
 bool elementIsFloat(const TensorProto &t) {

@@ -453,7 +453,7 @@ std::string TrainStepBuilder::namesOf(ArrayRef<unsigned> arguments) {
 /// reach the loss only through ops whose derivative is zero.
 void TrainStepBuilder::remarkUnused(ArrayRef<unsigned> unmoved) {
   if (!unused.empty())
-    emitRemark(forward.getLoc(), namesOf(unused.getArrayRef()))
+    emitWarning(forward.getLoc(), namesOf(unused.getArrayRef()))
         << (unused.size() == 1 ? " is" : " are")
         << " not trained, but saved: the loss does not depend on "
         << (unused.size() == 1 ? "it" : "them");

@@ -16,10 +16,11 @@ static const Tensor *find(const Plan &plan, const Tensor &tensor) {
 
 Status checkCopy(const Plan &from, const Plan &to) {
   if (from.ranks() != to.ranks())
-    return Status::invalid("it is for ", to.ranks(),
-                           (to.ranks() == 1 ? " rank" : " ranks"),
-                           ", but the training plan is for ", from.ranks(),
-                           "; compile it with --strategy=ranks=", from.ranks());
+    return Status::invalid(
+        "it is for ", to.ranks(), (to.ranks() == 1 ? " rank" : " ranks"),
+        ", but the training plan is for ", from.ranks(),
+        "; compile it for as many, with --cluster=local:", from.ranks(),
+        " or --strategy=ranks=", from.ranks());
   for (const Tensor &tensor : to.tensors) {
     if (tensor.isConstant())
       continue;

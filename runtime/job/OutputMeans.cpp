@@ -292,4 +292,57 @@ Status OutputMeans::tellByParts(const LabelParts &parts,
                    remedy);
 }
 
+/// Returns the samples with the half from `from` on in the place of the half
+/// from `to` on.
+static std::vector<HostTensor>
+withHalfTwice(const Plan &plan, const std::vector<const void *> &arrays,
+              int64_t half, int64_t from, int64_t to) {
+  std::vector<HostTensor> made;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const Port &input = plan.inputs[i];
+    HostTensor &tensor =
+        made.emplace_back(HostTensor::zeros(input.dtype, input.globalShape));
+    std::memcpy(tensor.data.data(), arrays[i], tensor.data.size());
+    size_t sample = tensor.data.size() / input.globalShape.front();
+    std::memcpy(tensor.data.data() + to * sample,
+                tensor.data.data() + from * sample, half * sample);
+  }
+  return made;
+}
+
+Expected<std::vector<bool>>
+OutputMeans::dependOnSteps(const std::vector<const void *> &arrays,
+                           const NumbersOf &numbersOf) const {
+  const int64_t samples = plan.inputs.front().globalShape.front();
+  const int64_t half = samples / 2;
+  std::vector<StepNumbers> numbers;
+  std::vector<double> counts; // of labels
+  for (auto [from, to] :
+       {std::pair(half, half), {int64_t(0), half}, {half, int64_t(0)}}) {
+    std::vector<HostTensor> made = withHalfTwice(plan, arrays, half, from, to);
+    std::vector<const void *> inputs;
+    for (const HostTensor &tensor : made)
+      inputs.push_back(tensor.data.data());
+    DPC_ASSIGN(StepNumbers found, numbersOf(inputs));
+    numbers.push_back(std::move(found));
+    counts.push_back(
+        labels.exist()
+            ? static_cast<double>(labels.counted(labels.of(inputs)).size())
+            : 1);
+  }
+  double rounding = roundingOf(plan, samples);
+  std::vector<bool> depend;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    auto at = [&](size_t k) {
+      return i == 0 ? numbers[k].loss : numbers[k].others[i - 1];
+    };
+    double share =
+        isOverLabels(outputs[i]) ? counts[1] / (counts[1] + counts[2]) : 0.5;
+    depend.push_back(std::isfinite(at(0)) && std::isfinite(at(1)) &&
+                     std::isfinite(at(2)) &&
+                     !isMeanOf(at(0), share, at(1), at(2), rounding));
+  }
+  return depend;
+}
+
 } // namespace dpc

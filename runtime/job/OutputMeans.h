@@ -97,6 +97,14 @@ public:
   Status tell(rt::Session &session, const LoadStep &load,
               const NumbersOfStep &numbersOf);
 
+  /// Returns by output, the loss first, whether its mean depends on how samples
+  /// are divided into steps, as that of a ratio of sums over a step does. Let
+  /// the samples of a step be a, b and c, where a and b have the same size: the
+  /// number of (a, b, c) must be the mean of those of (a, a, c) and (b, b, c).
+  Expected<std::vector<bool>>
+  dependOnSteps(const std::vector<const void *> &arrays,
+                const NumbersOf &numbersOf) const;
+
   const WeightedMean &loss() const { return meanOf(outputs.front()); }
   const WeightedMean &other(size_t i) const { return meanOf(outputs[1 + i]); }
   /// "labels" or "samples": the unit of the weight of the loss. Without ignored

@@ -64,8 +64,10 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
     if (!labels)
       return Status::invalid(samples, " samples do not fill whole steps of ",
                              perStep, ", and ", noLabels().message(),
-                             "; or plan with a --global-batch that divides ",
-                             samples);
+                             "; or compile the plan of --eval-plan with a "
+                             "--global-batch that divides ",
+                             samples, ", or give a multiple of ", perStep,
+                             " samples");
     order.last = LastBatch::Mask;
     order.ignored = *labels;
   }

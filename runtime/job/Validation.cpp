@@ -1,5 +1,6 @@
 #include "runtime/job/Validation.h"
 
+#include "runtime/base/NameList.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/data/Dataset.h"
@@ -52,6 +53,11 @@ std::vector<std::string> Validation::warnings(const Plan &training) const {
   if (own != trained && !own.empty() && !trained.empty())
     warn(concat("it computes in ", oneLine(own), ", the training plan in ",
                 oneLine(trained)));
+  if (!stepDependent.empty())
+    warn(concat("the mean of ", listed(quoted(stepDependent)), " over ",
+                inputs->steps(),
+                " steps depends on the --global-batch of the "
+                "plan: in a step, it is no mean over samples"));
   return texts;
 }
 
@@ -124,7 +130,24 @@ Status Validation::checkLoss(const Running &training) {
     DPC_ASSIGN(std::vector<const void *> arrays, load(step));
     means->look(step, arrays);
   }
-  return tell();
+  DPC_TRY(tell());
+  return last > 1 && samplesPerStep(plan) > 1 ? findStepDependent()
+                                              : Status::success();
+}
+
+Status Validation::findStepDependent() {
+  DPC_ASSIGN(std::vector<const void *> arrays, load(1));
+  DPC_ASSIGN(
+      std::vector<bool> depend,
+      means->dependOnSteps(arrays, [&](const std::vector<const void *> &tried) {
+        return numbersOf(1, tried);
+      }));
+  for (size_t i = 0; i < depend.size(); ++i)
+    if (depend[i])
+      stepDependent.push_back(
+          i == 0 ? "eval_loss"
+                 : evalName(plan.outputs[others[i - 1].index].name));
+  return Status::success();
 }
 
 Expected<EvalReport> Validation::evaluate(const Running &training) {
@@ -184,7 +207,11 @@ Status Validation::checkFiller(int64_t step,
       [&](const std::vector<const void *> &tried) {
         return numbersOf(step, tried);
       },
-      concat("plan with a --global-batch that divides ", count), others);
+      concat("compile the plan of --eval-plan with a --global-batch that "
+             "divides ",
+             count, ", or give a multiple of ", samplesPerStep(plan),
+             " samples"),
+      others);
   if (!checked)
     return checked.status().code() == StatusCode::Cancelled
                ? checked.status()

@@ -33,7 +33,8 @@ public:
   Expected<EvalReport> evaluate(const rt::Running &training);
 
   /// Says that the loss may be another function than the one that `training`
-  /// trains, or that it is computed in another precision.
+  /// trains, that it is computed in another precision, or that means depend on
+  /// the batch size.
   std::vector<std::string> warnings(const rt::Plan &training) const;
 
   const rt::Plan &thePlan() const { return plan; }
@@ -57,6 +58,8 @@ private:
   Status tell();
   Expected<StepNumbers> numbersOf(int64_t step,
                                   const std::vector<const void *> &arrays);
+  /// Finds the outputs whose means depend on the number of samples in a step.
+  Status findStepDependent();
   Status checkFiller(int64_t step, const std::vector<const void *> &arrays);
 
   const RunOptions &options;
@@ -73,6 +76,7 @@ private:
   std::vector<std::string> omissions;
   std::optional<OutputMeans> means;
   bool isMaskChecked = false;
+  std::vector<std::string> stepDependent; ///< names of outputs in metrics
 };
 
 } // namespace dpc

@@ -20,9 +20,9 @@ class ChangedBuffers(e2e.ScratchTest):
         e2e.write_npy(self.path("batches", "x.npy"), "f4", CHANGES["shape"], CHANGES["x"])
         e2e.write_npy(self.path("batches", "label.npy"), "i8", CHANGES["shape"][:2], CHANGES["label"])
 
-    def compile(self, strategy, ranks, *words):
-        plan = self.path("-".join([strategy, *words]))
-        e2e.must([e2e.tool("dpc-opt"), os.path.join(TORCH, "changes.pt2"), f"--cluster=local:{ranks}", f"--global-batch={BATCH}",
+    def compile(self, strategy, ranks, *words, model="changes"):
+        plan = self.path("-".join([model, strategy, *words]))
+        e2e.must([e2e.tool("dpc-opt"), os.path.join(TORCH, model + ".pt2"), f"--cluster=local:{ranks}", f"--global-batch={BATCH}",
                   f"--strategy={strategy}", "-o", plan, *(words or ("--train=sgd", f"--lr={CHANGES['lr']}"))])
         return plan
 
@@ -43,6 +43,16 @@ class ChangedBuffers(e2e.ScratchTest):
                 self.assertLess(e2e.largest_difference(values, expected), TOLERANCE, name)
         self.assertEqual({weights[name][0] for name in ("steps", "powers", "odd", "mean")}, {"I64", "I32", "BOOL", "F32"})
         self.assertNotIn("unsaved", weights)
+
+    def test_a_decomposed_batch_norm_trains_as_in_pytorch(self):
+        normed = e2e.read_json(os.path.join(TORCH, "normed.json"))
+        e2e.write_npy(self.path("batches", "x.npy"), "f4", normed["shape"], normed["x"])
+        e2e.write_npy(self.path("batches", "label.npy"), "i8", normed["shape"][:2], normed["label"])
+        for strategy, ranks in (("dp=1", 1), ("dp=2", 2)):
+            losses, weights = self.run_plan(self.compile(strategy, ranks, model="normed"), f"--steps={STEPS}")
+            self.assertLess(e2e.largest_difference(losses, normed["losses"]), TOLERANCE)
+            for name in ("norm.running_mean", "norm.running_var"):
+                self.assertLess(e2e.largest_difference(weights[name][2], normed["buffers"][name]), TOLERANCE, name)
 
     def test_training_is_as_in_pytorch(self):
         """A step is one forward of the whole batch: micro-batches and recomputation change no buffer twice."""

@@ -178,6 +178,32 @@ class Evaluation(unittest.TestCase):
                             "--eval-plan=" + self.path(name), "--eval-data=" + self.path("x")])
             self.assertEqual((ran.returncode, ran.stderr), (0, said))
 
+    def test_a_mean_that_depends_on_the_steps_is_said(self):
+        text = """func.func @forward(%x: tensor<8x4xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0}},
+                                   %w: tensor<4x1xf32> {{dpc.name = "w", dpc.role = "parameter"}}) -> (tensor<f32> {{dpc.name = "loss", dpc.loss}}) {{
+            %0 = dpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x1xf32>) -> tensor<8x1xf32>
+            %1 = dpc.reduce sum %{first} dims = [0, 1] : tensor<8x1xf32> -> tensor<f32>
+            {second}
+            return %{loss} : tensor<f32>
+        }}"""
+        os.mkdir(self.path("x"))
+        e2e.write_npy(self.path("x", "x.npy"), "f4", (24, 4), [(k * k % 17) / 8 - 1 for k in range(96)])
+        for name, first, second, loss, said in (
+                ("sum", 2, "", 1, ""),
+                ("product", 0, "%3 = dpc.binary mul %1, %1 : (tensor<f32>, tensor<f32>) -> tensor<f32>", 3,
+                 "the mean of 'eval_loss' over 3 steps depends on the --global-batch of the plan: in a step, it is no mean over samples")):
+            body = text.format(first=first, second=second, loss=loss)
+            if first == 2:
+                body = body.replace("            %1 =", "            %2 = dpc.binary mul %0, %0 : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1xf32>\n            %1 =")
+            with open(self.path(name + ".mlir"), "w") as file:
+                file.write(body)
+            for plan, option in (("train", "--train=sgd"), ("infer", "--infer")):
+                e2e.must([e2e.tool("dpc-opt"), self.path(name + ".mlir"), "--cluster=local:1", option, "-o", self.path(name + plan)])
+            ran = e2e.call([e2e.tool("dpc-run"), self.path(name + "train"), "--data=" + self.path("x"), "--steps=1", "--init=random",
+                            "--eval-plan=" + self.path(name + "infer"), "--eval-data=" + self.path("x")])
+            said = said and f"dpc-run: warning: --eval-plan={self.path(name + 'infer')}: {said}\n"
+            self.assertEqual((ran.returncode, ran.stderr), (0, said))
+
     def test_a_mean_of_inference_weighs_samples_alike(self):
         data, plan = "--data=" + self.path("held-out"), self.plan(2, "dp=2", "--infer")
         said = e2e.must([e2e.tool("dpc-run"), plan, data, "--last-batch=mask"]).splitlines()[-1].split()

@@ -74,7 +74,7 @@ class EvaluationOutputs(e2e.ScratchTest):
                         "the output 'spread' depends on samples that only fill the step",
                         "the output 'count' is not the mean over labels other than -100 in 'label'")):
                     self.assertTrue(line.startswith(f"dpc-run: warning: --eval-data={uneven}: eval_{name} is left out: {why}"), line)
-                    self.assertTrue(line.endswith("; plan with a --global-batch that divides 11"), line)
+                    self.assertTrue(line.endswith("; compile the plan of --eval-plan with a --global-batch that divides 11, or give a multiple of 4 samples"), line)
 
     def test_another_layout_in_processes(self):
         if not e2e.mpirun(2):

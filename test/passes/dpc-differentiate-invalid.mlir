@@ -17,7 +17,7 @@ func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<4xf32>
 
 // -----
 
-// expected-remark@+2 {{parameter 'w' is not trained, but saved: the loss does not depend on it}}
+// expected-warning@+2 {{parameter 'w' is not trained, but saved: the loss does not depend on it}}
 // expected-error@+1 {{nothing to train: the loss depends on no parameter}}
 func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"}, %x: tensor<f32>) -> (tensor<f32> {dpc.loss}) {
   return %x : tensor<f32>
@@ -39,7 +39,7 @@ func.func @forward(%x: tensor<f32> {dpc.name = "x", dpc.role = "input"}) -> (ten
 
 // -----
 
-// expected-remark@+2 {{parameter 'w' is not trained, but saved: the loss does not depend on it}}
+// expected-warning@+2 {{parameter 'w' is not trained, but saved: the loss does not depend on it}}
 // expected-error@+1 {{nothing to train: detach or no_grad stops every gradient between the loss and any parameter that is not frozen}}
 func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
                    %f: tensor<f32> {dpc.name = "f", dpc.role = "buffer", dpc.frozen}) -> (tensor<f32> {dpc.loss}) {
@@ -50,7 +50,7 @@ func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
 
 // -----
 
-// expected-remark@+1 {{parameter 'unused' is not trained, but saved: the loss does not depend on it}}
+// expected-warning@+1 {{parameter 'unused' is not trained, but saved: the loss does not depend on it}}
 func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
                    %u: tensor<f32> {dpc.name = "unused", dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
   return %w : tensor<f32>

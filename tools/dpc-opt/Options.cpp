@@ -86,7 +86,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.option_defaults()->group("Training (PyTorch's meaning)");
   app.add_option("--train", o.train, "Optimizer: adamw or sgd")
       ->check(CLI::IsMember({"adamw", "sgd"}));
-  app.add_flag("--infer", o.infer, "Compile the forward pass only");
+  app.add_flag("--infer", o.infer,
+               "Compile the forward pass only, as after .eval(): without "
+               "dropout, and with running statistics in batch norms");
   app.add_option("--lr", o.lr, "Learning rate")
       ->check(finite(false))
       ->capture_default_str();

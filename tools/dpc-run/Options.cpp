@@ -188,7 +188,8 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
       ->check(size())
       ->needs(folder);
   app.add_option("--outputs", o.outputs,
-                 "DIR for the last step's outputs, one NAME.npy each")
+                 "DIR for one NAME.npy of each output: of all samples in "
+                 "inference with --data, otherwise of the last step")
       ->type_name("DIR");
   app.add_option("--dump-ledger", o.ledgers,
                  "write the communication of each rank in a step, in order, "

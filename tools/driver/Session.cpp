@@ -49,7 +49,9 @@ Session::Session(const CompileOptions &options, Reporter &reporter)
     text = placeOf(diagnostic.getLocation(), text) + text;
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
       (void)fail(text);
-    else if (diagnostic.getSeverity() != DiagnosticSeverity::Note)
+    else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
+      notice(text);
+    else if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
       remark(text);
     return success();
   });

@@ -43,7 +43,7 @@ public:
 
 /// The options, the MLIR context and the messages of one compilation. Must
 /// outlive all modules. MLIR's errors become errors of the session; MLIR's
-/// warnings and remarks become remarks.
+/// warnings become notices, and its remarks become remarks.
 class Session {
 public:
   Session(const CompileOptions &options, Reporter &reporter);

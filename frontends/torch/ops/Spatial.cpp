@@ -220,14 +220,18 @@ template <int spatial> Val adaptivePool(Call &c) {
   return unbatched(c, e.mul(sums, 1.0 / taps), original);
 }
 
-/// Moves a running statistic: running * (1 - momentum) + batch * momentum.
-void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
+/// Moves a running statistic: running * (1 - momentum) + batch * momentum. The
+/// functional form returns it as result `i`.
+void moveStatistic(Call &c, llvm::StringRef name, int64_t i, Val batch) {
   if (!c.has(name))
     return;
   Val running = c.tensor(name);
   double momentum = c.number("momentum");
-  c.write(name,
-          movedStatistic(c.emit, running, batch, 1.0 - momentum, momentum));
+  Val moved = movedStatistic(c.emit, running, batch, 1.0 - momentum, momentum);
+  if (c.wants(i))
+    c.out(i, moved);
+  else
+    c.write(name, moved);
 }
 
 /// The running variance is unbiased: n / (n - 1) times the biased one.
@@ -242,15 +246,15 @@ Val normalizeByBatch(Call &c, Val x, double eps) {
     return {};
   BatchNormOp op = makeBatchNorm(e, x, scale, bias, eps);
   auto count = static_cast<double>(numElements(x.shape()) / x.dim(1));
-  moveStatistic(c, "running_mean", Val(op.getMean()));
-  moveStatistic(c, "running_var",
+  moveStatistic(c, "running_mean", 3, Val(op.getMean()));
+  moveStatistic(c, "running_var", 4,
                 e.mul(Val(op.getVar()), count / std::max(count - 1, 1.0)));
   return Val(op.getY());
 }
 
 Val batchNorm(Call &c, Val x) {
   Emitter &e = c.emit;
-  bool trains = c.flag("training");
+  bool trains = c.has("training") && c.flag("training");
   if (e.failed())
     return {};
   bool fits = x.rank() >= 2 && x.isFloat() && x.dim(1) > 0;
@@ -371,6 +375,14 @@ void addSpatial(OperatorTable &t) {
   t["adaptive_avg_pool3d.default"] = {"self, output_size", adaptivePool<3>};
   t["batch_norm.default"] = {
       "input, weight, bias, running_mean, running_var, training, momentum, eps",
+      batchNorm};
+  // What decompositions make of it. Their statistics of the batch have readers
+  // only in a backward pass.
+  t["_native_batch_norm_legit_functional.default"] = {
+      "input, weight, bias, running_mean, running_var, training, momentum, eps",
+      batchNorm};
+  t["_native_batch_norm_legit_no_training.default"] = {
+      "input, weight, bias, running_mean, running_var, momentum, eps",
       batchNorm};
   llvm::StringRef plain = "input, output_size=None, scale_factors=None",
                   aligned = "input, output_size=None, align_corners=False, "

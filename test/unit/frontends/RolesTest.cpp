@@ -55,6 +55,23 @@ TEST(OnnxRoles, Defaults) {
                                       "dpc.batch_dim = 0", "\"x\"", "\"t\""}));
 }
 
+TEST(OnnxRoles, NamedBuffersAreNotTrained) {
+  for (const char *names : {"[\"distances\"]", "distances", ""}) {
+    ModelBuilder m;
+    m.input("x", "f32[2,4]").floats("w", {4, 4}, {0.5f});
+    m.floats("distances", {4, 4}, {1.0f});
+    auto *entry = m.model.add_metadata_props();
+    entry->set_key("dpc.buffers");
+    entry->set_value(names);
+    m.node("MatMul x w -> a").node("MatMul a distances -> y");
+    Imported imported = import(m.output("y"));
+    ASSERT_EQ(imported.error, "");
+    EXPECT_EQ(roleOf(imported, "w"), "parameter");
+    EXPECT_EQ(roleOf(imported, "distances"),
+              names[0] == '[' ? "buffer" : "parameter");
+  }
+}
+
 TEST(OnnxRoles, MatrixBeforeSineIsTrained) {
   ModelBuilder m;
   m.input("x", "f32[2,4]").floats("w", {4, 4}, {0.5f});
