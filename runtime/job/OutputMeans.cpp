@@ -321,6 +321,7 @@ OutputMeans::dependOnSteps(const std::vector<const void *> &arrays,
        {std::pair(half, half), {int64_t(0), half}, {half, int64_t(0)}}) {
     std::vector<HostTensor> made = withHalfTwice(plan, arrays, half, from, to);
     std::vector<const void *> inputs;
+    inputs.reserve(made.size());
     for (const HostTensor &tensor : made)
       inputs.push_back(tensor.data.data());
     DPC_ASSIGN(StepNumbers found, numbersOf(inputs));

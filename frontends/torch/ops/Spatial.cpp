@@ -207,8 +207,9 @@ template <int spatial> Val adaptivePool(Call &c) {
     int64_t in = x.dim(static_cast<int64_t>(d) + 2);
     if (out[d] < 1 || in % out[d])
       return c.fail("output_size {0} does not divide {1}", out, x);
-    sizes.taps.push_back(in / out[d]);
-    taps *= static_cast<double>(in / out[d]);
+    const int64_t window = in / out[d];
+    sizes.taps.push_back(window);
+    taps *= static_cast<double>(window);
   }
   sizes.strides = sizes.taps;
   if (llvm::all_of(out, [](int64_t n) { return n == 1; })) {
@@ -245,7 +246,8 @@ Val normalizeByBatch(Call &c, Val x, double eps) {
   if (e.failed())
     return {};
   BatchNormOp op = makeBatchNorm(e, x, scale, bias, eps);
-  auto count = static_cast<double>(numElements(x.shape()) / x.dim(1));
+  const int64_t perChannel = numElements(x.shape()) / x.dim(1);
+  auto count = static_cast<double>(perChannel);
   moveStatistic(c, "running_mean", 3, Val(op.getMean()));
   moveStatistic(c, "running_var", 4,
                 e.mul(Val(op.getVar()), count / std::max(count - 1, 1.0)));
