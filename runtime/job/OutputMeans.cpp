@@ -4,6 +4,7 @@
 #include "runtime/job/Samples.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -102,11 +103,16 @@ size_t OutputMeans::look(int64_t step,
   return counted;
 }
 
+/// The number of an output: of the loss, then of the others.
+static double numberOf(const StepNumbers &numbers, size_t output) {
+  return output == 0 ? numbers.loss : numbers.others[output - 1];
+}
+
 void OutputMeans::add(int64_t step, const std::vector<const void *> &arrays,
                       int64_t samples, const StepNumbers &numbers) {
   auto counted = static_cast<int64_t>(look(step, arrays));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    double number = i == 0 ? numbers.loss : numbers.others[i - 1];
+    double number = numberOf(numbers, i);
     outputs[i].bySamples.add(number, samples);
     outputs[i].byLabels.add(number, counted);
   }
@@ -257,9 +263,6 @@ Status OutputMeans::tellByParts(const LabelParts &parts,
   double rounding = roundingOf(plan, static_cast<int64_t>(count));
   std::vector<bool> areMeans(outputs.size(), true);
   std::vector<bool> depend(outputs.size(), false);
-  auto numberOf = [](const StepNumbers &numbers, size_t i) {
-    return i == 0 ? numbers.loss : numbers.others[i - 1];
-  };
   for (const std::vector<int64_t> &order : parts.orders()) {
     auto middle = order.begin() + static_cast<int64_t>(half);
     DPC_ASSIGN(StepNumbers first, parts.with({order.begin(), middle}));
@@ -292,12 +295,12 @@ Status OutputMeans::tellByParts(const LabelParts &parts,
                    remedy);
 }
 
-/// Returns the samples with the half from `from` on in the place of the half
-/// from `to` on.
+/// Returns the inputs with `half` samples from `from` on also from `to` on.
 static std::vector<HostTensor>
 withHalfTwice(const Plan &plan, const std::vector<const void *> &arrays,
               int64_t half, int64_t from, int64_t to) {
   std::vector<HostTensor> made;
+  made.reserve(plan.inputs.size());
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const Port &input = plan.inputs[i];
     HostTensor &tensor =
@@ -315,33 +318,30 @@ OutputMeans::dependOnSteps(const std::vector<const void *> &arrays,
                            const NumbersOf &numbersOf) const {
   const int64_t samples = plan.inputs.front().globalShape.front();
   const int64_t half = samples / 2;
-  std::vector<StepNumbers> numbers;
-  std::vector<double> counts; // of labels
-  for (auto [from, to] :
-       {std::pair(half, half), {int64_t(0), half}, {half, int64_t(0)}}) {
-    std::vector<HostTensor> made = withHalfTwice(plan, arrays, half, from, to);
+  DPC_ASSIGN(StepNumbers all, numbersOf(arrays));
+  std::array<StepNumbers, 2> parts;      // (a, a, c) and (b, b, c)
+  std::array<double, 2> counts = {1, 1}; // of labels
+  for (size_t part : {0, 1}) {
+    std::vector<HostTensor> made = withHalfTwice(
+        plan, arrays, half, part == 0 ? 0 : half, part == 0 ? half : 0);
     std::vector<const void *> inputs;
     inputs.reserve(made.size());
     for (const HostTensor &tensor : made)
       inputs.push_back(tensor.data.data());
-    DPC_ASSIGN(StepNumbers found, numbersOf(inputs));
-    numbers.push_back(std::move(found));
-    counts.push_back(
-        labels.exist()
-            ? static_cast<double>(labels.counted(labels.of(inputs)).size())
-            : 1);
+    DPC_ASSIGN(parts[part], numbersOf(inputs));
+    if (labels.exist())
+      counts[part] =
+          static_cast<double>(labels.counted(labels.of(inputs)).size());
   }
   double rounding = roundingOf(plan, samples);
   std::vector<bool> depend;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    auto at = [&](size_t k) {
-      return i == 0 ? numbers[k].loss : numbers[k].others[i - 1];
-    };
+    double whole = numberOf(all, i), first = numberOf(parts[0], i),
+           second = numberOf(parts[1], i);
     double share =
-        isOverLabels(outputs[i]) ? counts[1] / (counts[1] + counts[2]) : 0.5;
-    depend.push_back(std::isfinite(at(0)) && std::isfinite(at(1)) &&
-                     std::isfinite(at(2)) &&
-                     !isMeanOf(at(0), share, at(1), at(2), rounding));
+        isOverLabels(outputs[i]) ? counts[0] / (counts[0] + counts[1]) : 0.5;
+    depend.push_back(std::isfinite(whole + first + second) &&
+                     !isMeanOf(whole, share, first, second, rounding));
   }
   return depend;
 }

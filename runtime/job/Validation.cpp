@@ -143,7 +143,7 @@ Status Validation::findStepDependent() {
         return numbersOf(1, tried);
       }));
   for (size_t i = 0; i < depend.size(); ++i)
-    if (depend[i])
+    if (depend[i] && (i == 0 || !isOmitted[i - 1]))
       stepDependent.push_back(
           i == 0 ? "eval_loss"
                  : evalName(plan.outputs[others[i - 1].index].name));
