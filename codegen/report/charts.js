@@ -111,19 +111,20 @@ dpc.scatterOption = (report) => {
   const others = report.candidates.slice(report.chosen ? 1 : 0);
   const known = report.baselines.filter((row) => row.step_seconds > 0 && row.memory_bytes)
     .map((row) => point(row, row));
-  const limit = usable * scale, near = known.filter((one) => one.value[0] < 1.5 * (isNear ? limit : fullest * scale));
+  const isBeyond = (one) => !report.pareto.some((entry) => entry.step_seconds <= one.seconds && entry.memory_bytes <= one.bytes);
+  const limit = usable * scale, beyond = known.filter((one) => isBeyond(one) && one.bytes <= usable);
+  const near = known.filter((one) => beyond.includes(one) || one.value[0] < 1.5 * (isNear ? limit : fullest * scale));
   const outside = known.length - near.length;
   const most = Math.max(isNear ? limit : 0, ...[...points(report.candidates), ...near].map((one) => one.value[0])) * 1.05;
   const front = report.pareto.map((entry) => ({
     value: [entry.memory_bytes * scale, tokens / entry.step_seconds], strategy: dpc.strategyText(entry.strategy),
     seconds: entry.step_seconds, bytes: entry.memory_bytes,
   })).sort((a, b) => a.value[0] - b.value[0]);
-  const isBeyond = (one) => !report.pareto.some((entry) => entry.step_seconds <= one.seconds && entry.memory_bytes <= one.bytes);
   const series = (name, data, color, symbol, size) => ({
     name, type: 'scatter', data, symbol, symbolSize: size, itemStyle: {color: dpc.color(color)},
   });
   return {
-    outside, beyond: near.filter(isBeyond).length,
+    outside, beyond: beyond.length,
     grid: {left: 86, right: 16, top: 40, bottom: 46},
     legend: dpc.legend(),
     tooltip: dpc.tooltip({formatter: (item) => item.data.strategy
