@@ -59,7 +59,7 @@ HostTensor CountedLabels::only(const HostTensor &labels,
 
 HostTensor CountedLabels::varied(HostTensor labels) const {
   auto count = static_cast<int64_t>(read.size());
-  int64_t classes = port.limit - port.first;
+  int64_t classes = this->classes();
   int64_t stride = std::max<int64_t>(classes / std::max<int64_t>(count, 1), 1);
   for (int64_t i = 0; i < count && classes > 1; ++i) {
     if (i % 2 == 0 && labels.at(read[i]) != ignored)
@@ -88,6 +88,7 @@ void OutputMeans::restart() {
   hasIgnored = false;
   mixed.clear();
   full.clear();
+  few.clear();
 }
 
 size_t OutputMeans::look(int64_t step,
@@ -97,8 +98,9 @@ size_t OutputMeans::look(int64_t step,
   size_t counted = labels.counted(labels.of(arrays)).size();
   bool isMixed = counted < labels.positions().size();
   hasIgnored |= isMixed;
-  std::vector<int64_t> &steps = isMixed ? mixed : full;
-  if (counted >= 2 && steps.size() < kMostSteps)
+  bool isUsable = counted >= 2 || labels.hasClasses() || labels.isSingle();
+  std::vector<int64_t> &steps = counted < 2 ? few : isMixed ? mixed : full;
+  if (isUsable && steps.size() < kMostSteps)
     steps.push_back(step);
   return counted;
 }
@@ -132,6 +134,7 @@ std::vector<int64_t> OutputMeans::stepsToTell() const {
     return {};
   std::vector<int64_t> steps = mixed;
   steps.insert(steps.end(), full.begin(), full.end());
+  steps.insert(steps.end(), few.begin(), few.end());
   steps.resize(
       std::min({steps.size(), kMostSteps,
                 static_cast<size_t>(std::max<int64_t>(triesLeft, 0))}));
@@ -246,13 +249,25 @@ static Expected<bool> isOverSamples(const LabelParts &parts, double all,
 Status OutputMeans::tellBy(const std::vector<const void *> &arrays,
                            const NumbersOf &numbersOf) {
   HostTensor own = labels.of(arrays);
+  if (labels.isSingle())
+    return tellByNone(LabelParts(arrays, labels, own, numbersOf));
   // A model may give some classes no probability.
   for (const HostTensor &tried : {labels.varied(own), own}) {
     LabelParts parts(arrays, labels, tried, numbersOf);
+    if (parts.positions().size() < 2)
+      continue;
     DPC_ASSIGN(StepNumbers all, parts.with(parts.positions()));
     if (std::isfinite(all.loss))
       return tellByParts(parts, all);
   }
+  return Status::success();
+}
+
+Status OutputMeans::tellByNone(const LabelParts &parts) {
+  DPC_ASSIGN(StepNumbers none, parts.with({}));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (Over &over = outputs[i].over; over == Over::Unknown)
+      over = std::isnan(numberOf(none, i)) ? Over::Labels : Over::Samples;
   return Status::success();
 }
 

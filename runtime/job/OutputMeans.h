@@ -21,6 +21,10 @@ public:
   /// Returns the positions whose labels the loss reads, in ascending order. A
   /// loss that shifts its labels does not read the first one of a row.
   const std::vector<int64_t> &positions() const { return read; }
+  /// Whether a step has one label at most.
+  bool isSingle() const { return read.size() < 2; }
+  /// Whether varied() has several labels to choose from.
+  bool hasClasses() const { return classes() > 1; }
   /// Returns the positions of the labels that count.
   std::vector<int64_t> counted(const rt::HostTensor &labels) const;
   /// Returns `labels` with only those at `positions`, which are sorted.
@@ -31,6 +35,8 @@ public:
   rt::HostTensor varied(rt::HostTensor labels) const;
 
 private:
+  int64_t classes() const { return port.limit - port.first; }
+
   std::optional<size_t> index; ///< of the input with the labels
   rt::Port port;
   double ignored = 0;
@@ -129,6 +135,9 @@ private:
   bool areKnown() const;
   Status tellBy(const std::vector<const void *> &arrays,
                 const NumbersOf &numbersOf);
+  /// Tells the outputs of a step of one label by their numbers without it. A
+  /// mean over labels has no value then.
+  Status tellByNone(const class LabelParts &parts);
   Status tellByParts(const class LabelParts &parts, const StepNumbers &all);
 
   const rt::Plan &plan;
@@ -138,6 +147,8 @@ private:
   bool hasIgnored = false;     ///< whether a step has ignored labels
   /// The first steps with two or more labels, with and without ignored ones.
   std::vector<int64_t> mixed, full;
+  /// The first steps with fewer labels, which varied() labels may replace.
+  std::vector<int64_t> few;
   int64_t triesLeft; ///< of tell(), in the whole run
 };
 

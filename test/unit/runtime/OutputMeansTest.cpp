@@ -110,6 +110,15 @@ TEST_F(OutputMeansOf, AStepWithoutLabelsDoesNotEnter) {
   }
 }
 
+// Neither step has two labels, of which a part could be left out.
+TEST_F(OutputMeansOf, StepsOfOneLabelTell) {
+  OutputMeans means = meansOf({kOne, kNone});
+  EXPECT_STREQ(means.unit(), "labels");
+  EXPECT_EQ(means.loss().weight(), 1);
+  EXPECT_DOUBLE_EQ(means.loss().value(), 6);
+  EXPECT_DOUBLE_EQ(means.other(1).value(), (6.5 + 9) / 2);
+}
+
 TEST_F(OutputMeansOf, IgnoredLabelsOfTheLastOfManyStepsTell) {
   std::vector<Step> steps(300, kFull);
   steps.push_back(kTwo);
@@ -149,6 +158,37 @@ TEST_F(OutputMeansOf, TellingHasABound) {
     run(means, std::vector<Step>(50, kTwo));
   EXPECT_LE(computed, kRuns * 8);
   EXPECT_DOUBLE_EQ(means.other(1).value(), 2.5);
+}
+
+// A step of one label has no part: its numbers without the label tell.
+TEST_F(OutputMeansOf, AStepOfOneLabelTellsByItsNumbersWithoutIt) {
+  for (Port &input : plan.inputs)
+    input.globalShape = {1};
+  OutputMeans means(RunOptions(), plan, {{0, false}}, "plan otherwise");
+  int64_t labels[] = {1, kIgnored};
+  float x[] = {3, 5};
+  auto arrays = [&](int64_t step) -> std::vector<const void *> {
+    return {x + step - 1, labels + step - 1};
+  };
+  // A mean over labels, and a mean of all samples.
+  auto numbers = [](const std::vector<const void *> &arrays) -> StepNumbers {
+    double value = *static_cast<const float *>(arrays[0]);
+    bool isCounted = *static_cast<const int64_t *>(arrays[1]) != kIgnored;
+    return {isCounted ? value : NAN, NAN, {value}};
+  };
+  for (int64_t step : {1, 2})
+    means.add(step, arrays(step), 1, numbers(arrays(step)));
+  Status status = means.tell(
+      means.stepsToTell(),
+      [&](int64_t step) -> Expected<std::vector<const void *>> {
+        return arrays(step);
+      },
+      [&](int64_t, const std::vector<const void *> &tried)
+          -> Expected<StepNumbers> { return numbers(tried); });
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_STREQ(means.unit(), "labels");
+  EXPECT_DOUBLE_EQ(means.loss().value(), 3);
+  EXPECT_DOUBLE_EQ(means.other(0).value(), 4);
 }
 
 constexpr int64_t kRows = 4, kLength = 3, kClasses = 5;
