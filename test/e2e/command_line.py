@@ -279,13 +279,19 @@ class FollowCurve(unittest.TestCase):
 
 class Schedules(e2e.ScratchTest):
     def test_the_plan_says_what_the_schedule_does(self):
-        """A constant rate has no end, whatever its total."""
         model = os.path.join(e2e.SOURCE, "test", "fixtures", "models", "mlp", "model.onnx")
-        for words, text in (("constant,total=4", "constant"), ("constant,warmup=2,total=4", "constant after 2 warmup steps"),
+        for words, text in (("constant", "constant"), ("constant,warmup=2", "constant after 2 warmup steps"),
                             ("cosine,total=4", "cosine to 0 at step 4")):
             e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--global-batch=8", "--verify=off", "--lr-schedule=" + words, "-o", self.path("plan")])
             settings = {setting["name"]: setting["value"] for setting in e2e.read_plan(self.path("plan"))["settings"]}
             self.assertEqual(settings["lr_schedule"], text)
+
+    def test_a_constant_rate_has_no_end(self):
+        model = os.path.join(e2e.SOURCE, "test", "fixtures", "models", "mlp", "model.onnx")
+        for words, key in (("constant,total=4", "total=4"), ("warmup=2,min=1e-5,total=4", "min=1e-5")):
+            done = e2e.call([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--global-batch=8", "--lr-schedule=" + words, "-o", self.path("plan")])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"--lr-schedule=constant: {key} has no effect on a rate that does not end; cosine and linear accept it, constant only warmup=N", done.stderr)
 
 
 if __name__ == "__main__":

@@ -341,7 +341,11 @@ void refuseOptionsOfOthers(const CLI::App &app, const CompileOptions &o) {
 }
 
 void finishLrSchedule(CompileOptions &o, const Strings &words) {
+  std::string ofDecay; // the first key that only a rate with an end has
   for (const std::string &word : words) {
+    if (ofDecay.empty() &&
+        (word.starts_with("total=") || word.starts_with("min=")))
+      ofDecay = word;
     if (word == "constant" || word == "cosine" || word == "linear") {
       o.lrSchedule = word;
       continue;
@@ -361,6 +365,11 @@ void finishLrSchedule(CompileOptions &o, const Strings &words) {
           "known");
     (key == "warmup" ? o.warmup : o.totalSteps) = value;
   }
+  if (o.lrSchedule == "constant" && !ofDecay.empty())
+    throw CLI::ValidationError(
+        "--lr-schedule=constant: " + ofDecay +
+        " has no effect on a rate that does not end; cosine and linear accept "
+        "it, constant only warmup=N");
   if (o.lrSchedule != "constant" && o.totalSteps <= o.warmup)
     throw CLI::ValidationError(
         "--lr-schedule=" + o.lrSchedule +
