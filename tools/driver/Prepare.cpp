@@ -240,6 +240,8 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
   if (std::string text = remarkOnNarrowCpu(options, rt::hasBf16Instructions());
       !text.empty())
     session.remark(text);
+  if (std::string text = remarkOnLossScale(options); trains && !text.empty())
+    session.remark(text);
   PassList passes = stepPasses(options, trains);
   ModelProgram program(std::move(fused), passes);
   if (!options.dumpIrDir.empty())

@@ -7,6 +7,7 @@
 #include "passes/shard/StrategyGraph.h"
 #include "runtime/plan/PlanFp8.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 
@@ -160,6 +161,18 @@ std::string remarkOnNarrowCpu(const CompileOptions &options, bool hasBf16) {
          instructions +
          " instructions: GEMMs convert their operands to fp32; "
          "--precision=fp32 is faster, and takes more memory";
+}
+
+std::string remarkOnLossScale(const CompileOptions &options) {
+  bool isOn = options.lossScaleInterval == 0;
+  if (!isOn || options.precision == "fp16" || options.lossScale == 1)
+    return "";
+  char scale[32];
+  std::snprintf(scale, sizeof scale, "%.9g", options.lossScale);
+  return std::string("--loss-scale=") + scale +
+         ": gradients of --precision=" + options.precision +
+         " do not underflow, so that the scale changes nothing; 1 skips steps "
+         "whose gradients are not finite as well";
 }
 
 std::string refusedCompression(const LoweringSpec &spec, bool trains,

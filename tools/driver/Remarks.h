@@ -44,6 +44,10 @@ std::string remarkOnFp8(const CompileOptions &options, bool hasFp8);
 /// machine, or "". `hasBf16` says whether its processor has bf16 instructions.
 std::string remarkOnNarrowCpu(const CompileOptions &options, bool hasBf16);
 
+/// Returns a remark if the scale of --loss-scale has no effect on gradients of
+/// the type of --precision, or "".
+std::string remarkOnLossScale(const CompileOptions &options);
+
 /// Returns why the requested compression is impossible, or "".
 std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss);

@@ -89,4 +89,21 @@ TEST(Remarks, NarrowTypesOnProcessorsWithoutInstructions) {
   EXPECT_EQ(remarkOnNarrowCpu(bf16, false), "");
 }
 
+// Gradients of these types have the range of fp32.
+TEST(Remarks, ALossScaleOfATypeThatNeedsNone) {
+  CompileOptions options = precisionOn("bf16", "local:4");
+  EXPECT_EQ(remarkOnLossScale(options), "");
+  options.lossScaleInterval = 0; // a fixed scale
+  options.lossScale = 128;
+  EXPECT_EQ(remarkOnLossScale(options),
+            "--loss-scale=128: gradients of --precision=bf16 do not underflow, "
+            "so that the scale changes nothing; 1 skips steps whose gradients "
+            "are not finite as well");
+  options.lossScale = 1;
+  EXPECT_EQ(remarkOnLossScale(options), "");
+  options.precision = "fp16";
+  options.lossScale = 128;
+  EXPECT_EQ(remarkOnLossScale(options), "");
+}
+
 } // namespace
