@@ -104,5 +104,20 @@ class BytesPerParameter(unittest.TestCase):
             self.takes("dp=4,hybrid_shard=2,zero=3" + micro, 4, copies=1, gradients=gradient / 2, rest=6)
 
 
+class Doubles(e2e.ScratchTest):
+    def test_both_programs_say_that_a_model_computes_in_fp64(self):
+        model = self.path("model.mlir")
+        with open(model, "w") as file:
+            file.write("""func.func @forward(%w: tensor<4x4xf64> {dpc.name = "w", dpc.role = "parameter"},
+                %x: tensor<8x4xf64> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}) -> (tensor<8x4xf64> {dpc.name = "y"}) {
+              %y = dpc.matmul %x, %w : (tensor<8x4xf64>, tensor<4x4xf64>) -> tensor<8x4xf64>
+              return %y : tensor<8x4xf64>
+            }""")
+        said = e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--infer", "-o", self.path("plan")])
+        self.assertIn("computes in fp64", said)
+        settings = {setting["name"]: setting["value"] for setting in e2e.read_plan(self.path("plan"))["settings"]}
+        self.assertEqual(settings["precision"], "fp64")
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

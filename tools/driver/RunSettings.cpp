@@ -3,6 +3,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 #include "passes/graph/GraphHash.h"
 #include "passes/graph/Passes.h"
 #include "runtime/plan/PlanJson.h"
@@ -98,13 +99,24 @@ static void addOptimizer(std::vector<rt::Setting> &settings,
     add("compress_weights", options.compressWeights);
 }
 
+/// Returns what the report says as well: --precision, unless the GEMMs of the
+/// model have doubles, which no precision narrows.
+static std::string precisionOf(func::FuncOp forward,
+                               const CompileOptions &options) {
+  bool hasDoubles = false; // the last GEMM decides
+  forward.walk([&](MatmulOp matmul) {
+    hasDoubles = elementTypeOf(matmul.getA()).isF64();
+  });
+  return hasDoubles ? "fp64" : options.precision;
+}
+
 FailureOr<std::vector<rt::Setting>> settingsOf(Session &session, ModuleOp model,
                                                bool trains) {
   const CompileOptions &options = session.options();
   std::vector<rt::Setting> settings;
   auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   addGraph(settings, rt::kGraph, rt::kGraphConstants, forward, trains);
-  settings.push_back({rt::kPrecision, options.precision});
+  settings.push_back({rt::kPrecision, precisionOf(forward, options)});
   if (!trains)
     return settings;
   addOptimizer(settings, options);
