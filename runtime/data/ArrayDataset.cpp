@@ -46,6 +46,13 @@ public:
   std::vector<std::string> unread() const override { return others; }
   void setUnread(std::vector<std::string> names) { others = std::move(names); }
 
+  std::vector<DType> storedTypes() const override {
+    std::vector<DType> types;
+    for (const Column &column : columns)
+      types.push_back(column.array.dtype);
+    return types;
+  }
+
   Status read(int64_t first, int64_t many,
               const std::vector<std::byte *> &to) const override {
     for (size_t i = 0; i < columns.size(); ++i) {

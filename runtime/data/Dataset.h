@@ -32,6 +32,8 @@ public:
   virtual std::string mapping() const { return ""; }
   /// Names the arrays in the files that no input reads.
   virtual std::vector<std::string> unread() const { return {}; }
+  /// Returns the types of the arrays in the files, by input, or nothing.
+  virtual std::vector<DType> storedTypes() const { return {}; }
 };
 
 /// Opens the samples at `path`, which is one of

@@ -60,7 +60,7 @@ std::optional<IgnoredLabels> usualLabels(const Plan &plan) {
   return labels;
 }
 
-static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
+Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
   std::string names;
   for (const Port &port : plan.inputs) {
     if (port.name == ignored.input && isLabel(port)) {

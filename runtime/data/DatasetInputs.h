@@ -31,6 +31,10 @@ struct IgnoredLabels {
 /// is Port::ignored, or else the default.
 std::optional<IgnoredLabels> usualLabels(const Plan &plan);
 
+/// Refuses an input that `plan` lacks or that holds no integers, and a label
+/// that it does not accept.
+Status checkLabels(const Plan &plan, const IgnoredLabels &ignored);
+
 /// The order of samples in each epoch: the order of the file, or a shuffle. The
 /// order depends only on the seed, the epoch and the number of samples, so a
 /// run with a different number of ranks can resume it.
@@ -78,6 +82,9 @@ public:
   }
   std::string mapping() const override { return dataset->mapping(); }
   std::vector<std::string> unread() const override { return dataset->unread(); }
+  std::vector<DType> storedTypes() const override {
+    return dataset->storedTypes();
+  }
   Expected<DataFacts> scan(const ScanLimits &limits = {}) const override;
   int64_t ignoredStep(const DataFacts &facts, int64_t first,
                       int64_t last) override;

@@ -114,6 +114,36 @@ std::string ArrayFacts::text() const {
   return text;
 }
 
+std::string ArrayFacts::wrappedText(DType stored) const {
+  std::optional<int64_t> label = wrapped(port.ignored.value_or(0), stored);
+  const auto count = static_cast<int64_t>(occurrences.size());
+  if (!label || *label < port.first || *label - port.first >= count)
+    return "";
+  const int64_t own = occurrences[*label - port.first];
+  // Other labels are that frequent only if the label is one of many classes.
+  bool isMost = own > 0;
+  for (int64_t i = 0; i < count; ++i)
+    isMost &= i == *label - port.first || 2 * occurrences[i] <= own;
+  return isMost ? concat("input '", oneLine(port.name),
+                         "': ", percent(own, elements), " are ", *label,
+                         ", as which a file of ", nameOf(stored), " holds ",
+                         *port.ignored,
+                         ", the label that the loss ignores: it counts them")
+                : "";
+}
+
+std::string ArrayFacts::overflowText() const {
+  constexpr double kLargest = 65504;
+  const double most = -min > max ? min : max;
+  if (!isFloat(port.dtype) || port.use == InputUse::Unread || counted == 0 ||
+      std::fabs(most) <= kLargest)
+    return "";
+  return concat("input '", oneLine(port.name), "' holds ", number(most),
+                ", which is infinite in fp16, in which the plan computes: the "
+                "largest number is ",
+                number(kLargest));
+}
+
 /// "input 'x' holds nan in sample 3, element 5"
 static std::string badText(const ArrayFacts &facts, const std::string &unit) {
   return concat("input '", oneLine(facts.port.name), "' holds ",

@@ -41,6 +41,11 @@ struct ArrayFacts {
   void add(int64_t row, const void *data, int64_t count);
   /// "input 'x': -3.1 to 2.9, mean 0.01"
   std::string text() const;
+  /// Says that many labels have the value that the ignored label gets in the
+  /// type `stored` of the file, or "".
+  std::string wrappedText(DType stored) const;
+  /// Says that a number becomes infinite in fp16, or "".
+  std::string overflowText() const;
 };
 
 /// The data has rows, which are samples or steps.

@@ -64,6 +64,24 @@ std::string expectedIndexes(const Port &port) {
   return text;
 }
 
+std::optional<int64_t> wrapped(int64_t value, DType dtype) {
+  bool isUnsigned =
+      dtype == DType::U8 || dtype == DType::U16 || dtype == DType::U32;
+  if (!isUnsigned || value >= 0)
+    return std::nullopt;
+  return value + (int64_t(1) << (8 * sizeOf(dtype)));
+}
+
+/// Returns "; as u8, -100 becomes 156" if that explains `value`, or "".
+static std::string wrappedText(const Port &port, const std::string &value) {
+  for (DType dtype : {DType::U8, DType::U16, DType::U32})
+    if (auto label = wrapped(port.ignored.value_or(0), dtype);
+        label && std::to_string(*label) == value)
+      return concat("; as ", nameOf(dtype), ", ", *port.ignored, " becomes ",
+                    value);
+  return "";
+}
+
 Status checkIndexes(const Port &port, DType dtype, const void *data,
                     int64_t count, const std::string &place) {
   auto bad = findInvalidIndex(port, dtype, data, count);
@@ -71,7 +89,7 @@ Status checkIndexes(const Port &port, DType dtype, const void *data,
     return Status::success();
   return Status::invalid(place, ": element ", bad->position, " of input '",
                          port.name, "' is ", bad->value, ", expected ",
-                         expectedIndexes(port));
+                         expectedIndexes(port), wrappedText(port, bad->value));
 }
 
 } // namespace dpc::rt

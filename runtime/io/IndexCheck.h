@@ -34,6 +34,10 @@ std::optional<InvalidIndex> findInvalidIndex(const Port &port, DType dtype,
 /// Returns "0 to 9", or "0 to 9, or -100 (ignored)".
 std::string expectedIndexes(const Port &port);
 
+/// Returns what a negative `value` becomes in an unsigned type of up to 32
+/// bits.
+std::optional<int64_t> wrapped(int64_t value, DType dtype);
+
 /// Errors are "PLACE: element 4 of input 'ids' is -1, expected 0 to 9".
 Status checkIndexes(const Port &port, DType dtype, const void *data,
                     int64_t count, const std::string &place);

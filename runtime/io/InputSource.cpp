@@ -38,6 +38,13 @@ public:
   }
   std::vector<std::string> unread() const override { return others; }
 
+  std::vector<DType> storedTypes() const override {
+    std::vector<DType> types;
+    for (const File &file : files)
+      types.push_back(file.array.dtype);
+    return types;
+  }
+
   Expected<DataFacts> scan(const ScanLimits &limits) const override {
     std::vector<int64_t> perRow;
     perRow.reserve(files.size());

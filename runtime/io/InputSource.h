@@ -44,6 +44,8 @@ public:
   virtual std::string mapping() const { return ""; }
   /// Names the arrays in the files that no input reads.
   virtual std::vector<std::string> unread() const { return {}; }
+  /// Returns the types in the files, by input, or nothing if there are none.
+  virtual std::vector<DType> storedTypes() const { return {}; }
   /// Reads the values of all data once (scanRows()). Fails at an index that its
   /// input does not accept. Without data, there are no facts.
   virtual Expected<DataFacts> scan(const ScanLimits & /*limits*/ = {}) const {

@@ -11,6 +11,9 @@
 
 namespace dpc::rt {
 
+/// Elements of larger samples are not compared.
+static constexpr int64_t kMostElements = int64_t(1) << 20;
+
 /// Fewer samples may be sorted, or have equal elements, by chance.
 static constexpr int64_t kLeastSamples = 16;
 
@@ -19,12 +22,24 @@ static bool isLabel(const Port &port) {
   return port.use == InputUse::Labels || port.use == InputUse::Probabilities;
 }
 
+/// Whether a sample of the input is a row of class labels that a loss counts.
+static bool isRowOfLabels(const Port &port) {
+  return (port.use == InputUse::Labels ||
+          port.use == InputUse::ShiftedLabels) &&
+         port.globalShape.size() == 2;
+}
+
 SampleFacts::SampleFacts(const std::vector<Port> &ports,
                          std::vector<int64_t> perSample)
-    : ports(ports), perSample(std::move(perSample)), varying(ports.size()) {
+    : ports(ports), perSample(std::move(perSample)), varying(ports.size()),
+      leaks(ports.size()) {
   for (size_t i = 0; i < ports.size(); ++i)
     if (isLabel(ports[i]) && this->perSample[i] == 1)
       classes = i;
+  for (size_t i = 0; i < ports.size(); ++i)
+    leaks[i].isSought = classes && isFloat(ports[i].dtype) &&
+                        ports[i].use == InputUse::Data &&
+                        this->perSample[i] <= kMostElements;
 }
 
 int64_t SampleFacts::bytesOf(size_t input) const {
@@ -44,6 +59,15 @@ void SampleFacts::Varying::add(const std::byte *sample, int64_t elements,
           std::memcmp(first.data() + i * width, sample + i * width, width) != 0;
 }
 
+void SampleFacts::Leak::add(const std::byte *sample, DType dtype, int64_t count,
+                            double label, bool isFirst) {
+  for (int64_t i = 0; isFirst && i < count; ++i)
+    elements.push_back(i);
+  std::erase_if(elements, [&](int64_t i) {
+    return loadAsDouble(sample, dtype, i) != label;
+  });
+}
+
 void SampleFacts::addLabel(double label) {
   constexpr size_t kMostValues = size_t(1) << 16;
   if (values.size() < kMostValues)
@@ -54,11 +78,10 @@ void SampleFacts::addLabel(double label) {
 
 void SampleFacts::add(const std::vector<const std::byte *> &arrays,
                       bool isHashed) {
-  constexpr int64_t kMostElements = int64_t(1) << 20;
   uint64_t data = 0, all = 0;
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port &port = ports[i];
-    if (isFloat(port.dtype) && perSample[i] > 1 &&
+    if ((isFloat(port.dtype) || isRowOfLabels(port)) && perSample[i] > 1 &&
         perSample[i] <= kMostElements)
       varying[i].add(arrays[i], perSample[i], sizeOf(port.dtype));
     if (!isHashed)
@@ -67,8 +90,14 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
     if (!isLabel(port))
       data = XXH3_64bits_withSeed(arrays[i], bytesOf(i), data);
   }
-  if (classes)
-    addLabel(loadAsDouble(arrays[*classes], ports[*classes].dtype, 0));
+  if (classes) {
+    double label = loadAsDouble(arrays[*classes], ports[*classes].dtype, 0);
+    addLabel(label);
+    for (size_t i = 0; i < ports.size(); ++i)
+      if (leaks[i].isSought)
+        leaks[i].add(arrays[i], ports[i].dtype, perSample[i], label,
+                     added == 0);
+  }
   if (isHashed)
     hashes.emplace_back(data, all);
   ++added;
@@ -82,16 +111,66 @@ void SampleFacts::finish() {
   std::ranges::sort(whole);
 }
 
+/// Says which elements of a sample have one value in all samples.
+std::string SampleFacts::constantText(size_t input) const {
+  int64_t equal = std::ranges::count(varying[input].varies, false);
+  return isFloat(ports[input].dtype) && equal > 0 && equal < perSample[input]
+             ? concat("input '", oneLine(ports[input].name), "': ", equal,
+                      " of ", perSample[input], " elements of a sample ",
+                      equal == 1 ? "has" : "have", " one value in all samples")
+             : "";
+}
+
+/// Says that all rows of labels begin or end with the same value several times.
+/// Other equal positions are usual, such as a last label that ends the text.
+std::string SampleFacts::paddingText(size_t input) const {
+  const Port &port = ports[input];
+  const Varying &rows = varying[input];
+  const auto length = static_cast<int64_t>(rows.varies.size());
+  if (!isRowOfLabels(port) || length == 0)
+    return "";
+  auto at = [&](int64_t i) {
+    return static_cast<int64_t>(loadAsDouble(rows.first.data(), port.dtype, i));
+  };
+  auto run = [&](int64_t begin, int64_t step) {
+    int64_t count = 0;
+    for (int64_t i = begin;
+         i >= 0 && i < length && !rows.varies[i] && at(i) == at(begin);
+         i += step)
+      ++count;
+    return count;
+  };
+  for (bool isEnd : {true, false}) {
+    int64_t count = run(isEnd ? length - 1 : 0, isEnd ? -1 : 1);
+    int64_t first = isEnd ? length - count : 0, label = at(first);
+    if (count < 2 || count == length || label == port.ignored)
+      continue;
+    return concat("input '", oneLine(port.name), "': the labels at positions ",
+                  first, " to ", first + count - 1, " are ", label, " in all ",
+                  added, " samples; if they are padding, the loss counts them",
+                  port.ignored ? concat("; it ignores ", *port.ignored) : "");
+  }
+  return "";
+}
+
+/// Says which elements of a sample give the label away.
+std::string SampleFacts::leakText(size_t input) const {
+  const std::vector<int64_t> &equal = leaks[input].elements;
+  return equal.empty() || values.size() < 2
+             ? ""
+             : concat("input '", oneLine(ports[input].name), "': element ",
+                      equal.front(), " of a sample equals the label of '",
+                      oneLine(ports[*classes].name), "' in all ", added,
+                      " samples");
+}
+
 std::vector<std::string> SampleFacts::texts() const {
   std::vector<std::string> texts;
-  for (size_t i = 0; i < ports.size(); ++i) {
-    int64_t equal = std::ranges::count(varying[i].varies, false);
-    if (added >= kLeastSamples && equal > 0 && equal < perSample[i])
-      texts.push_back(concat("input '", oneLine(ports[i].name), "': ", equal,
-                             " of ", perSample[i], " elements of a sample ",
-                             equal == 1 ? "has" : "have",
-                             " one value in all samples"));
-  }
+  for (size_t i = 0; added >= kLeastSamples && i < ports.size(); ++i)
+    for (const std::string &text :
+         {constantText(i), paddingText(i), leakText(i)})
+      if (!text.empty())
+        texts.push_back(text);
   int64_t repeated = 0, contrary = 0; // samples
   for (size_t i = 1; i < whole.size(); ++i)
     repeated += whole[i] == whole[i - 1] ? 1 : 0;

@@ -2,6 +2,7 @@
 
 #include "runtime/base/NameList.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/plan/RunSettings.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -23,15 +24,25 @@ static std::string sourceOf(const RunOptions &options) {
 /// Adds the lines of one source to `lines`, each with `prefix`, and returns its
 /// facts. `source` is its option.
 static Expected<DataFacts>
-checkSource(const InputSource &inputs, const std::string &source,
-            const std::string &prefix, const ScanLimits &limits,
-            bool acceptsNan, std::vector<std::string> &lines) {
+checkSource(const Plan &plan, const InputSource &inputs,
+            const std::string &source, const std::string &prefix,
+            const ScanLimits &limits, bool acceptsNan,
+            std::vector<std::string> &lines) {
   DPC_ASSIGN(DataFacts facts, inputs.scan(limits));
   DPC_TRY(facts.check(acceptsNan).in(source));
   if (std::vector<std::string> names = inputs.unread(); !names.empty())
     lines.push_back(source + ": no input reads " + listed(quoted(names)));
   for (const std::string &text : facts.texts())
     lines.push_back(prefix + text);
+  std::vector<DType> stored = inputs.storedTypes();
+  for (size_t i = 0; i < stored.size() && i < facts.inputs.size(); ++i)
+    if (std::string text = facts.inputs[i].wrappedText(stored[i]);
+        !text.empty())
+      lines.push_back(prefix + text);
+  for (const ArrayFacts &input : facts.inputs)
+    if (std::string text = input.overflowText();
+        settingOf(plan.settings, kPrecision) == "fp16" && !text.empty())
+      lines.push_back(prefix + text);
   return facts;
 }
 
@@ -53,8 +64,8 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   std::vector<std::string> &lines = report.lines;
   ScanLimits limits; // of each of two passes, while other processes wait
   limits.seconds = std::min(limits.seconds, options.timeoutSeconds / 4);
-  DPC_ASSIGN(report.facts, checkSource(inputs, sourceOf(options), "", limits,
-                                       acceptsNan, lines));
+  DPC_ASSIGN(report.facts, checkSource(plan, inputs, sourceOf(options), "",
+                                       limits, acceptsNan, lines));
   if (std::string text = report.facts.samples.orderText();
       plan.trains && !options.shuffle && !text.empty())
     lines.push_back(text +
@@ -63,8 +74,8 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
     return report;
   std::string source = "--eval-data=" + options.evalData;
   std::string prefix = "--eval-data: ";
-  DPC_ASSIGN(DataFacts facts,
-             checkSource(*evalInputs, source, prefix, limits, goesOn, lines));
+  DPC_ASSIGN(DataFacts facts, checkSource(plan, *evalInputs, source, prefix,
+                                          limits, goesOn, lines));
   int64_t step = evalInputs->ignoredStep(facts, 1, evalInputs->steps());
   if (step > 0)
     lines.push_back(
@@ -102,6 +113,14 @@ static std::string epochsText(const RunOptions &options, const Plan &plan,
                 options.shuffle ? first.order : "in the order of the file");
 }
 
+/// Says what completes a step if the data has fewer samples.
+static std::string fillerText(const RunOptions &options, const Plan &plan) {
+  if (options.lastBatch == "mask")
+    return "others whose labels are ignored fill it";
+  return plan.trains ? "each step reads some of them again"
+                     : "the last one, repeated, fills it and does not count";
+}
+
 std::vector<std::string> amountTexts(const RunOptions &options,
                                      const Plan &plan, InputSource &inputs,
                                      const DataFacts &facts, int64_t done) {
@@ -110,10 +129,13 @@ std::vector<std::string> amountTexts(const RunOptions &options,
     DataPosition first = inputs.positionAfter(done);
     texts.push_back(epochsText(options, plan, inputs, first, done));
     if (first.samples < samplesPerStep(plan))
-      texts.push_back(concat(counted(first.samples, "sample"),
-                             first.samples == 1 ? " fills" : " fill",
-                             " a step of ", samplesPerStep(plan)));
+      texts.push_back(concat("a step has ", samplesPerStep(plan),
+                             " samples, the data only ", first.samples, ": ",
+                             fillerText(options, plan)));
   }
+  if (!options.inputs.empty() && options.steps > 1)
+    texts.push_back(concat("all ", options.steps,
+                           " steps read the same samples, those of --inputs"));
   if (!options.batches.empty() && options.steps > inputs.steps())
     texts.push_back(inputs.steps() == 1
                         ? std::string("1 batch is repeated")

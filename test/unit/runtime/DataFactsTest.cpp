@@ -80,6 +80,32 @@ TEST_F(Facts, TargetsAreProbabilities) {
             "cross entropy, which are expected from 0 to 1");
 }
 
+TEST(ArrayFacts, TheIgnoredLabelOfAnUnsignedFileIsSaid) {
+  ArrayFacts facts{{"y", 0, DType::I64, {1}, {}, 200, -100}};
+  facts.port.use = InputUse::Labels;
+  std::vector<int64_t> labels = {156, 3, 156, 4, 5};
+  facts.add(0, labels.data(), 5);
+  EXPECT_EQ(facts.wrappedText(DType::U8),
+            "input 'y': 40 % are 156, as which a file of u8 holds -100, the "
+            "label that the loss ignores: it counts them");
+  EXPECT_EQ(facts.wrappedText(DType::I64), "");
+  EXPECT_EQ(facts.wrappedText(DType::U16), "");
+  // A class that is as frequent as others.
+  facts.add(1, labels.data() + 1, 1);
+  EXPECT_EQ(facts.wrappedText(DType::U8), "");
+}
+
+TEST(ArrayFacts, NumbersBeyondFp16AreSaid) {
+  ArrayFacts facts{{"x", 0, DType::F32, {2}, {}, 0}};
+  std::vector<float> small = {-65504, 65504}, large = {-70000, 66000};
+  facts.add(0, small.data(), 2);
+  EXPECT_EQ(facts.overflowText(), "");
+  facts.add(1, large.data(), 2);
+  EXPECT_EQ(facts.overflowText(),
+            "input 'x' holds -70000, which is infinite in fp16, in which the "
+            "plan computes: the largest number is 65504");
+}
+
 TEST_F(Facts, RowsWithoutLabelsAreCounted) {
   Port port{"label", 0, DType::I64, {2}, {}, 5, -100};
   auto read = [](int64_t first, int64_t count,
@@ -392,6 +418,61 @@ TEST_F(Samples, ElementsOfOneValueAreCounted) {
   EXPECT_EQ(remarks(facts(dead)),
             std::vector<std::string>{"input 'x': 1 of 2 elements of a sample "
                                      "has one value in all samples"});
+}
+
+TEST_F(Samples, AnElementThatEqualsTheLabelIsSaid) {
+  auto leaking = [](int64_t input, int64_t sample, int64_t k) {
+    return plain(input == 0 && k == 1 ? 1 : input, sample, k);
+  };
+  EXPECT_EQ(remarks(facts(leaking)),
+            std::vector<std::string>{"input 'x': element 1 of a sample equals "
+                                     "the label of 'y' in all 20 samples"});
+  EXPECT_TRUE(remarks(facts([&](int64_t input, int64_t sample, int64_t k) {
+                return input == 0 && sample == 19 ? 5.5
+                                                  : leaking(input, sample, k);
+              })).empty());
+}
+
+/// Returns the second line on 20 rows of six labels of `use`. `value(row, k)`
+/// is a label.
+template <typename Value>
+static std::string textOnRows(Value value, InputUse use = InputUse::Labels) {
+  Port port{"y", 0, DType::I64, {4, 6}, {}, 10, -100};
+  port.use = use;
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    for (int64_t i = 0; i < 6 * count; ++i)
+      storeFromDouble(to[0], DType::I64, i,
+                      static_cast<double>(value(first + i / 6, i % 6)));
+    return Status::success();
+  };
+  return scanRows({port}, {6}, "sample", 20, read)->texts()[1];
+}
+
+TEST(Rows, LabelsThatMayBePaddingAreSaid) {
+  auto padded = [](int64_t label) {
+    return [=](int64_t row, int64_t k) {
+      return k < 4 ? (3 * row + k) % 10 : label;
+    };
+  };
+  const std::string said = "input 'y': the labels at positions 4 to 5 are 7 in "
+                           "all 20 samples; if they are padding, the loss "
+                           "counts them; it ignores -100";
+  EXPECT_EQ(textOnRows(padded(7)), said);
+  EXPECT_EQ(textOnRows(padded(7), InputUse::ShiftedLabels), said);
+  EXPECT_NE(textOnRows(padded(7), InputUse::Ids), said);
+  EXPECT_HAS(
+      textOnRows([&](int64_t row, int64_t k) { return padded(7)(row, 5 - k); }),
+      "positions 0 to 1 are 7");
+  for (const std::string &other :
+       {textOnRows(padded(-100)),                // ignored
+        textOnRows([&](int64_t row, int64_t k) { // the end of a text
+          return k == 4 ? row % 10 : padded(7)(row, k);
+        }),
+        textOnRows([&](int64_t row, int64_t k) { // one row has no padding
+          return row == 11 ? k : padded(7)(row, k);
+        })})
+    EXPECT_EQ(other.find("positions"), std::string::npos) << other;
 }
 
 TEST_F(Samples, SortedLabelsAreSaid) {

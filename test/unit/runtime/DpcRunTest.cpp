@@ -172,7 +172,13 @@ TEST_F(DpcRun, TheDataIsDescribedBeforeTheFirstStep) {
   ran = run("plan --data=data --steps=5");
   EXPECT_HAS(ran.out,
              "5 samples, 1 step an epoch, 8 epochs, in the order of the file\n"
-             "5 samples fill a step of 8\n");
+             "a step has 8 samples, the data only 5: each step reads some of "
+             "them again\n");
+  std::filesystem::create_directories(dir / "inputs");
+  ASSERT_TRUE(writeNpy(at("inputs/x.npy"), ramp({8, 4}, 0.125)).ok());
+  const char *same = "all 2 steps read the same samples, those of --inputs\n";
+  EXPECT_HAS(run("plan --inputs=inputs --steps=2").out, same);
+  EXPECT_EQ(run("plan --inputs=inputs").out.find("all 1"), std::string::npos);
 }
 
 /// The state after the last step is saved, and no rank waits in the next step.

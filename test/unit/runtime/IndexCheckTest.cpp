@@ -52,6 +52,21 @@ TEST(IndexCheck, OnlyTheIgnoredLabelMayBeOutside) {
             "f: element 1 of input 'ids' is -100, expected 0 to 9");
 }
 
+TEST(IndexCheck, TheIgnoredLabelOfAnUnsignedTypeIsNamed) {
+  for (auto [label, type] : {std::pair<int64_t, const char *>{156, "u8"},
+                             {65436, "u16"},
+                             {4294967196, "u32"}}) {
+    std::string error =
+        checkIndexes(ids(-100), DType::I64, &label, 1, "f").message();
+    EXPECT_TRUE(
+        error.ends_with(concat("; as ", type, ", -100 becomes ", label)))
+        << error;
+    EXPECT_TRUE(checkIndexes(ids(), DType::I64, &label, 1, "f")
+                    .message()
+                    .ends_with("expected 0 to 9"));
+  }
+}
+
 TEST(IndexCheck, OtherInputsAcceptEveryValue) {
   int64_t values[] = {-1, INT64_MIN, INT64_MAX};
   Port port = ids();
