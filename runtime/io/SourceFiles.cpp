@@ -63,20 +63,44 @@ findSourceFiles(const Plan &plan, const std::string &planDir,
   return files;
 }
 
-Status checkSourceFile(const SourceFile &recorded, const MappedFile &file,
-                       const std::string &planDir) {
-  auto refuse = [&](const std::string &before, const std::string &now) {
-    return Status::invalid(file.path(), ": changed since the plan '", planDir,
-                           "' was compiled (", recorded.bytes, " bytes", before,
-                           "; now ", file.size(), " bytes", now,
-                           "); compile again with dpc-opt or restore the file");
+/// Says how `file` differs from the one that a plan has recorded, or "".
+static std::string changeOf(const SourceFile &recorded, const MappedFile &file,
+                            const std::string &planDir) {
+  auto differs = [&](const std::string &before, const std::string &now) {
+    return concat(file.path(), ": changed since the plan '", planDir,
+                  "' was compiled (", recorded.bytes, " bytes", before,
+                  "; now ", file.size(), " bytes", now, ")");
   };
   if (file.size() != recorded.bytes)
-    return refuse("", "");
+    return differs("", "");
   std::string hash = sampleHash(file.data(), file.size());
   return hash == recorded.hash
+             ? ""
+             : differs(", hash " + recorded.hash, ", hash " + hash);
+}
+
+Status checkSourceFile(const SourceFile &recorded, const MappedFile &file,
+                       const std::string &planDir) {
+  std::string change = changeOf(recorded, file, planDir);
+  return change.empty()
              ? Status::success()
-             : refuse(", hash " + recorded.hash, ", hash " + hash);
+             : Status::invalid(change, "; compile again with "
+                                       "dpc-opt or restore the file");
+}
+
+std::vector<std::string> changedSources(const Plan &plan,
+                                        const std::string &planDir) {
+  std::vector<std::string> changes;
+  for (const SourceFile &recorded : plan.sourceFiles) {
+    std::string path = sourcePath(planDir, recorded.file);
+    if (path.ends_with(".safetensors"))
+      continue;
+    Expected<MappedFile> file = MappedFile::open(path);
+    if (std::string change = file ? changeOf(recorded, *file, planDir) : "";
+        !change.empty())
+      changes.push_back(change);
+  }
+  return changes;
 }
 
 } // namespace dpc::rt

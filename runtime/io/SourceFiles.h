@@ -36,4 +36,10 @@ findSourceFiles(const Plan &plan, const std::string &planDir,
 Status checkSourceFile(const SourceFile &recorded, const MappedFile &file,
                        const std::string &planDir);
 
+/// Says of each file that exists and is not the one which the plan has recorded
+/// how it differs. A .safetensors file has only values, so that a run which
+/// reads none from it does not depend on it.
+std::vector<std::string> changedSources(const Plan &plan,
+                                        const std::string &planDir);
+
 } // namespace dpc::rt

@@ -4,6 +4,7 @@
 #include "runtime/base/OneLine.h"
 #include "runtime/base/WriteFile.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -45,7 +46,31 @@ Expected<WeightFiles> WeightFiles::open(const std::string &path) {
   }
   DPC_TRY(endsWith(entry, ".json") ? self.addIndex(entry)
                                    : self.addFile(entry));
+  if (entry != path)
+    self.findUnread(path);
   return self;
+}
+
+/// Whether a file of this name holds weights, as those of Hugging Face do. The
+/// parts of a model are listed in its index.
+static bool holdsOtherWeights(const std::string &name) {
+  bool isPart = name.starts_with("model-") && name.find("-of-") != name.npos;
+  return (endsWith(name, ".safetensors") && name != kSingle && !isPart) ||
+         name == "pytorch_model.bin" || name == "adapter_model.bin";
+}
+
+void WeightFiles::findUnread(const std::string &folder) {
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end;
+       it.increment(code)) {
+    std::string file = it->path().filename().string();
+    bool isRead = std::ranges::any_of(weights, [&](const auto &weight) {
+      return fs::path(weight.second.file.path()).filename() == file;
+    });
+    if (holdsOtherWeights(file) && !isRead)
+      unread.push_back(file);
+  }
+  std::ranges::sort(unread);
 }
 
 bool isEqual(const WeightFiles::Weight &a, const WeightFiles::Weight &b) {

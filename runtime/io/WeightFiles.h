@@ -35,6 +35,8 @@ public:
   }
   const std::map<std::string, Weight> &all() const { return weights; }
   const std::string &path() const { return name; }
+  /// Returns the names of other weight files in the folder of open(), sorted.
+  const std::vector<std::string> &unreadFiles() const { return unread; }
   /// Returns the files that hold the weights, by path.
   std::map<std::string, MappedFile> files() const;
 
@@ -44,8 +46,11 @@ private:
   Status addFile(const std::string &path);
   Status addIndex(const std::string &path);
 
+  void findUnread(const std::string &folder);
+
   std::string name;
   std::map<std::string, Weight> weights;
+  std::vector<std::string> unread; ///< see unreadFiles()
 };
 
 /// Whether two weights have the same type, shape and bytes.

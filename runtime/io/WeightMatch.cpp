@@ -56,10 +56,11 @@ static std::vector<TrainedWeight> trainedWeights(const Plan &plan,
   return weights;
 }
 
-static std::vector<std::string> negativeVariances(const Plan &plan,
-                                                  const WeightFiles &files) {
+/// Adds the running variances that have a negative value in `files`, and those
+/// that are all zeros.
+static void matchVariances(const Plan &plan, const WeightFiles &files,
+                           WeightMatch &match) {
   constexpr std::string_view kName = "running_var";
-  std::vector<std::string> names;
   for (const Tensor &tensor : plan.tensors) {
     if (tensor.name.substr(tensor.name.rfind('.') + 1) != kName)
       continue;
@@ -67,13 +68,17 @@ static std::vector<std::string> negativeVariances(const Plan &plan,
     if (!weight)
       continue;
     int64_t count = weight->entry.bytes / sizeOf(weight->entry.dtype);
-    for (int64_t i = 0; i < count; ++i)
-      if (loadAsDouble(weight->data(), weight->entry.dtype, i) < 0) {
-        names.push_back(tensor.name);
-        break;
-      }
+    bool isNegative = false, isZero = count > 0;
+    for (int64_t i = 0; i < count; ++i) {
+      double value = loadAsDouble(weight->data(), weight->entry.dtype, i);
+      isNegative |= value < 0;
+      isZero &= value == 0;
+    }
+    if (isNegative)
+      match.negativeVariances.push_back(tensor.name);
+    if (isZero)
+      match.zeroVariances.push_back(tensor.name);
   }
-  return names;
 }
 
 WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
@@ -110,7 +115,8 @@ WeightMatch matchWeights(const Plan &plan, const WeightFiles &files) {
     match.equal = equalMatrices(trained);
     match.zeros = zeroMatrices(trained);
   }
-  match.negativeVariances = negativeVariances(plan, files);
+  matchVariances(plan, files, match);
+  match.unreadFiles = files.unreadFiles();
   for (const auto &[name, weight] : files.all())
     if (!known.count(name))
       match.unknown.push_back(name);
@@ -208,6 +214,15 @@ std::vector<std::string> WeightMatch::remarks() const {
         concat("--init: ", listed(quoted(negativeVariances), kMaxListed), " ",
                negativeVariances.size() == 1 ? "has" : "have",
                " negative values in ", path, ": a variance is never negative"));
+  if (!zeroVariances.empty())
+    lines.push_back(
+        concat("--init: ", listed(quoted(zeroVariances), kMaxListed), " ",
+               zeroVariances.size() == 1 ? "is" : "are", " all zeros in ", path,
+               ": values that vary have no variance of zero"));
+  if (!unreadFiles.empty())
+    lines.push_back(concat("--init: ", path, " also has ",
+                           listed(quoted(unreadFiles), kMaxListed),
+                           ", which the run does not read"));
   if (!equal.empty())
     lines.push_back("--init: " + textOnEqual(equal, path));
   return lines;

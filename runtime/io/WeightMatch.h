@@ -39,6 +39,9 @@ struct WeightMatch {
   /// Buffers that hold the running variance of a batch normalization, under the
   /// name that PyTorch gives it, with a negative value in the files.
   std::vector<std::string> negativeVariances;
+  /// The same with zeros only.
+  std::vector<std::string> zeroVariances;
+  std::vector<std::string> unreadFiles; ///< WeightFiles::unreadFiles()
   bool isForeign = false; ///< whether the files fill no tensor of the plan
   std::string example;    ///< the name of a parameter of the plan, or ""
 

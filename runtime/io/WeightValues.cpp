@@ -3,6 +3,7 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/NameList.h"
 #include "runtime/io/SourceFiles.h"
+#include "runtime/io/WeightMatch.h"
 
 #include <algorithm>
 #include <map>
@@ -77,6 +78,36 @@ equalMatrices(const std::vector<TrainedWeight> &weights) {
     others.push_back(&trained);
   }
   return pairs;
+}
+
+static bool has(const WeightFiles::Weight &weight, bool isZero) {
+  int64_t count = numElements(weight.entry.shape);
+  for (int64_t i = 0; i < count; ++i)
+    if ((loadAsDouble(weight.data(), weight.entry.dtype, i) == 0) == isZero)
+      return true;
+  return false;
+}
+
+std::vector<std::string> lostScales(const Plan &plan,
+                                    const std::vector<TrainedWeight> &sources,
+                                    const WeightFiles &files) {
+  std::vector<std::string> names;
+  for (const auto &[name, source] : sources) {
+    auto tensor = std::ranges::find(plan.tensors, name, &Tensor::name);
+    const WeightFiles::Weight *weight = findWeight(files, *tensor);
+    bool isScale = name.substr(name.rfind('.') + 1) == "weight" &&
+                   source.entry.shape.size() == 1 && source.entry.shape[0] > 1;
+    if (isScale && weight && !has(*weight, /*isZero=*/false) &&
+        !has(source, /*isZero=*/true))
+      names.push_back(name);
+  }
+  return names;
+}
+
+std::string textOnScales(const std::vector<std::string> &names,
+                         const std::string &file) {
+  return concat("all values of ", listed(quoted(names), kMaxListed),
+                " are zero in ", file, ", but none in the model file");
 }
 
 std::string textOnZeros(const std::vector<std::string> &names,

@@ -28,6 +28,16 @@ zeroMatrices(const std::vector<TrainedWeight> &weights);
 std::vector<std::string>
 equalMatrices(const std::vector<TrainedWeight> &weights);
 
+/// Returns the vectors called "weight", as PyTorch calls the scale of a norm,
+/// that are all zeros in `files` although `sources`, the values of the model
+/// file, have none. Models whose scales begin as zeros add 1 to them.
+std::vector<std::string> lostScales(const Plan &plan,
+                                    const std::vector<TrainedWeight> &sources,
+                                    const WeightFiles &files);
+
+/// "all values of 'norm.weight' are zero in FILE, but none in the model file"
+std::string textOnScales(const std::vector<std::string> &names,
+                         const std::string &file);
 /// "all values of 1 trained weight are zero in FILE: 'a'"
 std::string textOnZeros(const std::vector<std::string> &names,
                         const std::string &file);

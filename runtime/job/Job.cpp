@@ -6,7 +6,9 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
+#include "runtime/io/SourceFiles.h"
 #include "runtime/io/WeightMatch.h"
+#include "runtime/io/WeightValues.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/OutputFiles.h"
 #include "runtime/job/RankAgreement.h"
@@ -136,6 +138,26 @@ SessionOptions Job::sessionOptions() {
   return made;
 }
 
+/// Says what is unusual about the values that --init or --resume has given.
+static void sayUnusualValues(const RunOptions &options, const Plan &plan,
+                             const InitChoice &init, bool isResumed) {
+  if (!isResumed && init.file) {
+    for (const std::string &line : matchWeights(plan, *init.file).remarks())
+      std::printf("%s\n", line.c_str());
+    if (std::vector<std::string> names =
+            lostScales(plan, trainedSources(plan, options.plan), *init.file);
+        !names.empty())
+      std::printf("--init: %s\n",
+                  textOnScales(names, init.file->path()).c_str());
+  }
+  if (isResumed || init.file)
+    for (const std::string &change : changedSources(plan, options.plan))
+      std::fprintf(stderr,
+                   "dpc-run: warning: %s; the run takes no value from it, but "
+                   "its program may have changed as well: then compile again\n",
+                   change.c_str());
+}
+
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
@@ -159,9 +181,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
     DPC_TRY(values.fill());
   if (validation && done < options.steps)
     DPC_TRY(validation->checkLoss({plan, *session}));
-  if (!isResumed && init.file && session->holdsRankZero())
-    for (const std::string &line : matchWeights(plan, *init.file).remarks())
-      std::printf("%s\n", line.c_str());
+  if (session->holdsRankZero())
+    sayUnusualValues(options, plan, init, isResumed);
   return Status::success();
 }
 

@@ -220,10 +220,16 @@ class BadRun(bad_input.Refusal):
                 e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "-o", plan])
                 named = {file["file"] for file in e2e.read_plan(plan)["source_files"]}
                 self.assertIn(os.path.realpath(model), {os.path.realpath(os.path.join(plan, file)) for file in named})
-                run = [e2e.tool("dpc-run"), plan, "--steps=1"]
-                e2e.must(run)
+                run, saved = [e2e.tool("dpc-run"), plan, "--steps=1"], self.path(f"{kind}.safetensors")
+                ran = e2e.call([*run, f"--save-params={saved}"])
+                self.assertEqual((ran.returncode, ran.stderr), (0, ""))
                 self.change_byte(model, self.offset_of_weights(plan, model))
                 self.refused(run, f"model.{kind}", "changed since the plan", str(os.path.getsize(model)))
+                # All values come from another file, but the program may have changed.
+                ran = e2e.call([*run, f"--init={saved}"])
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                self.assertIn("dpc-run: warning: ", ran.stderr)
+                self.assertIn("; the run takes no value from it, but its program may have changed as well: then compile again\n", ran.stderr)
 
     def test_changed_init_file(self):
         plan, saved = self.path("initialized"), self.path("saved.safetensors")

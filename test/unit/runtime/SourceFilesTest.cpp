@@ -112,5 +112,21 @@ TEST_F(SourceFiles, OtherContentsAreRefused) {
                       "file");
 }
 
+TEST_F(SourceFiles, ChangesOfFilesThatMayHoldAProgramAreSaid) {
+  Plan plan;
+  for (const char *name : {"same", "model", "weights.safetensors", "gone"}) {
+    write(name, "four");
+    plan.sourceFiles.push_back(describe(name));
+  }
+  EXPECT_TRUE(changedSources(plan, dir).empty());
+  write("model", "three");
+  write("weights.safetensors", "three");
+  std::filesystem::remove(dir / "gone");
+  EXPECT_EQ(changedSources(plan, dir),
+            std::vector<std::string>{
+                at("model") + ": changed since the plan '" + dir.string() +
+                "' was compiled (4 bytes; now 5 bytes)"});
+}
+
 } // namespace
 } // namespace dpc::rt

@@ -72,6 +72,19 @@ TEST_F(WeightFilesTest, OneFileNeedsNoIndex) {
 }
 
 /// A tensor larger than the limit of a file has a separate file.
+TEST_F(WeightFilesTest, OtherFilesOfWeightsAreNamed) {
+  writeOut({3, 4}, 28);
+  for (const char *name :
+       {"pytorch_model.bin", "adapter_model.safetensors", "optimizer.pt",
+        "training_args.bin", "model-00001-of-00002.safetensors"})
+    write(std::string("out/") + name, "");
+  EXPECT_EQ(WeightFiles::open(at("out"))->unreadFiles(),
+            (std::vector<std::string>{"adapter_model.safetensors",
+                                      "pytorch_model.bin"}));
+  EXPECT_TRUE(
+      WeightFiles::open(at("out/model.safetensors"))->unreadFiles().empty());
+}
+
 TEST_F(WeightFilesTest, SeveralFilesHaveAnIndex) {
   std::vector<int64_t> sizes = {2, 2, 9, 1, 3};
   writeOut(sizes, 16);

@@ -2,10 +2,12 @@
 #include "runtime/io/WeightMatch.h"
 #include "runtime/io/InitialValues.h"
 #include "runtime/io/SourceFiles.h"
+#include "runtime/io/WeightValues.h"
 
 #include "test/unit/runtime/ScratchFolder.h"
 
 #include <cmath>
+#include <cstring>
 #include <map>
 
 namespace dpc::rt {
@@ -272,6 +274,41 @@ TEST_F(WeightMatchTest, NegativeVariancesAreSaid) {
     else
       EXPECT_TRUE(found.negativeVariances.empty());
   }
+}
+
+TEST_F(WeightMatchTest, VariancesOfZerosAreSaid) {
+  Plan plan = smallPlan();
+  plan.tensors[1].name = "l1.running_var";
+  increment = -1; // the second tensor is 1 - 1
+  Shapes shapes{{"wte.weight", {4}}, {"l1.running_var", {3}}};
+  EXPECT_EQ(matchWeights(plan, filesWith(shapes)).remarks().back(),
+            "--init: 'l1.running_var' is all zeros in " + at("w.safetensors") +
+                ": values that vary have no variance of zero");
+  isRamp = true; // one zero
+  EXPECT_TRUE(matchWeights(plan, filesWith(shapes)).zeroVariances.empty());
+}
+
+TEST_F(WeightMatchTest, ScalesThatBecomeZerosAreSaid) {
+  Plan plan;
+  plan.tensors = {weight("l1.weight", {2, 2}), weight("norm.weight", {4}),
+                  weight("norm.bias", {4})};
+  increment = -1; // the second tensor is 1 - 1
+  WeightFiles zeros = filesWith({{"l1.weight", {2, 2}}, {"norm.weight", {4}}});
+  auto lost = [&](float second) {
+    std::string bytes(16, '\0');
+    std::vector<float> values = {1, second, 1, 1};
+    std::memcpy(bytes.data(), values.data(), 16);
+    write("w.bin", bytes);
+    return lostScales(plan, trainedSources(plan, dir), zeros);
+  };
+  EXPECT_EQ(lost(1), std::vector<std::string>{"norm.weight"});
+  EXPECT_EQ(textOnScales({"norm.weight"}, "F"),
+            "all values of 'norm.weight' are zero in F, but none in the model "
+            "file");
+  // The model may add 1 to a scale of zero.
+  EXPECT_TRUE(lost(0).empty());
+  plan.tensors[1].name = "norm.bias";
+  EXPECT_TRUE(lost(1).empty());
 }
 
 TEST_F(WeightMatchTest, LongListsAreCut) {
