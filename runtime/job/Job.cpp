@@ -72,6 +72,7 @@ Status Job::prepare() {
   if (options.tf32 && options.device != "cuda")
     return Status::invalid("--tf32 is for --device=cuda: CPUs have no TF32 "
                            "GEMMs");
+  DPC_TRY(checkIgnoredLabel(options, plan));
   DPC_TRY(sessions.open());
   DPC_ASSIGN(kernels, sessions.loadKernels(plan, options.plan));
   if (!options.init.empty()) {

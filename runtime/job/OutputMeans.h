@@ -113,6 +113,10 @@ public:
 
   const WeightedMean &loss() const { return meanOf(outputs.front()); }
   const WeightedMean &other(size_t i) const { return meanOf(outputs[1 + i]); }
+  /// Whether the loss is known to count the label that steps may ignore.
+  bool ignoresNoLabel() const {
+    return hasIgnored && outputs.front().over == Over::Samples;
+  }
   /// "labels" or "samples": the unit of the weight of the loss. Without ignored
   /// labels, both give the same mean, and samples count.
   const char *unit() const {

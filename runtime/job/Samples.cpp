@@ -18,6 +18,27 @@ std::optional<IgnoredLabels> labelsToIgnore(const RunOptions &options,
       std::stoll(options.ignoredLabel.substr(split + 1), nullptr, /*base=*/0)};
 }
 
+Status checkIgnoredLabel(const RunOptions &options, const Plan &plan) {
+  bool isRead = options.lastBatch == "mask" || !options.evalData.empty() ||
+                (!plan.trains && !options.data.empty());
+  return options.ignoredLabel.empty() || isRead
+             ? Status::success()
+             : Status::invalid(
+                   "--ignored-label=", options.ignoredLabel,
+                   ": has no effect without --last-batch=mask",
+                   plan.trains ? " and --eval-data; a step of training ignores "
+                                 "what the loss of the model ignores"
+                               : " and --data");
+}
+
+/// Refuses a label of --ignored-label that `plan` does not have.
+static Status checkGivenLabel(const RunOptions &options, const Plan &plan) {
+  return options.ignoredLabel.empty()
+             ? Status::success()
+             : checkLabels(plan, *labelsToIgnore(options, plan))
+                   .in("--ignored-label=" + options.ignoredLabel);
+}
+
 static Status noLabels() {
   return Status::invalid("the plan has neither a single i32 or i64 input whose "
                          "labels the loss ignores, nor one named 'labels' or "
@@ -48,8 +69,10 @@ static Expected<DataOptions> orderOf(const RunOptions &options,
 static Expected<Source> openAll(const RunOptions &options, const Plan &plan) {
   DPC_ASSIGN(DataOptions order, orderOf(options, plan));
   DPC_ASSIGN(std::unique_ptr<Dataset> dataset, openDataset(plan, options.data));
-  if (order.last == LastBatch::Pad)
+  if (order.last == LastBatch::Pad) {
+    DPC_TRY(checkGivenLabel(options, plan));
     DPC_TRY(checkEvaluation(plan, dataset->samples()));
+  }
   return DatasetInputs::open(plan, std::move(dataset), order);
 }
 
@@ -70,6 +93,8 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
                              " samples");
     order.last = LastBatch::Mask;
     order.ignored = *labels;
+  } else {
+    DPC_TRY(checkGivenLabel(options, plan));
   }
   return DatasetInputs::open(plan, std::move(dataset), order);
 }

@@ -14,6 +14,9 @@ namespace dpc {
 std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
                                                 const rt::Plan &plan);
 
+/// Refuses --ignored-label in a run that reads no such label.
+Status checkIgnoredLabel(const RunOptions &options, const rt::Plan &plan);
+
 /// Opens --data for training or inference.
 Expected<std::unique_ptr<rt::InputSource>>
 openSamples(const RunOptions &options, const rt::Plan &plan);

@@ -39,6 +39,14 @@ Status Validation::check(const Plan &training) const {
   return checkCopy(training, plan);
 }
 
+/// Whether the samples of two inputs have the same shape.
+static bool haveEqualSamples(const Port &a, const Port &b) {
+  const std::vector<int64_t> &one = a.globalShape, &other = b.globalShape;
+  return one.size() == other.size() &&
+         (one.empty() ||
+          std::equal(one.begin() + 1, one.end(), other.begin() + 1));
+}
+
 std::vector<std::string> Validation::warnings(const Plan &training) const {
   std::vector<std::string> texts;
   auto warn = [&](const std::string &text) {
@@ -53,6 +61,20 @@ std::vector<std::string> Validation::warnings(const Plan &training) const {
   if (own != trained && !own.empty() && !trained.empty())
     warn(concat("it computes in ", oneLine(own), ", the training plan in ",
                 oneLine(trained)));
+  std::vector<std::string> shapes;
+  for (const Port &input : plan.inputs)
+    for (const Port &other : training.inputs)
+      if (input.name == other.name && !haveEqualSamples(input, other))
+        shapes.push_back(concat("'", oneLine(input.name), "' ",
+                                describe(input.dtype, input.globalShape),
+                                " (in training ",
+                                describe(other.dtype, other.globalShape), ")"));
+  if (!shapes.empty())
+    warn("it evaluates samples of another shape than the training plan: " +
+         listed(shapes));
+  if (means->ignoresNoLabel() && !options.ignoredLabel.empty())
+    warn(concat("--ignored-label=", options.ignoredLabel,
+                " has no effect: the loss counts this label"));
   if (!stepDependent.empty())
     warn(concat("the mean of ", listed(quoted(stepDependent)), " over ",
                 inputs->steps(),

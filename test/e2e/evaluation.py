@@ -113,6 +113,8 @@ class Evaluation(unittest.TestCase):
                             ([infer, "--eval-data=" + self.path("nowhere")], "nowhere"),
                             ([infer, held_out, "--ignored-label=target=-1"], "no integer input 'target' with labels"),
                             ([infer, held_out, "--ignored-label=labels"], "NAME=VALUE"),
+                            (["--ignored-label=labels=-100"], "--ignored-label=labels=-100: has no effect without --last-batch=mask and --eval-data"),
+                            ([infer, "--eval-data=" + self.path("train"), "--ignored-label=target=-1"], "no integer input 'target' with labels"),
                             ([infer, held_out, "--ignored-label=labels=5"], "the loss is not the mean over labels other than 5 in 'labels'")):
             ran = e2e.call([e2e.tool("dpc-run"), plan, data, "--steps=1", *words])
             self.assertEqual(ran.returncode, 1, words)
@@ -177,6 +179,26 @@ class Evaluation(unittest.TestCase):
             ran = e2e.call([e2e.tool("dpc-run"), self.path("plan"), "--data=" + self.path("x"), "--steps=1", "--init=random",
                             "--eval-plan=" + self.path(name), "--eval-data=" + self.path("x")])
             self.assertEqual((ran.returncode, ran.stderr), (0, said))
+
+    def test_samples_of_another_shape_are_said(self):
+        """Sequences of three positions are evaluated, and of four are trained."""
+        for name, length, words in (("trains", 4, ["--train=sgd"]), ("infers", 3, ["--infer"])):
+            model = self.path(name + ".mlir")
+            with open(model, "w") as file:
+                file.write(f"""func.func @forward(%w: tensor<6x5xf32> {{dpc.name = "w", dpc.role = "parameter"}},
+                    %x: tensor<8x{length}x6xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}}) -> (tensor<8x{length}x5xf32> {{dpc.name = "y"}}) {{
+                  %y = dpc.matmul %x, %w : (tensor<8x{length}x6xf32>, tensor<6x5xf32>) -> tensor<8x{length}x5xf32>
+                  return %y : tensor<8x{length}x5xf32>
+                }}""")
+            e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:1", "--loss=cross_entropy", "--verify=off", *words, "-o", self.path(name)])
+            os.mkdir(self.path(name + "-data"))
+            e2e.write_npy(self.path(name + "-data", "x.npy"), "f4", (8, length, 6), [(i * i % 7) / 7 for i in range(8 * length * 6)])
+            e2e.write_npy(self.path(name + "-data", "labels.npy"), "i8", (8, length), [i % 5 for i in range(8 * length)])
+        ran = e2e.call([e2e.tool("dpc-run"), self.path("trains"), "--data=" + self.path("trains-data"), "--init=random:1",
+                        "--eval-plan=" + self.path("infers"), "--eval-data=" + self.path("infers-data")])
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn(f"--eval-plan={self.path('infers')}: it evaluates samples of another shape than the training plan: "
+                      "'x' f32[8, 3, 6] (in training f32[8, 4, 6]), 'labels' i64[8, 3] (in training i64[8, 4])\n", ran.stderr)
 
     def test_a_mean_that_depends_on_the_steps_is_said(self):
         text = """func.func @forward(%x: tensor<8x4xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0}},
