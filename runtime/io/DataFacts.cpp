@@ -136,11 +136,10 @@ std::string ArrayFacts::overflowText() const {
   constexpr double kLargest = 65504;
   const double most = -min > max ? min : max;
   if (!isFloat(port.dtype) || port.use == InputUse::Unread || counted == 0 ||
-      std::fabs(most) <= kLargest)
+      std::fabs(most) <= kLargest || max <= 0)
     return "";
   return concat("input '", oneLine(port.name), "' holds ", number(most),
-                ", which is infinite in fp16, in which the plan computes: the "
-                "largest number is ",
+                "; the plan computes from it in fp16, whose largest number is ",
                 number(kLargest));
 }
 

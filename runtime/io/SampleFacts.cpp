@@ -24,8 +24,8 @@ static bool isLabel(const Port &port) {
 
 /// Whether a sample of the input is a row of class labels that a loss counts.
 static bool isRowOfLabels(const Port &port) {
-  return (port.use == InputUse::Labels ||
-          port.use == InputUse::ShiftedLabels) &&
+  return (port.use == InputUse::Labels || port.use == InputUse::ShiftedLabels ||
+          port.use == InputUse::IdsAndLabels) &&
          port.globalShape.size() == 2;
 }
 

@@ -2,10 +2,11 @@
 
 #include "runtime/base/NameList.h"
 #include "runtime/data/Dataset.h"
-#include "runtime/plan/RunSettings.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <set>
 
 namespace dpc {
 
@@ -19,6 +20,32 @@ static std::string sourceOf(const RunOptions &options) {
     if (!path.empty())
       return concat(option, "=", path);
   return "";
+}
+
+/// Returns the names of inputs that the forward pass converts to fp16, or from
+/// which it computes numbers in fp16.
+static std::set<std::string> inputsInHalf(const Plan &plan) {
+  std::map<int, size_t> loaded; // inputs by buffer
+  for (const Instruction *instruction : instructionsOf(plan))
+    if (const auto *load = std::get_if<LoadInputOp>(&instruction->op))
+      loaded[load->buffer] = load->input;
+  std::set<std::string> names;
+  for (const auto &[name, instructions] : plan.phases) {
+    std::optional<PhaseName> phase = PhaseName::parse(name, plan.mesh);
+    if (!phase || phase->kind != PhaseKind::Forward)
+      continue;
+    for (const Instruction &instruction : instructions) {
+      Accesses accesses = accessesOf(instruction, plan);
+      bool writesHalf = std::ranges::any_of(accesses.writes, [&](int buffer) {
+        return plan.buffers[buffer].dtype == DType::F16;
+      });
+      for (int buffer : accesses.reads)
+        if (auto input = loaded.find(buffer);
+            writesHalf && input != loaded.end())
+          names.insert(plan.inputs[input->second].name);
+    }
+  }
+  return names;
 }
 
 /// Adds the lines of one source to `lines`, each with `prefix`, and returns its
@@ -39,9 +66,10 @@ checkSource(const Plan &plan, const InputSource &inputs,
     if (std::string text = facts.inputs[i].wrappedText(stored[i]);
         !text.empty())
       lines.push_back(prefix + text);
+  const std::set<std::string> converted = inputsInHalf(plan);
   for (const ArrayFacts &input : facts.inputs)
     if (std::string text = input.overflowText();
-        settingOf(plan.settings, kPrecision) == "fp16" && !text.empty())
+        converted.count(input.port.name) && !text.empty())
       lines.push_back(prefix + text);
   return facts;
 }

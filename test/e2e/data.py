@@ -178,6 +178,19 @@ class Data(unittest.TestCase):
         said = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--steps=1")])
         self.assertIn("inputs 'ids' and 'labels' hold equal values\n", said)
 
+    def test_inputs_that_are_infinite_in_fp16_are_said(self):
+        batches = self.path("large")
+        shutil.copytree(os.path.join(e2e.MODELS, "dit-tiny", "batches"), batches)
+        dtype, shape, values = e2e.read_npy(f"{batches}/lat.npy")
+        values[3] = 70000
+        e2e.write_npy(f"{batches}/lat.npy", dtype, shape, values)
+        for precision in ("fp16", "fp32"):
+            plan = self.path(precision)
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("dit-tiny"), "--cluster=local:1", "--global-batch=4", "--precision=" + precision, "--verify=off", "-o", plan])
+            said = e2e.must([e2e.tool("dpc-run"), plan, "--batches=" + batches, "--steps=1", "--on-nan=go-on"])
+            line = "input 'lat' holds 70000; the plan computes from it in fp16, whose largest number is 65504\n"
+            (self.assertIn if precision == "fp16" else self.assertNotIn)(line, said)
+
     def test_a_file_that_holds_more_than_its_array_is_refused(self):
         file = self.path("samples", "labels.npy")
         with open(file, "ab") as more:

@@ -102,8 +102,10 @@ TEST(ArrayFacts, NumbersBeyondFp16AreSaid) {
   EXPECT_EQ(facts.overflowText(), "");
   facts.add(1, large.data(), 2);
   EXPECT_EQ(facts.overflowText(),
-            "input 'x' holds -70000, which is infinite in fp16, in which the "
-            "plan computes: the largest number is 65504");
+            "input 'x' holds -70000; the plan computes from it in fp16, whose "
+            "largest number is 65504");
+  facts.max = 0; // a mask
+  EXPECT_EQ(facts.overflowText(), "");
 }
 
 TEST_F(Facts, RowsWithoutLabelsAreCounted) {
