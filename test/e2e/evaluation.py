@@ -180,6 +180,14 @@ class Evaluation(unittest.TestCase):
                             "--eval-plan=" + self.path(name), "--eval-data=" + self.path("x")])
             self.assertEqual((ran.returncode, ran.stderr), (0, said))
 
+    def test_a_label_that_the_loss_counts_is_said(self):
+        self.write_samples("full", 100, 16)
+        label = e2e.read_npy(self.path("full", "labels.npy"))[2][0]
+        ran = e2e.call([e2e.tool("dpc-run"), self.plan(1, "dp=1"), "--data=" + self.path("train"), "--steps=1", f"--ignored-label=labels={label}",
+                        "--eval-plan=" + self.plan(1, "dp=1", "--infer"), "--eval-data=" + self.path("full")])
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn(f": --ignored-label=labels={label} has no effect: the loss counts this label\n", ran.stderr)
+
     def test_samples_of_another_shape_are_said(self):
         """Sequences of three positions are evaluated, and of four are trained."""
         for name, length, words in (("trains", 4, ["--train=sgd"]), ("infers", 3, ["--infer"])):
