@@ -158,6 +158,10 @@ MISTAKES = {
     "a mask of numbers": (attention(triangle(1, "0.0", "1.0")), NUMBERS.format("a mask of 0 and 1")),
     "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
 }
+# An encoder of all tokens before an attention that is causal, as in an autoencoder of text.
+ENCODED = attention().replace("%z = dpc.reshape %o :", """%o2, %lse2 = dpc.attention %o, %o, %o scale = 0.25 causal
+        : (tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>) -> (tensor<4x1x8x16xf32>, tensor<4x1x8xf32>)
+    %z = dpc.reshape %o2 :""")
 RIGHT = {
     "scores": classes(),
     "less label smoothing": classes(weights=SMOOTHED.format("0.9")),
@@ -171,6 +175,7 @@ RIGHT = {
     "layer norm of two": classes(normalized("layer", 2)),
     "rms norm of two": classes(normalized("rms", 2)),
     "causal": attention(causal=True),
+    "causal after all tokens": ENCODED,
     "causal mask": attention(triangle(1)),
     "scores of the same position": attention(scored=1),
     "hidden tokens": attention(ids=HIDES),

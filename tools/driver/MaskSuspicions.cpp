@@ -70,34 +70,20 @@ static const TokenInput *readAs(const TokenInput &labels,
   return found;
 }
 
-/// Adds the results of `tables`, and all that depends on them.
-static void addDependent(func::FuncOp forward, const TokenUses &uses,
-                         llvm::DenseSet<Value> &values) {
+/// Returns the results of the ops that read rows of tables by the tokens, and
+/// all values that depend on them.
+static llvm::DenseSet<Value> dependentOn(const TokenUses &tokens,
+                                         func::FuncOp forward) {
   llvm::DenseSet<Operation *> tables;
-  for (EmbeddingOp op : llvm::make_first_range(uses.rows))
+  for (EmbeddingOp op : llvm::make_first_range(tokens.rows))
     tables.insert(op);
+  llvm::DenseSet<Value> values;
   for (Operation &op : forward.front())
     if (tables.contains(&op) || llvm::any_of(op.getOperands(), [&](Value v) {
           return values.contains(v);
         }))
       values.insert(op.result_begin(), op.result_end());
-}
-
-void findSeers(func::FuncOp forward, SuspectModel &model) {
-  std::vector<TokenInput> inputs = tokenInputs(forward);
-  for (const TokenInput &labels : inputs) {
-    const TokenInput *read = readAs(labels, inputs);
-    if (labels.uses.labels.empty() || !read ||
-        aheadOf(labels.uses, read->uses) < 1)
-      continue;
-    Value ids = EmbeddingOp(read->uses.rows.front().first).getIds();
-    if (shapeOf(ids).size() != 2)
-      continue;
-    model.positions = shapeOf(ids)[1];
-    model.tokens = nameOf(forward, read->argument);
-    addDependent(forward, read->uses, model.seers);
-    return;
-  }
+  return values;
 }
 
 static std::optional<bool> isKept(Value mask, int64_t t, int64_t s) {
@@ -258,19 +244,52 @@ Detail addsZeroOne(Operation *op, const SuspectModel &) {
   return std::nullopt;
 }
 
-Detail seesPredicted(Operation *op, const SuspectModel &model) {
-  auto attention = dyn_cast<AttentionOp>(op);
-  if (!attention || attention.getCausal() || model.positions < 2 ||
-      !model.seers.contains(attention.getK()) ||
-      shapeOf(attention.getQ())[2] != model.positions ||
-      shapeOf(attention.getK())[2] != model.positions)
-    return std::nullopt;
+/// Whether each position reads the next one.
+static bool readsLater(AttentionOp attention) {
   Value mask = attention.getMask();
-  if (mask &&
-      (!keepsLater(mask) || keepsNext(op, model) || addsZeroOne(op, model)))
+  return !attention.getCausal() && (!mask || keepsLater(mask));
+}
+
+/// Returns the attentions over `tokens` if each of them reads later positions.
+static llvm::DenseSet<Operation *> leaksOf(const TokenUses &tokens,
+                                           func::FuncOp forward) {
+  Value ids = EmbeddingOp(tokens.rows.front().first).getIds();
+  if (shapeOf(ids).size() != 2 || shapeOf(ids)[1] < 2)
+    return {};
+  int64_t positions = shapeOf(ids)[1];
+  llvm::DenseSet<Value> dependent = dependentOn(tokens, forward);
+  llvm::DenseSet<Operation *> leaks;
+  for (AttentionOp op : forward.getOps<AttentionOp>()) {
+    if (!dependent.contains(op.getK()) || shapeOf(op.getQ())[2] != positions ||
+        shapeOf(op.getK())[2] != positions)
+      continue;
+    if (!readsLater(op))
+      return {};
+    leaks.insert(op);
+  }
+  return leaks;
+}
+
+void findLeaks(func::FuncOp forward, SuspectModel &model) {
+  std::vector<TokenInput> inputs = tokenInputs(forward);
+  for (const TokenInput &labels : inputs) {
+    const TokenInput *read = readAs(labels, inputs);
+    if (labels.uses.labels.empty() || !read ||
+        aheadOf(labels.uses, read->uses) < 1)
+      continue;
+    model.leaks = leaksOf(read->uses, forward);
+    model.tokens = nameOf(forward, read->argument);
+    return;
+  }
+}
+
+Detail seesPredicted(Operation *op, const SuspectModel &model) {
+  if (!model.leaks.contains(op) || keepsNext(op, model) ||
+      addsZeroOne(op, model))
     return std::nullopt;
-  return std::string(mask ? "has a mask that is not causal"
-                          : "has no causal mask") +
+  return std::string(cast<AttentionOp>(op).getMask()
+                         ? "has a mask that is not causal"
+                         : "has no causal mask") +
          ", but the loss compares the scores of position t with token t + 1 of "
          "'" +
          model.tokens + "'";

@@ -195,7 +195,7 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   SuspectModel model;
   if (Value loss = lossOf(forward))
     model.factors = factorsOf(loss);
-  findSeers(forward, model);
+  findLeaks(forward, model);
   std::vector<Suspicion> suspicions;
   for (const Pattern &pattern : kPatterns)
     forward.walk([&](Operation *op) {

@@ -24,15 +24,16 @@ std::vector<Suspicion> suspicionsOf(mlir::func::FuncOp forward);
 struct SuspectModel {
   /// Values of which each one makes the loss 0 if it is 0.
   llvm::DenseSet<mlir::Value> factors;
-  /// Values whose position t depends on the token that the loss predicts from
-  /// position t - 1.
-  llvm::DenseSet<mlir::Value> seers;
-  std::string tokens;    ///< The name of the input of these tokens.
-  int64_t positions = 0; ///< Of these tokens.
+  /// Attentions in which each position reads the token that the loss predicts
+  /// from it.
+  llvm::DenseSet<mlir::Operation *> leaks;
+  std::string tokens; ///< The name of the input of these tokens.
 };
 
-/// Sets `seers` if the loss predicts the next token of an input.
-void findSeers(mlir::func::FuncOp forward, SuspectModel &model);
+/// Sets `leaks` and `tokens` if the loss predicts the next token of an input,
+/// and no attention over these tokens is causal. If one is, others may encode
+/// all tokens on purpose.
+void findLeaks(mlir::func::FuncOp forward, SuspectModel &model);
 
 // Each matcher returns what fills the text of its pattern, or nullopt if `op`
 // is no such place.
