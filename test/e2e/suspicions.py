@@ -217,6 +217,17 @@ class Suspicions(e2e.ScratchTest):
         scores = ops.replace("%s", "%one").format("first") + more.format("second") + binary("s", "add", "h", "last", "8x4xf32")
         self.assertEqual(self.remarks(classes(scores)), [ONE.replace("'dpc.softmax'", "node 'first'") + " (and 1 more like it)"])
 
+    def test_a_failed_verification_names_the_mistake(self):
+        ops = unary("n", "log", "h", "8x4xf32") + '%s = dpc.softmax %n : tensor<8x4xf32> -> tensor<8x4xf32> loc("probabilities")'
+        model = classes(ops).replace("(tensor<8xf32>, tensor<8xf32>)\n", '(tensor<8xf32>, tensor<8xf32>) loc("loss")\n')
+        with open(self.path("model.mlir"), "w") as file:
+            file.write("module {" + model + "}")
+        done = e2e.call([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:2", "--strategy=dp=2", "--train=sgd", "--lr=0.1", "--init=random:1",
+                         "-o", self.path("plan")])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is not a number on one device", done.stderr)
+        self.assertIn("; remark: node 'loss' applies a softmax to the result of node 'probabilities', which is a softmax already\n", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
