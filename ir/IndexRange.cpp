@@ -61,6 +61,7 @@ public:
 private:
   IndexRange ofBinary(BinaryOp op);
   IndexRange ofSelect(SelectOp op);
+  IndexRange ofReduce(ReduceOp op);
   IndexRange ofOp(Operation *op);
 
   int depth = 0;
@@ -179,6 +180,46 @@ static CompareKind negated(CompareKind kind) {
   llvm_unreachable("all kinds are handled");
 }
 
+static bool isNaN(Value hit, Value x) {
+  auto compare = hit.getDefiningOp<CompareOp>();
+  return compare && compare.getKind() == CompareKind::ne &&
+         compare.getA() == x && compare.getB() == x;
+}
+
+/// Whether `hit` is true for at least one element along `dims`: for those that
+/// equal the largest or smallest one, and for all NaN.
+static bool hitsExtreme(Value hit, ArrayRef<int64_t> dims) {
+  auto either = binaryOf(hit, BinaryKind::logical_or);
+  auto equal = (either ? either.getA() : hit).getDefiningOp<CompareOp>();
+  if (!equal || equal.getKind() != CompareKind::eq)
+    return false;
+  Value x = equal.getA(), best = equal.getB();
+  while (isa_and_present<BroadcastOp, ReshapeOp>(best.getDefiningOp()))
+    best = best.getDefiningOp()->getOperand(0);
+  auto reduce = best.getDefiningOp<ReduceOp>();
+  bool isExtreme = reduce && (reduce.getKind() == ReduceKind::max ||
+                              reduce.getKind() == ReduceKind::min);
+  return isExtreme && reduce.getX() == x && reduce.getDims() == dims &&
+         (elementTypeOf(x).isInteger() || (either && isNaN(either.getB(), x)));
+}
+
+/// The position of an extreme, as of an argmax, is an element of an iota. The
+/// number in the place of other positions is never chosen.
+IndexRange Finder::ofReduce(ReduceOp op) {
+  bool isMin = op.getKind() == ReduceKind::min;
+  if (!isMin && op.getKind() != ReduceKind::max)
+    return {};
+  IndexRange all = of(op.getX());
+  auto select = op.getX().getDefiningOp<SelectOp>();
+  std::optional<int64_t> none =
+      select ? splatInteger(select.getOnFalse()) : std::nullopt;
+  if (!none || !hitsExtreme(select.getCondition(), op.getDims()))
+    return all;
+  IndexRange places = of(select.getOnTrue());
+  bool isWorst = isMin ? *none >= places.high : *none <= places.low;
+  return isWorst ? places : all;
+}
+
 /// In each branch, uses what the condition says of a value compared with a
 /// number.
 IndexRange Finder::ofSelect(SelectOp op) {
@@ -223,11 +264,7 @@ IndexRange Finder::ofOp(Operation *op) {
         return range;
       })
       .Case<PadOp>([&](auto o) { return hull(of(o.getX()), {0, 0}); })
-      .Case<ReduceOp>([&](auto o) {
-        bool picks =
-            o.getKind() == ReduceKind::max || o.getKind() == ReduceKind::min;
-        return picks ? of(o.getX()) : IndexRange();
-      })
+      .Case<ReduceOp>([&](auto o) { return ofReduce(o); })
       .Case<BinaryOp>([&](auto o) { return ofBinary(o); })
       .Case<SelectOp>([&](auto o) { return ofSelect(o); })
       .Default(IndexRange());

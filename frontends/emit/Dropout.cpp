@@ -84,7 +84,7 @@ double activeDropout(Emitter &emit, double p) {
 
 void noteDropout(Emitter &emit, double p, bool trains) {
   if (p > 0)
-    ++(trains ? emit.modes.training : emit.modes.dropoutsOff);
+    ++(trains ? emit.modes.dropoutsOn : emit.modes.dropoutsOff);
 }
 
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {

@@ -104,7 +104,7 @@ public:
   /// The modes that the file has dropouts and batch norms in.
   struct Modes {
     int64_t dropoutsOff = 0, runningStatistics = 0; ///< in evaluation mode
-    int64_t training = 0;                           ///< of both kinds
+    int64_t dropoutsOn = 0, batchStatistics = 0;    ///< in training mode
   };
   Modes modes;
 

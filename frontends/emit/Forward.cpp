@@ -169,13 +169,31 @@ static std::string evaluationText(const Emitter &emit) {
 static std::string modesText(const Emitter::Modes &modes) {
   std::string text;
   auto add = [&](llvm::StringRef what, int64_t count) {
-    if (count > 0 && modes.training == 0)
+    if (count > 0 && modes.dropoutsOn + modes.batchStatistics == 0)
       text += formatted("{0}{1} ({2} {3})", text.empty() ? "" : ", ", what,
                         count, count == 1 ? "op" : "ops");
   };
   add("dropout is off", modes.dropoutsOff);
   add("batch normalization uses running statistics", modes.runningStatistics);
   return text;
+}
+
+/// Says that some of the dropouts or batch norms are in evaluation mode, but
+/// not all of this kind.
+static void remarkOnMixedModes(const Emitter &emit) {
+  auto say = [&](llvm::StringRef kind, int64_t off, int64_t on,
+                 llvm::StringRef what) {
+    if (off > 0 && on > 0 && !emit.evaluates)
+      emitRemark(UnknownLoc::get(emit.builder.getContext()))
+          << off << " of " << off + on << " " << kind << " " << what
+          << ", as after .eval(), and the others are in training mode";
+  };
+  const Emitter::Modes &modes = emit.modes;
+  say("dropouts", modes.dropoutsOff, modes.dropoutsOn,
+      modes.dropoutsOff == 1 ? "is off" : "are off");
+  say("batch norms", modes.runningStatistics, modes.batchStatistics,
+      modes.runningStatistics == 1 ? "uses running statistics"
+                                   : "use running statistics");
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>>
@@ -198,6 +216,7 @@ Forward::finish(llvm::ArrayRef<NamedResult> named, llvm::StringRef loss) {
   addUpdates(results, attrs);
   if (std::string text = evaluationText(emit); !text.empty())
     (*module)->setAttr(attr::kEvaluation, b.getStringAttr(text));
+  remarkOnMixedModes(emit);
   if (std::string text = modesText(emit.modes); !text.empty())
     (*module)->setAttr(attr::kEvaluationMode, b.getStringAttr(text));
   for (Value result : results)

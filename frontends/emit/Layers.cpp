@@ -37,7 +37,7 @@ BatchNormOp makeBatchNorm(Emitter &e, Val x, Val scale, Val bias, double eps) {
 }
 
 bool usesBatchStatistics(Emitter &e, bool trains, bool hasRunning) {
-  ++(trains ? e.modes.training : e.modes.runningStatistics);
+  ++(trains ? e.modes.batchStatistics : e.modes.runningStatistics);
   if (!trains)
     return false;
   bool replaces = e.evaluates && hasRunning;

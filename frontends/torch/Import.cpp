@@ -3,7 +3,7 @@
 #include "frontends/emit/Forward.h"
 #include "frontends/torch/Call.h"
 #include "frontends/torch/Liveness.h"
-#include "frontends/torch/LossRemarks.h"
+#include "frontends/torch/ProgramRemarks.h"
 #include "frontends/torch/Views.h"
 #include "frontends/torch/Weights.h"
 
@@ -212,7 +212,7 @@ llvm::Error Importer::begin() {
       forward.begin(weights->arguments, *inputs, weights->constantNames);
   forward.noteUnread(weights->unread);
   for (const std::vector<std::string> &remarks :
-       {weights->remarks, remarksOnLosses(program, live)})
+       {weights->remarks, remarksOn(program, live, options)})
     for (const std::string &remark : remarks)
       emitRemark(UnknownLoc::get(context)) << remark;
   for (const auto &[value, name] : weights->bound)

@@ -1,5 +1,6 @@
 //===- LossRemarks.cpp - Losses that are probably a mistake ---------------===//
-#include "frontends/torch/LossRemarks.h"
+#include "frontends/torch/Origins.h"
+#include "frontends/torch/ProgramRemarks.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -41,10 +42,17 @@ static const Targets &logSoftmaxes() {
 /// Results that are neither probabilities nor log-probabilities.
 static const Targets &otherScores() {
   static const Targets targets = {
-      "aten.linear.default", "aten.addmm.default",  "aten.mm.default",
-      "aten.matmul.default", "aten.bmm.default",    "aten.convolution.default",
-      "aten.conv1d.default", "aten.conv2d.default", "aten.relu.default",
-      "aten.tanh.default",   "aten.gelu.default",   "aten.layer_norm.default"};
+      "aten.linear.default",       "aten.addmm.default",
+      "aten.mm.default",           "aten.matmul.default",
+      "aten.bmm.default",          "aten.convolution.default",
+      "aten.conv1d.default",       "aten.conv2d.default",
+      "aten.relu.default",         "aten.tanh.default",
+      "aten.gelu.default",         "aten.layer_norm.default",
+      "aten.conv3d.default",       "aten.silu.default",
+      "aten.batch_norm.default",   "aten.elu.default",
+      "aten.einsum.default",       "aten.leaky_relu.default",
+      "aten.rms_norm.default",     "aten.group_norm.default",
+      "aten.instance_norm.default"};
   return targets;
 }
 
@@ -57,29 +65,13 @@ static const Targets &pairings() {
   return targets;
 }
 
-/// Ops that keep the values of their first operand.
-static const Targets &moves() {
-  static const Targets targets = {
-      "aten.view.default",      "aten.reshape.default",
-      "aten.transpose.int",     "aten.permute.default",
-      "aten.unsqueeze.default", "aten.squeeze.dim",
-      "aten.clone.default",     "aten.contiguous.default",
-      "aten._to_copy.default",  "aten.to.dtype",
-      "aten.slice.Tensor",      "aten.alias.default",
-      "aten.flatten.using_ints"};
-  return targets;
-}
-
 namespace {
 
 class Losses {
 public:
-  explicit Losses(const Program &program) : graph(program.graph) {
+  explicit Losses(const Program &program)
+      : graph(program.graph), origins(program.graph) {
     findBatch(program);
-    for (const Node &node : graph.nodes)
-      for (const std::string &name : node.outputs)
-        if (!name.empty())
-          makers[name] = &node;
   }
 
   /// Returns the remark on a node, or "".
@@ -89,6 +81,7 @@ private:
   /// Each returns the remark on a node of its kind, or "". `what` begins it.
   std::string onElementwise(const Node &node, const std::string &what) const;
   std::string onClasses(const Node &node, const std::string &what) const;
+  std::string onDimension(const Node &node, const std::string &what) const;
   std::string onBinary(const Node &node, const std::string &what) const;
   std::string onPairing(const Node &node, const std::string &what) const;
 
@@ -99,18 +92,18 @@ private:
     auto meta = graph.tensors.find(name);
     return meta == graph.tensors.end() ? nullptr : &meta->second.sizes;
   }
+  /// Whether a cross entropy compares with probabilities. The imported program
+  /// shows mistakes of the others (tools/driver/Suspicions.h).
+  bool hasSoftLabels(const Node &node) const {
+    auto labels = graph.tensors.find(operand(node, 1));
+    return node.target == "aten.cross_entropy_loss.default" &&
+           labels != graph.tensors.end() && isFloatType(labels->second.dtype);
+  }
   /// Counts the dimensions of `name` that are the batch.
   int64_t batchesIn(llvm::StringRef name) const;
-  /// Returns the name of a tensor operand, or "".
-  static std::string operand(const Node &node, size_t index) {
-    if (index >= node.inputs.size() ||
-        node.inputs[index].second.kind != Argument::Kind::Tensor)
-      return "";
-    return node.inputs[index].second.names[0];
+  const Node *origin(const std::string &name) const {
+    return origins.makerOf(origins.sourceOf(name));
   }
-  /// Returns the node that computes the values of `name`, or null if they are
-  /// an input.
-  const Node *origin(std::string name) const;
   /// Returns the value that aten.broadcast_tensors extends to `name`, or
   /// `name`.
   std::string narrow(const std::string &name) const;
@@ -118,24 +111,13 @@ private:
 
   const Graph &graph;
   std::string batch;
-  llvm::StringMap<const Node *> makers;
+  Origins origins;
 };
 
 } // namespace
 
-const Node *Losses::origin(std::string name) const {
-  // A damaged file may have a cycle.
-  for (size_t i = 0; i <= graph.nodes.size(); ++i) {
-    const Node *maker = makers.lookup(name);
-    if (!maker || !moves().contains(maker->target))
-      return maker;
-    name = operand(*maker, 0);
-  }
-  return nullptr;
-}
-
 std::string Losses::narrow(const std::string &name) const {
-  const Node *maker = makers.lookup(name);
+  const Node *maker = origins.makerOf(name);
   if (!maker || maker->target != "aten.broadcast_tensors.default" ||
       maker->inputs.empty())
     return name;
@@ -149,17 +131,7 @@ std::string Losses::narrow(const std::string &name) const {
 /// "[s0, 1]"; "" if the value is not described.
 std::string Losses::shapeOf(llvm::StringRef name) const {
   const std::vector<Size> *sizes = sizesOf(name);
-  if (!sizes)
-    return "";
-  std::string text = "[";
-  for (const Size &size : *sizes) {
-    std::string symbol = size.symbol();
-    text += (text.size() > 1 ? ", " : "") + (size.expression.empty()
-                                                 ? std::to_string(size.value)
-                                             : symbol.empty() ? size.expression
-                                                              : symbol);
-  }
-  return text + "]";
+  return sizes ? textOf(*sizes) : "";
 }
 
 void Losses::findBatch(const Program &program) {
@@ -192,6 +164,31 @@ std::string Losses::onElementwise(const Node &node,
                    "unless this is intended";
 }
 
+/// Says if log-probabilities are normalized along another dimension than that
+/// of the classes. If both have one size, as in a contrastive loss, either is
+/// right.
+std::string Losses::onDimension(const Node &node,
+                                const std::string &what) const {
+  const Node *maker = origins.makerOf(operand(node, 0));
+  if (maker && maker->target == "aten.log.default")
+    maker = origins.makerOf(operand(*maker, 0));
+  const std::vector<Size> *sizes = sizesOf(operand(node, 0));
+  if (!maker || !sizes || sizes->size() < 2 || maker->inputs.size() < 2 ||
+      !(softmaxes().contains(maker->target) ||
+        logSoftmaxes().contains(maker->target)) ||
+      maker->inputs[1].second.kind != Argument::Kind::Int)
+    return "";
+  int64_t rank = static_cast<int64_t>(sizes->size());
+  int64_t dim = maker->inputs[1].second.ints[0].value;
+  dim += dim < 0 ? rank : 0;
+  if (dim == 1 || dim < 0 || dim >= rank ||
+      textOf((*sizes)[dim]) == textOf((*sizes)[1]))
+    return "";
+  return what + " reads classes in dimension 1 of " +
+         shapeOf(operand(node, 0)) + ", but '" + maker->name +
+         "' normalizes dimension " + std::to_string(dim) + "; use dim=1";
+}
+
 std::string Losses::onClasses(const Node &node, const std::string &what) const {
   bool isLikelihood = likelihoodLosses().contains(node.target);
   const Node *scores = origin(operand(node, 0));
@@ -201,6 +198,8 @@ std::string Losses::onClasses(const Node &node, const std::string &what) const {
   if (isLikelihood && isWrong)
     return what + " expects log-probabilities, but gets the result of " +
            scores->target + "; cross_entropy accepts such scores";
+  if (std::string text = onDimension(node, what); isLikelihood && !text.empty())
+    return text;
   if (isLikelihood && !(scores && logSoftmaxes().contains(scores->target)))
     return "";
   const std::vector<Size> *sizes = sizesOf(operand(node, 0));
@@ -256,8 +255,7 @@ std::string Losses::remarkOn(const Node &node) const {
   std::string what = "node '" + node.name + "': " + opName.str();
   if (elementwiseLosses().contains(node.target))
     return onElementwise(node, what);
-  if (likelihoodLosses().contains(node.target) ||
-      node.target == "aten.cross_entropy_loss.default")
+  if (likelihoodLosses().contains(node.target) || hasSoftLabels(node))
     return onClasses(node, what);
   if (node.target == "aten.binary_cross_entropy.default" ||
       node.target == "aten.binary_cross_entropy_with_logits.default")

@@ -1,5 +1,4 @@
 //===- AppendLoss.cpp - dpc-append-loss -----------------------------------===//
-#include "ir/NodeName.h"
 #include "passes/graph/Match.h"
 #include "passes/graph/Passes.h"
 
@@ -144,22 +143,6 @@ static void remarkOnOtherLoss(func::FuncOp func, StringRef loss,
   }
 }
 
-/// Says if `scores` are probabilities already: cross entropy of them trains
-/// slowly and stops early.
-static void remarkOnProbabilities(StringRef output, Value scores) {
-  while (isa_and_present<ReshapeOp, TransposeOp, SliceOp, ConvertOp>(
-      scores.getDefiningOp()))
-    scores = scores.getDefiningOp()->getOperand(0);
-  Operation *op = scores.getDefiningOp();
-  StringRef kind = isa_and_present<SoftmaxOp>(op)        ? "softmax"
-                   : unaryOf(scores, UnaryKind::sigmoid) ? "sigmoid"
-                                                         : "";
-  if (!kind.empty())
-    emitRemark(op->getLoc(), "--loss=cross_entropy applies a softmax to '")
-        << output << "', the result of " << nodeOf(op) << ", which is a "
-        << kind << " already";
-}
-
 static Value meanSquaredError(GraphBuilder g, Value output, Value labels) {
   Value difference = g.sub(output, labels);
   Value sum = g.reduceAll(ReduceKind::sum, g.mul(difference, difference));
@@ -211,8 +194,6 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     Value value = ret->getOperand(index);
     bool isCrossEntropy = loss == "cross_entropy";
     remarkOnOtherLoss(func, loss, resultName(func, index));
-    if (isCrossEntropy)
-      remarkOnProbabilities(resultName(func, index), value);
     OpBuilder builder(ret);
     auto labelType = isCrossEntropy
                          ? RankedTensorType::get(shapeOf(value).drop_back(),

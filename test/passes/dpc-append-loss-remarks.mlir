@@ -1,26 +1,5 @@
 // RUN: dpc-opt %s --dpc-append-loss --split-input-file --verify-diagnostics
 
-// The labels of a cross entropy need scores, not probabilities.
-
-func.func @forward(%x: tensor<2x3xf32> {dpc.name = "x", dpc.role = "input"})
-    -> (tensor<3x2xf32> {dpc.name = "y"}) {
-  // expected-remark@+1 {{--loss=cross_entropy applies a softmax to 'y', the result of 'dpc.softmax', which is a softmax already}}
-  %0 = dpc.softmax %x : tensor<2x3xf32> -> tensor<2x3xf32>
-  %1 = dpc.reshape %0 : tensor<2x3xf32> -> tensor<3x2xf32>
-  return %1 : tensor<3x2xf32>
-}
-
-// -----
-
-func.func @forward(%x: tensor<2x3xf32> {dpc.name = "x", dpc.role = "input"})
-    -> (tensor<2x3xf32> {dpc.name = "y"}) {
-  // expected-remark@+1 {{--loss=cross_entropy applies a softmax to 'y', the result of 'dpc.unary', which is a sigmoid already}}
-  %0 = dpc.unary sigmoid %x : tensor<2x3xf32> -> tensor<2x3xf32>
-  return %0 : tensor<2x3xf32>
-}
-
-// -----
-
 // expected-remark@+1 {{the loss is --loss=cross_entropy:y, and not the model's output 'loss'}}
 func.func @forward(%x: tensor<2x3xf32> {dpc.name = "x", dpc.role = "input"})
     -> (tensor<2x3xf32> {dpc.name = "y"}, tensor<f32> {dpc.name = "loss", dpc.loss}) {

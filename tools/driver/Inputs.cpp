@@ -27,18 +27,15 @@ struct IndexUses {
   /// to `first`: not an index.
   int64_t limit = 0;
   std::optional<int64_t> ignored; ///< if every use ignores it
-  bool readsRows = false;         ///< of a table
-  /// How many positions before its scores the label of a loss is, such as 1 for
-  /// labels[:, 1:] with scores[:, :-1], for each loss.
-  std::set<int64_t> ahead;
+  TokenUses tokens;
   bool isProbability = false; ///< of a binary cross entropy
 
   bool isIndex() const { return limit > first; }
 
   void add(const IndexUses &use) {
-    readsRows |= use.readsRows;
     isProbability |= use.isProbability;
-    ahead.insert(use.ahead.begin(), use.ahead.end());
+    llvm::append_range(tokens.rows, use.tokens.rows);
+    tokens.labels.insert(use.tokens.labels.begin(), use.tokens.labels.end());
     if (!use.isIndex())
       return;
     ignored = !isIndex() || ignored == use.ignored ? use.ignored : std::nullopt;
@@ -50,8 +47,9 @@ struct IndexUses {
   }
 
   rt::InputUse use() const {
+    const std::set<int64_t> &ahead = tokens.labels;
     bool isShifted = ahead == std::set<int64_t>{1};
-    if (readsRows)
+    if (!tokens.rows.empty())
       return ahead.empty() ? rt::InputUse::Ids : rt::InputUse::IdsAndLabels;
     return ahead == std::set<int64_t>{0} ? rt::InputUse::Labels
            : isShifted                   ? rt::InputUse::ShiftedLabels
@@ -159,11 +157,12 @@ static IndexUses indexUse(OpOperand &use, const Moved &from) {
   uses.limit = count - from.added;
   if (std::optional<int64_t> label = ignoredOf(user))
     uses.ignored = *label - from.added;
-  uses.readsRows = isa<EmbeddingOp>(user);
-  if (isa<CrossEntropyOp, CrossEntropySumsOp>(user))
-    uses.ahead = {from.ahead - aheadOfScores(user->getOperand(0))};
+  if (auto embedding = dyn_cast<EmbeddingOp>(user))
+    uses.tokens.rows = {{embedding, from.ahead}};
+  else if (isa<CrossEntropyOp, CrossEntropySumsOp>(user))
+    uses.tokens.labels = {from.ahead - aheadOfScores(user->getOperand(0))};
   else if (uses.ignored)
-    uses.ahead = {from.ahead};
+    uses.tokens.labels = {from.ahead};
   return uses;
 }
 
@@ -175,6 +174,10 @@ static IndexUses indexUses(const Moved &from) {
       uses.add(indexUses(moved));
   }
   return uses;
+}
+
+TokenUses dpc::tokenUses(BlockArgument input) {
+  return indexUses({.value = input}).tokens;
 }
 
 static void setUses(BlockArgument argument, rt::Port &port) {

@@ -1,6 +1,7 @@
 //===- Inputs.h - Inputs, weights and their files ------------*- C++ -*-===//
 #pragma once
 
+#include "ir/Dialect.h"
 #include "runtime/io/InitialValues.h"
 #include "runtime/plan/Plan.h"
 
@@ -16,6 +17,18 @@ namespace dpc {
 /// a loss, also after it adds a constant. Every use accepts first to limit - 1;
 /// a label is ignored if every use ignores it.
 void setInputUses(mlir::func::FuncOp program, rt::Plan &plan);
+
+/// The uses of an input of tokens, [batch, positions].
+struct TokenUses {
+  /// Each op that reads rows of a table by the tokens, and how many positions
+  /// of the tokens it leaves out at the front.
+  std::vector<std::pair<EmbeddingOp, int64_t>> rows;
+  /// How many positions before its scores the label of a loss is, such as 1 for
+  /// labels[:, 1:] with scores[:, :-1], for each loss.
+  std::set<int64_t> labels;
+};
+
+TokenUses tokenUses(mlir::BlockArgument input);
 
 /// Returns a remark on each input that no op of `program` reads.
 std::vector<std::string> unreadInputs(mlir::func::FuncOp program);

@@ -14,6 +14,7 @@
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Remarks.h"
 #include "tools/driver/RunSettings.h"
+#include "tools/driver/Suspicions.h"
 #include "tools/driver/WeightFacts.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -218,6 +219,10 @@ static LogicalResult fuse(Session &session, ModuleOp model,
   markBatchDims(model.lookupSymbol<func::FuncOp>(kForwardFunction));
   session.dump("fused", model);
   forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  if (trains)
+    for (const Suspicion &suspicion : suspicionsOf(forward))
+      suspicion.ruins ? session.notice(suspicion.text)
+                      : session.remark(suspicion.text);
   markNormWeights(forward);
   if (std::string text = remarkOnFrozen(forward); trains && !text.empty())
     session.remark(text);

@@ -175,6 +175,40 @@ std::string remarkOnLossScale(const CompileOptions &options) {
          "whose gradients are not finite as well";
 }
 
+/// Returns `text` without the names that follow "node ".
+static std::string withoutNodes(llvm::StringRef text) {
+  constexpr llvm::StringLiteral kNode = "node '";
+  std::string rest;
+  for (size_t at; (at = text.find(kNode)) != llvm::StringRef::npos;) {
+    rest += text.take_front(at + kNode.size());
+    text = text.drop_front(at + kNode.size());
+    text = text.drop_front(std::min(text.find('\''), text.size()));
+  }
+  return rest + text.str();
+}
+
+std::vector<std::string> groupedRemarks(const std::vector<std::string> &remarks,
+                                        size_t &notices) {
+  std::vector<std::string> firsts;
+  std::vector<size_t> counts;
+  std::map<std::pair<bool, std::string>, size_t> groups;
+  for (const auto &[index, text] : llvm::enumerate(remarks)) {
+    auto [group, isNew] = groups.try_emplace(
+        {index < notices, withoutNodes(text)}, firsts.size());
+    if (isNew) {
+      firsts.push_back(text);
+      counts.push_back(0);
+    }
+    ++counts[group->second];
+  }
+  notices = llvm::count_if(groups,
+                           [](const auto &group) { return group.first.first; });
+  for (auto [text, count] : llvm::zip(firsts, counts))
+    if (count > 1)
+      text += " (and " + std::to_string(count - 1) + " more like it)";
+  return firsts;
+}
+
 std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss) {
   const std::string &gradients = spec.compressGradients;

@@ -48,6 +48,12 @@ std::string remarkOnNarrowCpu(const CompileOptions &options, bool hasBf16);
 /// the type of --precision, or "".
 std::string remarkOnLossScale(const CompileOptions &options);
 
+/// Replaces remarks that differ only in the names of nodes by the first of
+/// them, and says how many there are. The first `notices` remarks, which a
+/// terminal always shows, stay in front; `notices` becomes their new number.
+std::vector<std::string> groupedRemarks(const std::vector<std::string> &remarks,
+                                        size_t &notices);
+
 /// Returns why the requested compression is impossible, or "".
 std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss);

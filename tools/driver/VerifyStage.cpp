@@ -133,12 +133,22 @@ static cost::Verification verificationOf(Session &session, const Built &built,
   return verification;
 }
 
+/// Returns the first remark on a node of the model, which may be the cause of a
+/// failure, or "".
+static std::string remarkOnNodes(Session &session) {
+  for (StringRef text : session.remarks())
+    if (text.starts_with("node '"))
+      return "; remark: " + text.str();
+  return "";
+}
+
 FailureOr<Verified> verify(Session &session, Built built) {
   session.begin("verifying");
   std::string mismatch;
   cost::Verification verification = verificationOf(session, built, mismatch);
   if (!mismatch.empty())
-    return session.fail("verification failed: " + mismatch);
+    return session.fail("verification failed: " + mismatch +
+                        remarkOnNodes(session));
   return Verified{std::move(built), std::move(verification)};
 }
 

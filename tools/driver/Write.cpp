@@ -103,8 +103,8 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
     if (reports && options.whatIf)
       context.whatIfs = searchChanges(session, verified);
   }
-  context.remarks = session.remarks();
   context.notices = session.notices();
+  context.remarks = groupedRemarks(session.remarks(), context.notices);
   return context;
 }
 

@@ -64,4 +64,30 @@ TEST(OnnxOps, OldDropoutsAreOff) {
   }
 }
 
+TEST(OnnxOps, MixedModesAreSaid) {
+  auto remarks = [](const std::vector<std::string> &modes, bool evaluates) {
+    ModelBuilder m(15);
+    m.input("x0", "f32[2,1]").floats("ratio", {}, {.5f});
+    m.scalar("one", 1).scalar("none", 0);
+    m.node("Cast one -> on", {{"to", int64_t(9)}});
+    m.node("Cast none -> off", {{"to", int64_t(9)}});
+    for (const auto &[i, mode] : llvm::enumerate(modes))
+      m.node("Dropout x" + std::to_string(i) + " ratio " + mode + " -> x" +
+             std::to_string(i + 1));
+    m.node("Neg x" + std::to_string(modes.size()) + " -> y").output("y");
+    ImportOptions options;
+    options.evaluates = evaluates;
+    Imported imported = import(m, options);
+    EXPECT_TRUE(imported.module) << imported.error;
+    return imported.remarks;
+  };
+  using Remarks = std::vector<std::string>;
+  EXPECT_EQ(remarks({"off", "off"}, false), Remarks());
+  EXPECT_EQ(remarks({"on", "on"}, false), Remarks());
+  EXPECT_EQ(remarks({"off", "on", "on"}, false),
+            Remarks{"1 of 3 dropouts is off, as after .eval(), and the others "
+                    "are in training mode"});
+  EXPECT_EQ(remarks({"off", "on", "on"}, true), Remarks());
+}
+
 } // namespace

@@ -75,13 +75,15 @@ TEST(TorchRemarks, LossesOfOtherValues) {
     nodes[3]["inputs"].push_back(
         {{"name", "dim"}, {"arg", {{"as_int", -1}}}, {"kind", 1}});
     setInput(nodes[5], 0, "relu_1");
+    nodes[5]["target"] = "torch.ops.aten.nll_loss_nd.default";
   });
   ASSERT_EQ(softmax.size(), 2u);
   EXPECT_EQ(softmax[0],
             "2 weights of the model are not used: l3.bias, l3.weight");
   EXPECT_EQ(softmax[1],
-            "node 'cross_entropy_loss': cross_entropy_loss applies a softmax "
-            "to the result of 'relu_1', which is a softmax already");
+            "node 'cross_entropy_loss': nll_loss_nd expects "
+            "log-probabilities, but gets the result of aten.softmax.int; "
+            "cross_entropy accepts such scores");
   Remarks broadcast = remarksAfter([](nlohmann::json &nodes) {
     nodes[5]["target"] = "torch.ops.aten.mse_loss.default";
     setInput(nodes[5], 1, "p_l3_bias");
@@ -93,15 +95,55 @@ TEST(TorchRemarks, LossesOfOtherValues) {
       << broadcast[0];
 }
 
+/// Makes the loss of kMlp an nll_loss of a log_softmax along `dim`.
+void normalize(nlohmann::json &nodes, int dim) {
+  nodes[4]["target"] = "torch.ops.aten.log_softmax.int";
+  nodes[4]["inputs"] = {
+      nodes[4]["inputs"][0],
+      {{"name", "dim"}, {"arg", {{"as_int", dim}}}, {"kind", 1}}};
+  nodes[5]["target"] = "torch.ops.aten.nll_loss_nd.default";
+}
+
+TEST(TorchRemarks, LikelihoodsOfAnotherDimension) {
+  auto along = [](int dim) {
+    return remarksAfter([&](nlohmann::json &nodes) { normalize(nodes, dim); })
+        .back();
+  };
+  std::string unused =
+      "2 weights of the model are not used: l3.bias, l3.weight";
+  EXPECT_EQ(along(1), unused);
+  EXPECT_EQ(along(-1), unused);
+  EXPECT_EQ(along(0),
+            "node 'cross_entropy_loss': nll_loss_nd reads classes in dimension "
+            "1 of [s6, 10], but 'linear_2' normalizes dimension 0; use dim=1");
+}
+
+/// Layers in a Python list. The matrix that the forward itself writes down is
+/// no weight, and a vector may be any constant.
+TEST(TorchRemarks, WeightsOfNoModule) {
+  std::string model = contents(DPC_FIXTURES "/torch/unlisted.pt2");
+  ImportOptions options;
+  options.globalBatch = 2;
+  EXPECT_EQ(import(model, options).remarks,
+            std::vector<std::string>{
+                "2 weights are neither parameters nor buffers, and are not "
+                "trained: lifted_tensor_0 [4, 4], lifted_tensor_2 [4, 4]; "
+                "layers in a list need nn.ModuleList, a tensor nn.Parameter or "
+                "register_buffer"});
+  options.evaluates = true;
+  EXPECT_EQ(import(model, options).remarks, std::vector<std::string>());
+}
+
 /// A value of the batch size, or of two, is only told by its symbols.
 TEST(TorchRemarks, OneClassAndPairsOfSamples) {
   auto remarks = remarksAfterGraph([](nlohmann::json &graph) {
     graph["tensor_values"]["linear_2"]["sizes"][1] = {{"as_int", 1}};
+    normalize(graph["nodes"], 1);
   });
-  ASSERT_EQ(remarks.size(), 1U);
-  EXPECT_EQ(remarks[0], "node 'cross_entropy_loss': cross_entropy_loss gets "
-                        "scores [s6, 1] of one class: the loss is always 0 and "
-                        "trains nothing");
+  ASSERT_FALSE(remarks.empty());
+  EXPECT_EQ(remarks.back(), "node 'cross_entropy_loss': nll_loss_nd gets "
+                            "scores [s6, 1] of one class: the loss is always 0 "
+                            "and trains nothing");
   auto pairs = [](bool isColumn) {
     return remarksAfterGraph([&](nlohmann::json &graph) {
       nlohmann::json &values = graph["tensor_values"];
@@ -131,7 +173,7 @@ TEST(TorchRemarks, OneClassAndPairsOfSamples) {
 std::vector<std::string> remarksOn(const char *target, const char *scores) {
   return remarksAfter([&](nlohmann::json &nodes) {
     nodes[4]["target"] = scores;
-    if (std::string(scores) == "torch.ops.aten.sigmoid.default")
+    if (std::string(scores) != "torch.ops.aten.linear.default")
       nodes[4]["inputs"] = {nodes[4]["inputs"][0]};
     nodes[5]["target"] = target;
   });
@@ -147,14 +189,25 @@ TEST(TorchRemarks, LossesOfProbabilities) {
              *binary = "torch.ops.aten.binary_cross_entropy.default",
              *logits =
                  "torch.ops.aten.binary_cross_entropy_with_logits.default";
-  EXPECT_EQ(last("torch.ops.aten.cross_entropy_loss.default", sigmoid),
-            "node 'cross_entropy_loss': cross_entropy_loss applies a softmax "
-            "to the result of 'linear_2', which is a sigmoid already");
   EXPECT_EQ(last(logits, sigmoid),
             "node 'cross_entropy_loss': binary_cross_entropy_with_logits "
             "applies a sigmoid to the result of 'linear_2', which is a sigmoid "
             "already");
   EXPECT_EQ(last(logits, linear), "");
+  EXPECT_NE(last(binary, "torch.ops.aten.silu.default")
+                .find("gets the result of aten.silu.default"),
+            std::string::npos);
+  auto soft = remarksAfterGraph([&](nlohmann::json &graph) {
+    nlohmann::json &nodes = graph["nodes"];
+    graph["tensor_values"][nodes[5]["inputs"][1]["arg"]["as_tensor"]["name"]
+                               .get<std::string>()]["dtype"] = 7;
+    nodes[4]["target"] = sigmoid;
+    nodes[4]["inputs"] = {nodes[4]["inputs"][0]};
+  });
+  ASSERT_FALSE(soft.empty());
+  EXPECT_EQ(soft.back(),
+            "node 'cross_entropy_loss': cross_entropy_loss applies a softmax "
+            "to the result of 'linear_2', which is a sigmoid already");
   EXPECT_EQ(last(binary, linear),
             "node 'cross_entropy_loss': binary_cross_entropy expects "
             "probabilities, but gets the result of aten.linear.default; "

@@ -86,6 +86,53 @@ TEST_F(IndexRangeTest, ConditionsBoundTheirBranches) {
             Pair(kNone, kEnd));
 }
 
+TEST_F(IndexRangeTest, ExtremesHaveAPosition) {
+  auto place = [&](const std::string &x, const std::string &element,
+                   const std::string &best, const std::string &pick, int none,
+                   bool orNaN) {
+    std::string rows = "tensor<3x4x" + element + ">";
+    std::string hit = orNaN ? "%any" : "%hit";
+    return range("%w = dpc.reshape %x : tensor<3xi64> -> tensor<3x1xi64>\n"
+                 "%i = dpc.broadcast %w dims = [0, 1] : tensor<3x1xi64> -> "
+                 "tensor<3x4xi64>\n"
+                 "%f = dpc.convert %i : tensor<3x4xi64> -> tensor<3x4xf32>\n"
+                 "%best = dpc.reduce " +
+                 best + " %" + x + " dims = [1] : " + rows + " -> tensor<3x" +
+                 element +
+                 ">\n"
+                 "%b = dpc.broadcast %best dims = [0] : tensor<3x" +
+                 element + "> -> " + rows +
+                 "\n"
+                 "%hit = dpc.compare eq %" +
+                 x + ", %b : (" + rows + ", " + rows +
+                 ") -> tensor<3x4xi1>\n"
+                 "%nan = dpc.compare ne %" +
+                 x + ", %" + x + " : (" + rows + ", " + rows +
+                 ") -> tensor<3x4xi1>\n"
+                 "%any = dpc.binary logical_or %hit, %nan : (tensor<3x4xi1>, "
+                 "tensor<3x4xi1>) -> tensor<3x4xi1>\n"
+                 "%at = dpc.iota dim = 1 : tensor<3x4xi64>\n"
+                 "%none = dpc.constant dense<" +
+                 std::to_string(none) +
+                 "> : tensor<3x4xi64> -> tensor<3x4xi64>\n"
+                 "%s = dpc.select " +
+                 hit +
+                 ", %at, %none : (tensor<3x4xi1>, "
+                 "tensor<3x4xi64>, tensor<3x4xi64>) -> tensor<3x4xi64>\n"
+                 "%y = dpc.reduce " +
+                 pick +
+                 " %s dims = [1] : tensor<3x4xi64> -> "
+                 "tensor<3xi64>\n");
+  };
+  EXPECT_EQ(place("f", "f32", "max", "min", 4, true), Pair(0, 3));
+  EXPECT_EQ(place("f", "f32", "min", "max", -1, true), Pair(0, 3));
+  EXPECT_EQ(place("i", "i64", "max", "min", 4, false), Pair(0, 3));
+  EXPECT_EQ(place("f", "f32", "max", "min", 4, false), Pair(0, 4))
+      << "a row may be all NaN";
+  EXPECT_EQ(place("i", "i64", "sum", "min", 4, false), Pair(0, 4));
+  EXPECT_EQ(place("i", "i64", "max", "min", -1, false), Pair(-1, 3));
+}
+
 TEST_F(IndexRangeTest, InputsMayBeMovedAndShifted) {
   auto isInput = [&](const std::string &ops, bool mayAdd) {
     return isInputOrConstant(parse(ops), mayAdd);

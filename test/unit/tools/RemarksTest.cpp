@@ -106,4 +106,20 @@ TEST(Remarks, ALossScaleOfATypeThatNeedsNone) {
   EXPECT_EQ(remarkOnLossScale(options), "");
 }
 
+TEST(Remarks, ThoseOfSeveralNodesAreGrouped) {
+  size_t notices = 3;
+  EXPECT_THAT(
+      groupedRemarks({"node 'a' reads node 'b'", "input 'x' is odd",
+                      "node 'c' reads node 'd'", "node 'e' reads node 'f'",
+                      "the labels of node 'g' are computed", "input 'y' is odd",
+                      "the labels of node 'h' are computed",
+                      "the labels of node 'i' are computed", "node 'open"},
+                     notices),
+      ElementsAre("node 'a' reads node 'b' (and 1 more like it)",
+                  "input 'x' is odd", "node 'e' reads node 'f'",
+                  "the labels of node 'g' are computed (and 2 more like it)",
+                  "input 'y' is odd", "node 'open"));
+  EXPECT_EQ(notices, 2U);
+}
+
 } // namespace

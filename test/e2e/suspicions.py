@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""What dpc-opt says of models with a typical mistake, and that it says nothing of the same models without it."""
+import struct
+import unittest
+
+import e2e
+
+CLASSES = """
+  func.func @forward(%w: tensor<{classes}x16xf32> {{dpc.name = "w", dpc.role = "parameter"}},
+                     %x: tensor<8x16xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %y: tensor<8xi64> {{dpc.name = "y", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %z: tensor<8x4xf32> {{dpc.name = "z", dpc.role = "input", dpc.batch_dim = 0 : i64}})
+      -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
+    %h = dpc.matmul %x, %w tb : (tensor<8x16xf32>, tensor<{classes}x16xf32>) -> tensor<8x{classes}xf32>
+    {scores}
+    %losses, %lse = dpc.cross_entropy %s, %y ignore_index = -100 : (tensor<8x{classes}xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+    {weights}
+    %loss = dpc.reduce sum %rows dims = [0] : tensor<8xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }}
+"""
+
+
+def binary(name, kind, a, b, shape):
+    return f"%{name} = dpc.binary {kind} %{a}, %{b} : (tensor<{shape}>, tensor<{shape}>) -> tensor<{shape}>\n"
+
+
+def number(name, value, shape):
+    return f"%{name} = dpc.constant dense<{value}> : tensor<{shape}> -> tensor<{shape}>\n"
+
+
+def keep(name, of, shape):
+    return f"%{name} = dpc.reshape %{of} : tensor<{shape}> -> tensor<{shape}>\n"
+
+
+def classes(scores=keep("s", "h", "8x4xf32"), weights=keep("rows", "losses", "8xf32"), count=4):
+    return CLASSES.format(classes=count, scores=scores, weights=weights)
+
+
+def unary(name, kind, of, shape):
+    return f"%{name} = dpc.unary {kind} %{of} : tensor<{shape}> -> tensor<{shape}>\n"
+
+
+def compared(other, square=True):
+    """The squared or absolute error of h and `other`, added to the scores."""
+    error = binary("e", "mul", "d", "d", "8x4xf32") if square else unary("e", "abs", "d", "8x4xf32")
+    return (f"%q = dpc.convert %h {{dpc.stop_gradient}} : tensor<8x4xf32> -> tensor<8x4xf32>\n" + binary("d", "sub", "h", other, "8x4xf32") + error
+            + binary("s", "add", "h", "e", "8x4xf32"))
+
+
+def normalized(kind, size):
+    """A norm over `size` of the 4 scores."""
+    shape = f"8x{4 // size}x{size}xf32"
+    rows = f"tensor<8x{4 // size}xf32>"
+    return (f"%g = dpc.reshape %h : tensor<8x4xf32> -> tensor<{shape}>\n"
+            f"%n, %mean, %rstd = dpc.norm {kind} %g eps = 1.0e-5 : (tensor<{shape}>) -> (tensor<{shape}>, {rows}, {rows})\n"
+            f"%s = dpc.reshape %n : tensor<{shape}> -> tensor<8x4xf32>\n")
+
+
+def softened(size):
+    shape = f"8x{4 // size}x{size}xf32"
+    return (f"%g = dpc.reshape %h : tensor<8x4xf32> -> tensor<{shape}>\n%p = dpc.softmax %g : tensor<{shape}> -> tensor<{shape}>\n"
+            f"%f = dpc.reshape %p : tensor<{shape}> -> tensor<8x4xf32>\n" + binary("s", "mul", "f", "h", "8x4xf32"))
+
+
+ATTENTION = """
+  func.func @forward(%w: tensor<32x16xf32> {{dpc.name = "w", dpc.role = "parameter"}}{buffer},
+                     %ids: tensor<4x8xi64> {{dpc.name = "ids", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %labels: tensor<4x8xi64> {{dpc.name = "labels", dpc.role = "input", dpc.batch_dim = 0 : i64}})
+      -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
+    {ids}
+    %x = dpc.embedding %w, %read : (tensor<32x16xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
+    %q = dpc.reshape %x : tensor<4x8x16xf32> -> tensor<4x1x8x16xf32>
+    {mask}
+    %o, %lse = dpc.attention %q, %q, %q {operand} scale = 0.25 {causal} : ({types}) -> (tensor<4x1x8x16xf32>, tensor<4x1x8xf32>)
+    %z = dpc.reshape %o : tensor<4x1x8x16xf32> -> tensor<4x8x16xf32>
+    %y = dpc.matmul %z, %w tb : (tensor<4x8x16xf32>, tensor<32x16xf32>) -> tensor<4x8x32xf32>
+    %few = dpc.slice %y offsets = [0, {scored}, 0] strides = [1, 1, 1] : tensor<4x8x32xf32> -> tensor<4x7x32xf32>
+    %next = dpc.slice %{target} offsets = [0, 1] strides = [1, 1] : tensor<4x8xi64> -> tensor<4x7xi64>
+    %scores = dpc.reshape %few : tensor<4x7x32xf32> -> tensor<28x32xf32>
+    %classes = dpc.reshape %next : tensor<4x7xi64> -> tensor<28xi64>
+    %losses, %ls = dpc.cross_entropy %scores, %classes ignore_index = -100 : (tensor<28x32xf32>, tensor<28xi64>) -> (tensor<28xf32>, tensor<28xf32>)
+    %loss = dpc.reduce sum %losses dims = [0] : tensor<28xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }}
+"""
+HIDDEN = "0xFF800000"
+SQUARE = "1x1x8x8x"
+
+
+def triangle(diagonal, hidden=HIDDEN, kept="0.0"):
+    """A mask that has `hidden` from `diagonal` on, and `kept` before."""
+    return (f"%t = dpc.iota dim = 2 : tensor<{SQUARE}i64>\n%c = dpc.iota dim = 3 : tensor<{SQUARE}i64>\n" + number("k", diagonal, SQUARE + "i64")
+            + binary("first", "add", "t", "k", SQUARE + "i64")
+            + f"%hit = dpc.compare ge %c, %first : (tensor<{SQUARE}i64>, tensor<{SQUARE}i64>) -> tensor<{SQUARE}i1>\n" + number("hidden", hidden, SQUARE + "f32")
+            + number("kept", kept, SQUARE + "f32")
+            + f"%m = dpc.select %hit, %hidden, %kept : (tensor<{SQUARE}i1>, tensor<{SQUARE}f32>, tensor<{SQUARE}f32>) -> tensor<{SQUARE}f32>\n")
+
+
+# As F.softmax over a mask of tokens.
+PADDING = """%one = dpc.reshape %labels : tensor<4x8xi64> -> tensor<4x1x1x8xi64>
+    %m = dpc.convert %one : tensor<4x1x1x8xi64> -> tensor<4x1x1x8xf32>"""
+# The ids as they are, after those that are hidden, and one position later.
+READ = keep("read", "ids", "4x8xi64")
+HIDES = """%none = dpc.constant dense<31> : tensor<4x8xi64> -> tensor<4x8xi64>
+    %over = dpc.compare gt %labels, %none : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi1>
+    %read = dpc.select %over, %none, %ids : (tensor<4x8xi1>, tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>"""
+LATER = """%start = dpc.constant dense<0> : tensor<4x1xi64> -> tensor<4x1xi64>
+    %early = dpc.slice %ids offsets = [0, 0] strides = [1, 1] : tensor<4x8xi64> -> tensor<4x7xi64>
+    %read = dpc.concat %start, %early dim = 1 : (tensor<4x1xi64>, tensor<4x7xi64>) -> tensor<4x8xi64>"""
+
+
+def attention(mask="", causal=False, target="ids", scored=0, shape=SQUARE, ids=READ, buffer=""):
+    query = "tensor<4x1x8x16xf32>"
+    types = ", ".join([query] * 3 + ([f"tensor<{shape}f32>"] if mask else []))
+    return ATTENTION.format(mask=mask, operand="mask %m" if mask else "", causal="causal" if causal else "", types=types, target=target, scored=scored,
+                            ids=ids, buffer=buffer)
+
+
+TWICE = "'dpc.cross_entropy' applies a softmax to the result of '{}', which is a {} already"
+ONE_CLASS = "'dpc.cross_entropy' gets scores of one class: the loss is always 0 and trains nothing"
+NO_LABELS = "'dpc.cross_entropy' gives its labels the weight 0 (label_smoothing=1): the loss does not depend on them"
+ZERO = "'dpc.binary' multiplies the loss by 0: it trains nothing"
+ITSELF = "'dpc.binary' compares a value with itself: the error is always 0 and trains nothing"
+ONE = "'dpc.softmax' is a softmax of one element: its result is always 1"
+BIAS = "'dpc.norm' normalizes groups of one element: its result is its bias, whatever its input is"
+SIGN = "'dpc.norm' normalizes groups of one element: its result has only the sign of its input"
+SEES = ("'dpc.attention' has {}, but the loss compares the scores of position t with token t + 1 of '{}': each position reads the token that it "
+        "predicts")
+NEXT = ("'dpc.attention' has a mask that keeps the keys up to t + 1 for position t: each position reads the next one; a causal mask keeps the keys "
+        "up to t, as with torch.triu(diagonal=1) of -inf")
+FIRST = ("'dpc.attention' has a mask that hides the keys from t on for position t: the first position has no key; a causal mask hides those from "
+         "t + 1 on, as with torch.triu(diagonal=1) of -inf")
+NUMBERS = "'dpc.attention' adds {} to the scores, which hides nothing; add 0 and -inf, or use a mask of type bool"
+
+# label_smoothing: the loss of the labels gets one factor, and a mean over all classes is added.
+SMOOTHED = (number("k", "{}", "8xf32") + binary("part", "mul", "losses", "k", "8xf32") + "%mean = dpc.reduce sum %h dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n"
+            + binary("rows", "add", "part", "mean", "8xf32"))
+WHOLE = number("k", "{}", "8xf32") + unary("minus", "neg", "losses", "8xf32") + binary("more", "sub", "losses", "minus", "8xf32") + binary("rows", "mul", "more", "k", "8xf32")
+MISTAKES = {
+    "softmax": (classes("%s = dpc.softmax %h : tensor<8x4xf32> -> tensor<8x4xf32>"), TWICE.format("dpc.softmax", "softmax")),
+    "sigmoid": (classes(unary("s", "sigmoid", "h", "8x4xf32")), TWICE.format("dpc.unary", "sigmoid")),
+    "one class": (classes(keep("s", "h", "8x1xf32"), count=1), ONE_CLASS),
+    "label smoothing": (classes(weights=SMOOTHED.format("0.0")), NO_LABELS),
+    "loss times 0": (classes(weights=WHOLE.format("0.0")), ZERO),
+    "squared error": (classes(compared("h")), ITSELF),
+    "absolute error": (classes(compared("h", square=False)), ITSELF),
+    "error of what is detached": (classes(compared("q")), ITSELF),
+    "softmax of one": (classes(softened(1)), ONE),
+    "layer norm of one": (classes(normalized("layer", 1)), BIAS),
+    "rms norm of one": (classes(normalized("rms", 1)), SIGN),
+    "no causal mask": (attention(), SEES.format("no causal mask", "ids")),
+    "labels that the loss shifts": (attention(target="labels"), SEES.format("no causal mask", "ids")),
+    "the wrong triangle": (attention(triangle(0, "0.0", HIDDEN)), SEES.format("a mask that is not causal", "ids")),
+    "one key too many": (attention(triangle(2)), NEXT),
+    "large negative numbers": (attention(triangle(2, "-1.0e9")), NEXT),
+    "one key too few": (attention(triangle(0)), FIRST),
+    "a mask of numbers": (attention(triangle(1, "0.0", "1.0")), NUMBERS.format("a mask of 0 and 1")),
+    "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
+}
+# An encoder of all tokens before an attention that is causal, as in an autoencoder of text.
+ENCODED = attention().replace("%z = dpc.reshape %o :", """%o2, %lse2 = dpc.attention %o, %o, %o scale = 0.25 causal
+        : (tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>) -> (tensor<4x1x8x16xf32>, tensor<4x1x8xf32>)
+    %z = dpc.reshape %o2 :""")
+RIGHT = {
+    "scores": classes(),
+    "less label smoothing": classes(weights=SMOOTHED.format("0.9")),
+    "scaled loss": classes(weights=WHOLE.format("0.5")),
+    "a term times 0": classes(weights=number("k", "0.0", "8xf32") + "%sum = dpc.reduce sum %h dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n"
+                              + binary("none", "mul", "sum", "k", "8xf32") + binary("rows", "add", "losses", "none", "8xf32")),
+    "another error": classes(compared("z")),
+    "straight-through": classes("%q = dpc.convert %h {dpc.stop_gradient} : tensor<8x4xf32> -> tensor<8x4xf32>\n" + binary("d", "sub", "h", "q", "8x4xf32")
+                                + binary("s", "add", "d", "z", "8x4xf32")),
+    "softmax of two": classes(softened(2)),
+    "layer norm of two": classes(normalized("layer", 2)),
+    "rms norm of two": classes(normalized("rms", 2)),
+    "causal": attention(causal=True),
+    "causal after all tokens": ENCODED,
+    "causal mask": attention(triangle(1)),
+    "scores of the same position": attention(scored=1),
+    "hidden tokens": attention(ids=HIDES),
+    "tokens one position later": attention(triangle(1), ids=LATER),
+    "a bias of the scores": attention(triangle(1, "0.5", "1.5"), causal=True),
+}
+
+
+class Suspicions(e2e.ScratchTest):
+    def remarks(self, model):
+        with open(self.path("model.mlir"), "w") as file:
+            file.write("module {" + model + "}")
+        e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--emit=report", "--verify=off",
+                  "-o", self.path("plan")])
+        return [text for text in e2e.read_report(self.path("plan"))["remarks"] if "is not read" not in text]
+
+    def test_mistakes_are_named(self):
+        for name, (model, remark) in MISTAKES.items():
+            with self.subTest(name):
+                self.assertEqual(self.remarks(model), [remark])
+
+    def test_nothing_is_said_without_a_mistake(self):
+        for name, model in RIGHT.items():
+            with self.subTest(name):
+                self.assertEqual(self.remarks(model), [])
+
+    def test_masks_in_files_are_read(self):
+        source = f'dpc.source = {{file = "{self.path("mask.bin")}", offset = 0 : i64, bytes = 256 : i64, dtype = "f32"}}'
+        buffer = f',\n    %buffer: tensor<8x8xf32> {{dpc.name = "buffer", dpc.role = "buffer", {source}}}'
+        model = attention("%m = dpc.reshape %buffer : tensor<8x8xf32> -> tensor<1x1x8x8xf32>", buffer=buffer, causal=True)
+        for hidden, remarks in ((1.0, [NUMBERS.format("a mask of 0 and 1")]), (0.0, []), (-1e9, [])):
+            with open(self.path("mask.bin"), "wb") as file:
+                file.write(struct.pack("<64f", *([hidden] + [0.0] * 63)))
+            self.assertEqual(self.remarks(model), remarks)
+
+    def test_equal_remarks_are_grouped(self):
+        ops = softened(1).replace("tensor<8x4x1xf32>\n%f", 'tensor<8x4x1xf32> loc("{}")\n%f')
+        more = ops.replace("%s", "%last").replace("%g", "%g2").replace("%p", "%p2").replace("%f", "%f2").replace("%h", "%one")
+        scores = ops.replace("%s", "%one").format("first") + more.format("second") + binary("s", "add", "h", "last", "8x4xf32")
+        self.assertEqual(self.remarks(classes(scores)), [ONE.replace("'dpc.softmax'", "node 'first'") + " (and 1 more like it)"])
+
+    def test_a_failed_verification_names_the_mistake(self):
+        ops = unary("n", "log", "h", "8x4xf32") + '%s = dpc.softmax %n : tensor<8x4xf32> -> tensor<8x4xf32> loc("probabilities")'
+        model = classes(ops).replace("(tensor<8xf32>, tensor<8xf32>)\n", '(tensor<8xf32>, tensor<8xf32>) loc("loss")\n')
+        with open(self.path("model.mlir"), "w") as file:
+            file.write("module {" + model + "}")
+        done = e2e.call([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:2", "--strategy=dp=2", "--train=sgd", "--lr=0.1", "--init=random:1",
+                         "-o", self.path("plan")])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is not a number on one device", done.stderr)
+        self.assertIn("; remark: node 'loss' applies a softmax to the result of node 'probabilities', which is a softmax already\n", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

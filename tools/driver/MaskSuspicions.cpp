@@ -1,0 +1,298 @@
+//===- MaskSuspicions.cpp - Masks of attention that are mistakes ----------===//
+#include "ir/NodeName.h"
+#include "passes/graph/Match.h"
+#include "runtime/io/MappedFile.h"
+#include "tools/driver/Inputs.h"
+#include "tools/driver/Suspicions.h"
+
+#include <array>
+#include <cstring>
+#include <limits>
+
+using namespace mlir;
+
+namespace dpc {
+
+/// Adding this number or less to a score hides the key.
+static constexpr double kHidden = -1e3;
+/// The longest chain of ops of a mask that is followed.
+static constexpr int kMaxDepth = 16;
+
+static std::string nameOf(func::FuncOp forward, BlockArgument argument) {
+  auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                   attr::kName);
+  return name ? name.str() : "";
+}
+
+/// Returns how many positions before its scores the loss has a token that
+/// `rows` read at the position of the scores or earlier. From 1 on, the token
+/// is predicted. Both have uses.
+static int64_t aheadOf(const TokenUses &labels, const TokenUses &rows) {
+  int64_t read = std::numeric_limits<int64_t>::min();
+  for (int64_t ahead : llvm::make_second_range(rows.rows))
+    read = std::max(read, ahead);
+  return *labels.labels.begin() - read;
+}
+
+namespace {
+struct TokenInput {
+  BlockArgument argument;
+  TokenUses uses;
+};
+} // namespace
+
+static std::vector<TokenInput> tokenInputs(func::FuncOp forward) {
+  std::vector<TokenInput> inputs;
+  for (BlockArgument argument : forward.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (type && type.getRank() == 2 && type.getElementType().isInteger() &&
+        roleOf(argument) == role::kInput)
+      inputs.push_back({argument, tokenUses(argument)});
+  }
+  return inputs;
+}
+
+/// Returns the input whose tokens `labels` are: itself if the model reads it,
+/// and otherwise the only other input of this type that reads rows of tables.
+static const TokenInput *readAs(const TokenInput &labels,
+                                const std::vector<TokenInput> &inputs) {
+  if (!labels.uses.rows.empty())
+    return &labels;
+  const TokenInput *found = nullptr;
+  for (const TokenInput &input : inputs) {
+    if (input.uses.rows.empty() ||
+        input.argument.getType() != labels.argument.getType())
+      continue;
+    if (found)
+      return nullptr;
+    found = &input;
+  }
+  return found;
+}
+
+/// Returns the results of the ops that read rows of tables by the tokens, and
+/// all values that depend on them.
+static llvm::DenseSet<Value> dependentOn(const TokenUses &tokens,
+                                         func::FuncOp forward) {
+  llvm::DenseSet<Operation *> tables;
+  for (EmbeddingOp op : llvm::make_first_range(tokens.rows))
+    tables.insert(op);
+  llvm::DenseSet<Value> values;
+  for (Operation &op : forward.front())
+    if (tables.contains(&op) || llvm::any_of(op.getOperands(), [&](Value v) {
+          return values.contains(v);
+        }))
+      values.insert(op.result_begin(), op.result_end());
+  return values;
+}
+
+static std::optional<bool> isKept(Value mask, int64_t t, int64_t s) {
+  ArrayRef<int64_t> shape = shapeOf(mask);
+  std::optional<double> element =
+      elementAt(mask, {0, 0, std::min(t, shape[2] - 1), s});
+  return element ? std::optional(*element > kHidden) : std::nullopt;
+}
+
+/// Whether `mask` [B, H, T, S] keeps key t + 1 at the first, middle and last
+/// position t. A mask that is the same for all positions cannot be causal.
+static bool keepsLater(Value mask) {
+  int64_t last = shapeOf(mask)[3] - 2;
+  if (shapeOf(mask)[2] == 1)
+    return true;
+  return llvm::all_of(std::array{int64_t(0), last / 2, last}, [&](int64_t t) {
+    return isKept(mask, t, t + 1) == std::optional(true);
+  });
+}
+
+/// Returns d if `mask` keeps exactly the keys s < t + d. Looks at some rows.
+static std::optional<int64_t> bandOf(Value mask) {
+  ArrayRef<int64_t> shape = shapeOf(mask);
+  int64_t size = shape[3];
+  if (shape[2] != size || size < 4)
+    return std::nullopt;
+  std::optional<int64_t> band;
+  for (int64_t t : {int64_t(0), int64_t(1), size / 2}) {
+    int64_t count = 0;
+    for (int64_t s = 0; s < size; ++s) {
+      std::optional<bool> kept = isKept(mask, t, s);
+      if (!kept || (*kept && count != s))
+        return std::nullopt;
+      count += *kept ? 1 : 0;
+    }
+    if (count == size || (band && band != count - t))
+      return std::nullopt;
+    band = count - t;
+  }
+  return band;
+}
+
+static std::optional<int64_t> bandOf(Operation *op) {
+  auto attention = dyn_cast<AttentionOp>(op);
+  return attention && attention.getMask() && !attention.getCausal()
+             ? bandOf(attention.getMask())
+             : std::nullopt;
+}
+
+Detail keepsNext(Operation *op, const SuspectModel &) {
+  return bandOf(op) == 2 ? Detail("") : std::nullopt;
+}
+
+Detail hidesItself(Operation *op, const SuspectModel &) {
+  return bandOf(op) == 0 ? Detail("") : std::nullopt;
+}
+
+/// Whether the elements are 0 and 1, and both occur.
+static bool isZeroOne(DenseElementsAttr values) {
+  if (!isa<FloatType>(values.getElementType()) || values.isSplat())
+    return false;
+  return llvm::all_of(values.getValues<APFloat>(), [](const APFloat &value) {
+    return value.isZero() || value.isExactlyValue(1.0);
+  });
+}
+
+/// Whether the file of a buffer has only 0 and 1 as its values, and both.
+static bool isZeroOneBuffer(BlockArgument argument) {
+  auto forward = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto source = forward ? forward.getArgAttrOfType<DictionaryAttr>(
+                              argument.getArgNumber(), attr::kSource)
+                        : DictionaryAttr();
+  if (!source || roleOf(argument) != role::kBuffer)
+    return false;
+  auto name = source.getAs<StringAttr>("file");
+  auto offset = source.getAs<IntegerAttr>("offset");
+  auto bytes = source.getAs<IntegerAttr>("bytes");
+  auto type = tensorType(argument);
+  if (!name || !offset || !bytes || !type.getElementType().isF32() ||
+      bytes.getInt() != sizeInBytes(type))
+    return false;
+  auto file = rt::MappedFile::open(name.str());
+  if (!file || offset.getInt() < 0 ||
+      offset.getInt() + bytes.getInt() > file->size())
+    return false;
+  bool found[2] = {false, false};
+  for (int64_t n = 0; n < type.getNumElements(); ++n) {
+    float value = 0;
+    std::memcpy(&value, file->data() + offset.getInt() + n * sizeof value,
+                sizeof value);
+    if (value != 0.0F && value != 1.0F)
+      return false;
+    found[value == 0.0F ? 0 : 1] = true;
+  }
+  return found[0] && found[1];
+}
+
+static bool isZeroOne(Value value, int depth = 0) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return isZeroOneBuffer(argument);
+  Operation *op = value.getDefiningOp();
+  if (depth > kMaxDepth)
+    return false;
+  if (isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op))
+    return isZeroOne(op->getOperand(0), depth + 1);
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    auto values = dyn_cast<DenseElementsAttr>(constant.getValue());
+    return values && isZeroOne(values);
+  }
+  if (auto convert = dyn_cast<ConvertOp>(op)) {
+    Type from = elementTypeOf(convert.getX());
+    return from.isInteger(1) ||
+           (isa<FloatType>(from) && isZeroOne(convert.getX(), depth + 1));
+  }
+  if (auto select = dyn_cast<SelectOp>(op)) {
+    std::optional<double> a = splatValue(select.getOnTrue()),
+                          b = splatValue(select.getOnFalse());
+    return (a == 0.0 && b == 1.0) || (a == 1.0 && b == 0.0);
+  }
+  auto binary = dyn_cast<BinaryOp>(op);
+  return binary && binary.getKind() == BinaryKind::sub &&
+         splatValue(binary.getA()) == 1.0 &&
+         isZeroOne(binary.getB(), depth + 1);
+}
+
+/// Returns what is added to the scores of an attention, or null. An attention
+/// that is not fused is a softmax before a matmul.
+static SmallVector<Value> addends(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return attention.getMask() ? SmallVector<Value>{attention.getMask()}
+                               : SmallVector<Value>();
+  auto softmax = dyn_cast<SoftmaxOp>(op);
+  if (!softmax || llvm::none_of(op->getUsers(), llvm::IsaPred<MatmulOp>))
+    return {};
+  BinaryOp sum = binaryOf(skipConverts(softmax.getX()), BinaryKind::add);
+  return sum ? SmallVector<Value>{sum.getA(), sum.getB()}
+             : SmallVector<Value>();
+}
+
+/// Whether `value` has the integers of an input as floats.
+static bool isIntegerInput(Value value) {
+  bool converts = false;
+  while (
+      isa_and_present<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConvertOp>(
+          value.getDefiningOp())) {
+    Value from = value.getDefiningOp()->getOperand(0);
+    converts |=
+        elementTypeOf(from).isInteger() && isFloatTensor(value.getType());
+    value = from;
+  }
+  return converts && roleOf(value) == role::kInput;
+}
+
+Detail addsZeroOne(Operation *op, const SuspectModel &) {
+  for (Value value : addends(op))
+    if (bool isInput = isIntegerInput(value); isInput || isZeroOne(value))
+      return isInput ? "the integers of an input" : "a mask of 0 and 1";
+  return std::nullopt;
+}
+
+/// Whether each position reads the next one.
+static bool readsLater(AttentionOp attention) {
+  Value mask = attention.getMask();
+  return !attention.getCausal() && (!mask || keepsLater(mask));
+}
+
+/// Returns the attentions over `tokens` if each of them reads later positions.
+static llvm::DenseSet<Operation *> leaksOf(const TokenUses &tokens,
+                                           func::FuncOp forward) {
+  Value ids = EmbeddingOp(tokens.rows.front().first).getIds();
+  if (shapeOf(ids).size() != 2 || shapeOf(ids)[1] < 2)
+    return {};
+  int64_t positions = shapeOf(ids)[1];
+  llvm::DenseSet<Value> dependent = dependentOn(tokens, forward);
+  llvm::DenseSet<Operation *> leaks;
+  for (AttentionOp op : forward.getOps<AttentionOp>()) {
+    if (!dependent.contains(op.getK()) || shapeOf(op.getQ())[2] != positions ||
+        shapeOf(op.getK())[2] != positions)
+      continue;
+    if (!readsLater(op))
+      return {};
+    leaks.insert(op);
+  }
+  return leaks;
+}
+
+void findLeaks(func::FuncOp forward, SuspectModel &model) {
+  std::vector<TokenInput> inputs = tokenInputs(forward);
+  for (const TokenInput &labels : inputs) {
+    const TokenInput *read = readAs(labels, inputs);
+    if (labels.uses.labels.empty() || !read ||
+        aheadOf(labels.uses, read->uses) < 1)
+      continue;
+    model.leaks = leaksOf(read->uses, forward);
+    model.tokens = nameOf(forward, read->argument);
+    return;
+  }
+}
+
+Detail seesPredicted(Operation *op, const SuspectModel &model) {
+  if (!model.leaks.contains(op) || keepsNext(op, model) ||
+      addsZeroOne(op, model))
+    return std::nullopt;
+  return std::string(cast<AttentionOp>(op).getMask()
+                         ? "has a mask that is not causal"
+                         : "has no causal mask") +
+         ", but the loss compares the scores of position t with token t + 1 of "
+         "'" +
+         model.tokens + "'";
+}
+
+} // namespace dpc

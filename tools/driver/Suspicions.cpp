@@ -1,0 +1,208 @@
+//===- Suspicions.cpp - Graph patterns that are probably mistakes ---------===//
+#include "tools/driver/Suspicions.h"
+
+#include "ir/NodeName.h"
+#include "ir/StopGradient.h"
+#include "passes/graph/Match.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+/// Returns `value` before ops that keep its elements, or some of them.
+static Value skipMoves(Value value) {
+  while (isa_and_present<ReshapeOp, TransposeOp, SliceOp, ConvertOp>(
+      value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+static Detail when(bool matches) {
+  return matches ? Detail(std::string()) : std::nullopt;
+}
+
+/// A cross entropy of probabilities.
+static Detail getsProbabilities(Operation *op, const SuspectModel &) {
+  auto loss = dyn_cast<CrossEntropyOp>(op);
+  if (!loss)
+    return std::nullopt;
+  Value scores = skipMoves(loss.getLogits());
+  StringRef kind = scores.getDefiningOp<SoftmaxOp>()     ? "softmax"
+                   : unaryOf(scores, UnaryKind::sigmoid) ? "sigmoid"
+                                                         : "";
+  return kind.empty()
+             ? Detail()
+             : nodeOf(scores.getDefiningOp()) + ", which is a " + kind.str();
+}
+
+static Detail hasOneClass(Operation *op, const SuspectModel &) {
+  auto loss = dyn_cast<CrossEntropyOp>(op);
+  return when(loss && shapeOf(loss.getLogits())[1] == 1);
+}
+
+static bool isTimesZero(Operation *op) {
+  auto product = dyn_cast<BinaryOp>(op);
+  return product && product.getKind() == BinaryKind::mul &&
+         (splatValue(product.getA()) == 0.0 ||
+          splatValue(product.getB()) == 0.0);
+}
+
+/// A cross entropy with label_smoothing=1.
+static Detail ignoresLabels(Operation *op, const SuspectModel &) {
+  auto loss = dyn_cast<CrossEntropyOp>(op);
+  return when(loss && !loss.getLoss().use_empty() &&
+              llvm::all_of(loss.getLoss().getUsers(), isTimesZero));
+}
+
+static Detail zeroesLoss(Operation *op, const SuspectModel &model) {
+  return when(isTimesZero(op) && model.factors.contains(op->getResult(0)));
+}
+
+static bool isSquaredOrAbsolute(Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    auto unary = dyn_cast<UnaryOp>(user);
+    auto product = dyn_cast<BinaryOp>(user);
+    return (unary && unary.getKind() == UnaryKind::abs) ||
+           (product && product.getKind() == BinaryKind::mul &&
+            product.getA() == product.getB());
+  });
+}
+
+static Value skipStops(Value value) {
+  while (stopsGradient(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+/// A squared or absolute error of a value and itself.
+static Detail comparesWithItself(Operation *op, const SuspectModel &) {
+  auto difference = dyn_cast<BinaryOp>(op);
+  return when(difference && difference.getKind() == BinaryKind::sub &&
+              isFloatTensor(difference.getType()) &&
+              skipStops(difference.getA()) == skipStops(difference.getB()) &&
+              isSquaredOrAbsolute(difference.getResult()));
+}
+
+/// A softmax that is not in an attention, which may have one key.
+static Detail isOverOneElement(Operation *op, const SuspectModel &) {
+  auto softmax = dyn_cast<SoftmaxOp>(op);
+  return when(softmax && shapeOf(softmax.getX()).back() == 1 &&
+              llvm::none_of(op->getUsers(), llvm::IsaPred<MatmulOp>));
+}
+
+static Detail normalizesOneElement(Operation *op, const SuspectModel &) {
+  if (auto norm = dyn_cast<NormOp>(op))
+    return when(norm.getKind() == NormKind::layer &&
+                shapeOf(norm.getX()).back() == 1);
+  auto norm = dyn_cast<BatchNormOp>(op);
+  return when(norm && tensorType(norm.getX()).getNumElements() ==
+                          shapeOf(norm.getX())[1]);
+}
+
+static Detail scalesOneElement(Operation *op, const SuspectModel &) {
+  auto norm = dyn_cast<NormOp>(op);
+  return when(norm && norm.getKind() == NormKind::rms &&
+              shapeOf(norm.getX()).back() == 1);
+}
+
+namespace {
+/// The remark is the node, and then `text` with the detail in the place of {}.
+struct Pattern {
+  Detail (*match)(Operation *op, const SuspectModel &model);
+  const char *text;
+  bool ruins;
+};
+} // namespace
+
+static const Pattern kPatterns[] = {
+    {zeroesLoss, "multiplies the loss by 0: it trains nothing", true},
+    {comparesWithItself,
+     "compares a value with itself: the error is always 0 and trains nothing",
+     true},
+    {hasOneClass,
+     "gets scores of one class: the loss is always 0 and trains nothing", true},
+    {ignoresLabels,
+     "gives its labels the weight 0 (label_smoothing=1): the loss does not "
+     "depend on them",
+     true},
+    {seesPredicted, "{}: each position reads the token that it predicts", true},
+    {keepsNext,
+     "has a mask that keeps the keys up to t + 1 for position t: each position "
+     "reads the next one; a causal mask keeps the keys up to t, as with "
+     "torch.triu(diagonal=1) of -inf",
+     true},
+    {hidesItself,
+     "has a mask that hides the keys from t on for position t: the first "
+     "position has no key; a causal mask hides those from t + 1 on, as with "
+     "torch.triu(diagonal=1) of -inf",
+     true},
+    {addsZeroOne,
+     "adds {} to the scores, which hides nothing; add 0 and -inf, or use a "
+     "mask of type bool",
+     true},
+    {getsProbabilities, "applies a softmax to the result of {} already", false},
+    {isOverOneElement, "is a softmax of one element: its result is always 1",
+     false},
+    {normalizesOneElement,
+     "normalizes groups of one element: its result is its bias, whatever its "
+     "input is",
+     false},
+    {scalesOneElement,
+     "normalizes groups of one element: its result has only the sign of its "
+     "input",
+     false}};
+
+static Value lossOf(func::FuncOp forward) {
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (forward.getResultAttr(i, attr::kLoss))
+      return forward.front().getTerminator()->getOperand(i);
+  return nullptr;
+}
+
+/// Whether the result of `op` is 0 if its operand `index` is.
+static bool keepsZero(Operation *op, unsigned index) {
+  if (auto unary = dyn_cast<UnaryOp>(op))
+    return unary.getKind() == UnaryKind::neg ||
+           unary.getKind() == UnaryKind::abs;
+  if (auto binary = dyn_cast<BinaryOp>(op))
+    return binary.getKind() == BinaryKind::mul ||
+           (binary.getKind() == BinaryKind::div && index == 0);
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getKind() == ReduceKind::sum;
+  return isa<ConvertOp, ReshapeOp, TransposeOp, BroadcastOp>(op);
+}
+
+static llvm::DenseSet<Value> factorsOf(Value loss) {
+  llvm::DenseSet<Value> factors = {loss};
+  SmallVector<Value> work = {loss};
+  while (!work.empty())
+    if (Operation *op = work.pop_back_val().getDefiningOp())
+      for (OpOperand &operand : op->getOpOperands())
+        if (keepsZero(op, operand.getOperandNumber()) &&
+            factors.insert(operand.get()).second)
+          work.push_back(operand.get());
+  return factors;
+}
+
+static std::string textOf(const Pattern &pattern, Operation *op,
+                          StringRef detail) {
+  StringRef text = pattern.text;
+  auto [before, after] = text.split("{}");
+  return nodeOf(op) + " " + before.str() + detail.str() + after.str();
+}
+
+std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
+  SuspectModel model;
+  if (Value loss = lossOf(forward))
+    model.factors = factorsOf(loss);
+  findLeaks(forward, model);
+  std::vector<Suspicion> suspicions;
+  for (const Pattern &pattern : kPatterns)
+    forward.walk([&](Operation *op) {
+      if (Detail detail = pattern.match(op, model))
+        suspicions.push_back({textOf(pattern, op, *detail), pattern.ruins});
+    });
+  return suspicions;
+}
+
+} // namespace dpc

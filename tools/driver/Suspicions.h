@@ -1,0 +1,52 @@
+//===- Suspicions.h - Graph patterns that are probably mistakes -*- C++ -*-===//
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dpc {
+
+struct Suspicion {
+  std::string text; ///< A line: the node, what is wrong, and what it does.
+  bool ruins;       ///< The model cannot learn what it should.
+};
+
+/// Returns a line for each place of `forward`, a fused @forward that is
+/// trained, that is probably a mistake in the model.
+std::vector<Suspicion> suspicionsOf(mlir::func::FuncOp forward);
+
+/// What patterns read besides their op.
+struct SuspectModel {
+  /// Values of which each one makes the loss 0 if it is 0.
+  llvm::DenseSet<mlir::Value> factors;
+  /// Attentions in which each position reads the token that the loss predicts
+  /// from it.
+  llvm::DenseSet<mlir::Operation *> leaks;
+  std::string tokens; ///< The name of the input of these tokens.
+};
+
+/// Sets `leaks` and `tokens` if the loss predicts the next token of an input,
+/// and no attention over these tokens is causal. If one is, others may encode
+/// all tokens on purpose.
+void findLeaks(mlir::func::FuncOp forward, SuspectModel &model);
+
+// Each matcher returns what fills the text of its pattern, or nullopt if `op`
+// is no such place.
+
+using Detail = std::optional<std::string>;
+
+/// Attention that sees the token which its position predicts.
+Detail seesPredicted(mlir::Operation *op, const SuspectModel &model);
+/// Attention whose mask keeps exactly the keys up to the next one.
+Detail keepsNext(mlir::Operation *op, const SuspectModel &model);
+/// Attention whose mask keeps exactly the keys before the own one.
+Detail hidesItself(mlir::Operation *op, const SuspectModel &model);
+/// Attention that adds a mask of 0 and 1 to its scores.
+Detail addsZeroOne(mlir::Operation *op, const SuspectModel &model);
+
+} // namespace dpc
