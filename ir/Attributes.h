@@ -76,6 +76,9 @@ inline constexpr llvm::StringLiteral kSkips = "dpc.skips";
 inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 /// On an input or result: the dimension that counts samples.
 inline constexpr llvm::StringLiteral kBatchDim = "dpc.batch_dim";
+/// On a result of @forward that counts faults in its inputs, which must be 0:
+/// what it counts, as text (dpc-check-indices). It is no output of the model.
+inline constexpr llvm::StringLiteral kFaults = "dpc.faults";
 /// On a result (unit): the result is the loss.
 inline constexpr llvm::StringLiteral kLoss = "dpc.loss";
 /// On an argument or result of the local altitude: the sharded type of the

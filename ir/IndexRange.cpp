@@ -307,32 +307,15 @@ std::optional<int64_t> wrapOf(SelectOp select) {
   return splatInteger(shifted.getB());
 }
 
-bool isInputOrConstant(Value indices, bool mayAdd) {
+bool isInputOrConstant(Value indices) {
   SmallVector<Value> work = {indices};
   while (!work.empty()) {
     Value value = work.pop_back_val();
     Operation *op = value.getDefiningOp();
-    if (!op || isa<ConstantOp, IotaOp>(op))
-      continue;
     if (!elementTypeOf(value).isInteger())
       return false;
-    if (auto select = dyn_cast<SelectOp>(op); select && mayAdd) {
-      work.push_back(select.getOnFalse());
-      if (!wrapOf(select)) // a number in the place of ignored labels
-        work.push_back(select.getOnTrue());
+    if (!op || isa<ConstantOp, IotaOp>(op))
       continue;
-    }
-    if (auto binary = dyn_cast<BinaryOp>(op); binary && mayAdd) {
-      bool adds = binary.getKind() == BinaryKind::add;
-      if (adds && splatInteger(binary.getA()))
-        work.push_back(binary.getB());
-      else if ((adds || binary.getKind() == BinaryKind::sub) &&
-               splatInteger(binary.getB()))
-        work.push_back(binary.getA());
-      else
-        return false;
-      continue;
-    }
     if (!isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, ConvertOp, ConcatOp>(
             op))
       return false;

@@ -31,8 +31,6 @@ std::optional<int64_t> splatInteger(mlir::Value value);
 std::optional<int64_t> wrapOf(SelectOp select);
 
 /// Whether each element of `indices` is a constant or an element of an input.
-/// With `mayAdd`, constants may be added, also in a wrapOf, and replace some
-/// elements, such as ignored labels. The runtime checks such indices.
-bool isInputOrConstant(mlir::Value indices, bool mayAdd);
+bool isInputOrConstant(mlir::Value indices);
 
 } // namespace dpc

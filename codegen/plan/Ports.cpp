@@ -322,6 +322,7 @@ static void bindOutput(StageDraft &s, unsigned index, Value value) {
     port.name = "output" + std::to_string(index);
   port.globalShape = global.getShape().vec();
   port.batchDim = batchDimOf(attrs);
+  port.faults = stringOf(attrs, attr::kFaults);
   port.layout = layoutOf(global);
   port.buffer = slot.buffer;
   if (!whole || taken) {

@@ -76,8 +76,7 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis,
   // would hide an embedding.
   llvm::StringRef role = roleOf(x.value);
   bool isTable = (role == role::kParameter || role == role::kBuffer) &&
-                 !indices.constant &&
-                 isInputOrConstant(indices.value, /*mayAdd=*/false);
+                 !indices.constant && isInputOrConstant(indices.value);
   if (negative == Negative::wrap && !isTable)
     indices = wrapped(e, indices, x.dim(axis));
   Shape before = iotaDims(axis), after = iotaDims(x.rank(), axis + 1);

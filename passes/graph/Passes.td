@@ -110,6 +110,28 @@ def DpcAppendLoss : Pass<"dpc-append-loss", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
+def DpcCheckIndices : Pass<"dpc-check-indices", "::mlir::func::FuncOp"> {
+  let summary = "Counts computed indices that are out of range.";
+  let description = [{
+    An index out of range reads zeros, and a label out of range has the score 0.
+    For indices that @forward computes, and that neither its ops nor the checks of
+    its inputs keep in range, the pass adds a result: the number of indices that
+    are not accepted, an f32 scalar with `dpc.faults`. Runs stop if it is not 0.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.embedding %table, %ids : (tensor<512x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>
+    // is followed by
+    %2 = dpc.compare lt %ids, %zero : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi1>
+    %3 = dpc.compare gt %ids, %last : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi1>
+    // and by the sum of both, which is a result with
+    // {dpc.faults = "indices of 'dpc.embedding' (accepted: 0 to 511)"}
+    ```
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
 def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
   let summary = "Turns @forward with a loss into @train_step.";
   let description = [{

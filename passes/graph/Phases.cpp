@@ -9,6 +9,7 @@ namespace dpc {
 
 void addFusionPhase(OpPassManager &pm) {
   OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createDpcCheckIndices());
   // Fusion matches only canonical forms.
   functions.addPass(createDpcSimplify());
   functions.addPass(createDpcFuse());

@@ -19,7 +19,7 @@ namespace dpc {
 /// A function that adds passes to a pass manager of modules.
 using PassList = std::function<void(mlir::OpPassManager &)>;
 
-/// Adds the passes that simplify and fuse @forward.
+/// Adds the passes that check the indices of @forward, simplify it and fuse it.
 void addFusionPhase(mlir::OpPassManager &pm);
 
 struct StepOptions {

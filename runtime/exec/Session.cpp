@@ -1,5 +1,6 @@
 #include "runtime/exec/Session.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/exec/RankExecutor.h"
 
 #include <algorithm>
@@ -176,7 +177,26 @@ Status Session::step(int64_t number, const std::vector<const void *> &inputs) {
   DPC_TRY(onAllRanks([&](size_t i) { return executors[i]->runStep(data); }));
   for (size_t i = 0; i < outputValues.size(); ++i)
     DPC_TRY(collect(outputValues[i], plan.outputs[i].layout, outputShards[i]));
-  return Status::success();
+  return options.refusesFaults ? refuseFaults(number) : Status::success();
+}
+
+Status Session::refuseFaults(int64_t step) {
+  if (std::all_of(plan.outputs.begin(), plan.outputs.end(),
+                  [](const Port &port) { return port.faults.empty(); }))
+    return Status::success();
+  return fromRankZero([&]() -> Expected<std::string> {
+           for (size_t i = 0; i < plan.outputs.size(); ++i) {
+             if (plan.outputs[i].faults.empty())
+               continue;
+             auto count = static_cast<int64_t>(outputValues[i].at(0));
+             if (count != 0)
+               return Status::invalid("step ", step, ": ", count, " of the ",
+                                      oneLine(plan.outputs[i].faults),
+                                      " are out of range");
+           }
+           return std::string();
+         })
+      .status();
 }
 
 const HostTensor *Session::output(const std::string &name) const {

@@ -27,6 +27,8 @@ struct SessionOptions : StepSettings {
   /// Threads per rank for GEMMs; 0: cores / ranks of this process.
   int threadsPerRank = 0;
   std::string flightRecord; ///< folder for FlightRecord; "": none
+  /// Whether a step fails if Port::faults counts any.
+  bool refusesFaults = false;
 };
 
 class Session {
@@ -45,7 +47,9 @@ public:
 
   Status initialize(const ValueSource &values);
 
-  /// Runs step `number` (1-based). `inputs` are dense global arrays.
+  /// Runs step `number` (1-based). `inputs` are dense global arrays. With
+  /// SessionOptions::refusesFaults, fails with StatusCode::Invalid in all
+  /// processes if indices were out of range.
   Status step(int64_t number, const std::vector<const void *> &inputs);
 
   /// The outputs of the last step, by index in Plan::outputs. Complete only in
@@ -91,6 +95,7 @@ private:
   Session(const Plan &plan, const SessionOptions &options);
 
   void openRecords();
+  Status refuseFaults(int64_t step);
 
   struct Shard {
     int rank;

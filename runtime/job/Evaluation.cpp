@@ -15,7 +15,7 @@ Status checkEvaluation(const Plan &plan, int64_t samples) {
   if (perStep == 0 || samples % perStep == 0)
     return Status::success();
   for (const Port &output : plan.outputs)
-    if (!hasSamples(output))
+    if (!hasSamples(output) && output.faults.empty())
       return Status::invalid(
           "output '", output.name, "' has one value for a step of ", perStep,
           " samples, and ", samples,
@@ -30,32 +30,36 @@ Status Evaluation::start(const std::string &dir, int64_t samples,
   if (dir.empty())
     return Status::success();
   DPC_TRY(makeFolder(dir).in("--outputs"));
-  for (const Port &output : plan.outputs) {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Port &output = plan.outputs[i];
+    if (!output.faults.empty())
+      continue;
     std::vector<int64_t> shape = output.globalShape;
     if (hasSamples(output))
       shape.front() = samples;
     else
       shape.insert(shape.begin(), stepCount);
-    DPC_TRY(writers.emplace_back().start(npyFile(dir, output), output.dtype,
-                                         shape));
+    Writer &writer = writers.emplace_back();
+    writer.output = i;
+    DPC_TRY(writer.file.start(npyFile(dir, output), output.dtype, shape));
   }
   return Status::success();
 }
 
 Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count) {
-  for (size_t i = 0; i < writers.size(); ++i) {
-    const HostTensor &value = outputs[i];
+  for (Writer &writer : writers) {
+    const HostTensor &value = outputs[writer.output];
     int64_t elements = value.elements();
-    if (hasSamples(plan.outputs[i]))
+    if (hasSamples(plan.outputs[writer.output]))
       elements = elements / value.shape.front() * count;
-    DPC_TRY(writers[i].append(value, elements));
+    DPC_TRY(writer.file.append(value, elements));
   }
   return Status::success();
 }
 
 Status Evaluation::finish() {
-  for (NpyWriter &writer : writers)
-    DPC_TRY(writer.finish());
+  for (Writer &writer : writers)
+    DPC_TRY(writer.file.finish());
   return Status::success();
 }
 

@@ -26,8 +26,13 @@ public:
   Status finish();
 
 private:
+  struct Writer {
+    size_t output = 0; ///< in Plan::outputs
+    rt::NpyWriter file;
+  };
+
   const rt::Plan &plan;
-  std::vector<rt::NpyWriter> writers;
+  std::vector<Writer> writers;
 };
 
 } // namespace dpc

@@ -122,6 +122,7 @@ Status Job::compareRanks(Communicator &world) const {
 SessionOptions Job::sessionOptions() {
   SessionOptions made;
   made.poison = options.poison;
+  made.refusesFaults = options.hasData();
   made.overlap = !options.noOverlap;
   made.trace = options.traces();
   made.checkNumbers = options.checkNumbers;
@@ -359,7 +360,7 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
     failure = Status::invalid(
         "after step ", step, ": the loss of --eval-data=", options.evalData,
         " is ", spell(report->loss), "; --on-nan=go-on continues");
-    failureCode = kExitNotFinite;
+    failureCode = kExitBadNumbers;
   }
   return Status::success();
 }
@@ -410,7 +411,7 @@ Status Job::stopAtNan(int64_t step, const std::string &why) {
   DPC_ASSIGN(std::string fault, session->numberFault());
   // The previous checkpoint is good, but a thread may still be writing it.
   DPC_TRY(checkpoints->finish());
-  failureCode = kExitNotFinite;
+  failureCode = kExitBadNumbers;
   return onRankZero(*session, [&] {
     return Status::invalid("step ", step, ": ", why,
                            sourceOfNan(notFiniteInput(plan, stepInputs), fault,
@@ -468,7 +469,11 @@ static void reportOutputs(const Plan &plan, const Session &session,
 
 Expected<StepReport> Job::runStep(int64_t step) {
   double begin = nowSeconds();
-  DPC_TRY(session->step(step, stepInputs));
+  if (Status stepped = session->step(step, stepInputs); !stepped.ok()) {
+    if (stepped.code() == StatusCode::Invalid)
+      failureCode = kExitBadNumbers;
+    return stepped;
+  }
   StepReport report;
   report.step = step;
   int loss = findLoss(plan);
@@ -534,8 +539,9 @@ Status Job::saveOutputs() {
       return Status::success();
     DPC_TRY(makeFolder(options.outputs).in("--outputs"));
     for (size_t i = 0; i < plan.outputs.size(); ++i)
-      DPC_TRY(writeNpy(npyFile(options.outputs, plan.outputs[i]),
-                       session->outputs()[i]));
+      if (plan.outputs[i].faults.empty())
+        DPC_TRY(writeNpy(npyFile(options.outputs, plan.outputs[i]),
+                         session->outputs()[i]));
     return Status::success();
   });
 }

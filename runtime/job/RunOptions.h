@@ -58,6 +58,10 @@ struct RunOptions {
   std::string measureDevice; ///< file for --measure-device, "" without it
   int ranks = 0;             ///< for --measure-links on this machine
 
+  /// Whether the inputs are not random numbers.
+  bool hasData() const {
+    return !data.empty() || !batches.empty() || !inputs.empty();
+  }
   bool traces() const { return !trace.empty() || profile; }
 };
 

@@ -156,8 +156,7 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
 std::vector<std::string> firstLines(const RunStart &start) {
   const auto &[options, plan, inputs, init, data, from, done] = start;
   std::vector<std::string> lines;
-  bool hasData = !options.data.empty() || !options.batches.empty() ||
-                 !options.inputs.empty();
+  bool hasData = options.hasData();
   if (!hasData)
     lines.push_back(concat("the inputs are random numbers, because there is "
                            "neither --data nor ",

@@ -33,13 +33,17 @@ bool isOfUpdate(const Plan &plan, const Port &output) {
           output.name == "skipped");
 }
 
+bool isOfModel(const Plan &plan, const Port &output) {
+  return output.faults.empty() && !isOfUpdate(plan, output);
+}
+
 std::vector<StepOutput> stepOutputs(const Plan &plan) {
   std::vector<StepOutput> found;
   int loss = findLoss(plan);
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const Port &output = plan.outputs[i];
     bool isPerSample = output.batchDim == 0 && output.globalShape.size() == 1;
-    if (static_cast<int>(i) != loss && !isOfUpdate(plan, output) &&
+    if (static_cast<int>(i) != loss && isOfModel(plan, output) &&
         (isPerSample || isScalar(output)))
       found.push_back({i, isPerSample});
   }

@@ -27,6 +27,9 @@ int findLoss(const rt::Plan &plan);
 /// outputs of its model: the gradient norm, the loss scale, a skipped update.
 bool isOfUpdate(const rt::Plan &plan, const rt::Port &output);
 
+/// Returns whether the model returns `output`.
+bool isOfModel(const rt::Plan &plan, const rt::Port &output);
+
 /// Returns the outputs of `plan` that are one number, other than the loss and
 /// those of the update.
 std::vector<StepOutput> stepOutputs(const rt::Plan &plan);

@@ -206,7 +206,7 @@ std::optional<Ending> Supervisor::startOnce() {
 bool Supervisor::isFinal(const Ending &ending) const {
   bool hasExited = WIFEXITED(ending.status) && !ending.isHung;
   bool isRefused = ending.lastStep < 0 && restarts == 0 && hasExited;
-  bool isNotFinite = hasExited && WEXITSTATUS(ending.status) == kExitNotFinite;
+  bool isNotFinite = hasExited && WEXITSTATUS(ending.status) == kExitBadNumbers;
   bool isDone = ending.isSuccess() && (!ending.isAsked || ending.isAtEnd);
   return isDone || stopSignal() || isRefused || isNotFinite;
 }

@@ -122,6 +122,7 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
                          const SessionOptions &sessionOptions) {
   SessionOptions own = sessionOptions;
   own.trace = own.checkNumbers = own.timesRanks = false;
+  own.refusesFaults = true;
   own.flightRecord = ""; // only the training session writes records
   DPC_ASSIGN(
       session,

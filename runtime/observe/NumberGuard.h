@@ -10,8 +10,9 @@
 
 namespace dpc {
 
-/// The exit code of a run whose loss was not finite. A restart would not help.
-inline constexpr int kExitNotFinite = 3;
+/// The exit code of a run whose loss was not finite, or whose computed indices
+/// were out of range. A restart would not help.
+inline constexpr int kExitBadNumbers = 3;
 
 /// Formats a number like printf, but NaN as "nan" without a sign.
 std::string spell(double value, const char *format = "%.4g");

@@ -47,7 +47,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 12;
+inline constexpr int kPlanVersion = 13;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -200,6 +200,9 @@ struct Port {
   InputUse use = InputUse::Data; ///< of an input
   /// The dimension that counts samples, or -1.
   int64_t batchDim = -1;
+  /// What an output counts that must be 0, such as "indices of node 'x'
+  /// (accepted: 0 to 9)". "": the output is one of the model or the update.
+  std::string faults;
 };
 
 enum class LrKind { Constant, Cosine, Linear };

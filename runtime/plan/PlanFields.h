@@ -63,7 +63,7 @@ template <typename V> void fields(V &visit, Is<Port> auto &v) {
   each(visit, "name", v.name, "buffer", v.buffer, "dtype", v.dtype,
        "global_shape", v.globalShape, "layout", v.layout, "limit", v.limit,
        "ignored", v.ignored, "first", v.first, "use", v.use, "batch_dim",
-       v.batchDim);
+       v.batchDim, "faults", v.faults);
 }
 template <typename V> void fields(V &visit, Is<LrSchedule> auto &v) {
   each(visit, "kind", v.kind, "lr", v.lr, "warmup", v.warmup, "total", v.total,

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What a model uses its inputs for: unread inputs, labels of token files, and ids to which the model adds a constant."""
+import os
 import struct
 import unittest
 
@@ -67,14 +68,15 @@ CLAMPED = f"""
 
 
 class InputUses(e2e.ScratchTest):
-    def compile(self, inputs=("ids", "labels"), ids=IDS, labels=LABELS, count=32, attributes="", strategy="dp=2", words=()):
+    def compile(self, inputs=("ids", "labels"), ids=IDS, labels=LABELS, count=32, attributes="", strategy="dp=2", words=(), trains=True):
         """Returns the plan's folder, and sets self.printed."""
-        arguments = "".join(f',\n    %{name}: tensor<4x8xi64> {{dpc.name = "{name}", dpc.role = "input", dpc.batch_dim = 0 : i64}}' for name in inputs)
+        typed = [name.split(":") if ":" in name else (name, "i64") for name in inputs]
+        arguments = "".join(f',\n    %{name}: tensor<4x8x{element}> {{dpc.name = "{name}", dpc.role = "input", dpc.batch_dim = 0 : i64}}' for name, element in typed)
         with open(self.path("model.mlir"), "w") as file:
             file.write(MODEL.format(inputs=arguments, ids=ids, labels=labels, count=count, attributes=attributes))
         plan = self.path("plan")
-        self.printed = e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:2", f"--strategy={strategy}", "--train=sgd",
-                                 "--lr=0.1", "--init=random:1", "-o", plan, *words])
+        self.printed = e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:2", f"--strategy={strategy}",
+                                 *(["--train=sgd", "--lr=0.1"] if trains else []), "--init=random:1", "-o", plan, *words])
         return plan
 
     def write_tokens(self, count=SAMPLES * LENGTH + 1):
@@ -184,16 +186,66 @@ class InputUses(e2e.ScratchTest):
             self.assertIn(f"sample 0: element 0 of input 'ids' is {value}, expected -32 to 31\n",
                           self.refusal(plan, self.write_arrays(ids=values, labels=tokens)))
 
-    def test_computed_ids_are_named_unless_they_are_in_range(self):
-        says = "the indices of 'dpc.embedding' are computed; they are not checked: an index out of range reads zeros (accepted: 0 to 31)"
-        self.assertIn(says, e2e.read_report(self.compile(ids=shifted_ids("mul", 2)))["remarks"])
-        self.assertEqual(e2e.read_report(self.compile(ids=CLAMPED))["remarks"], [])
+    def test_computed_ids_out_of_range_end_the_run(self):
+        for strategy in ("dp=2,micro_batch=1", "pp=2,micro_batch=2", "tp=2"):
+            with self.subTest(strategy=strategy):
+                plan = self.compile(ids=shifted_ids("mul", 2), strategy=strategy)
+                good, labels = [i % 16 for i in range(SAMPLES * LENGTH)], [0] * SAMPLES * LENGTH
+                self.losses(plan, self.write_arrays(ids=good, labels=labels))
+                self.assertEqual([list(line) for line in e2e.read_metrics(self.path("metrics.jsonl"))][0],
+                                 ["step", "loss", "grad_norm", "lr", "step_seconds", "tokens_per_second", "samples_per_second"])
+                good[9 * LENGTH] = good[9 * LENGTH + 1] = 16  # in the third step
+                ran = e2e.call([e2e.tool("dpc-run"), plan, "--data=" + self.write_arrays(ids=good, labels=labels), "--steps=4",
+                                "--save-params=" + self.path("w.safetensors")])
+                self.assertEqual(ran.returncode, 3, ran.stderr)
+                self.assertIn("step 3: 2 of the indices of 'dpc.embedding' (accepted: 0 to 31) are out of range\n", ran.stderr)
+                self.assertFalse(os.path.exists(self.path("w.safetensors")))
+        e2e.must([e2e.tool("dpc-run"), plan, "--steps=2"])  # random ids mean nothing
 
-    def test_computed_labels_are_named(self):
+    def test_ids_that_cannot_be_out_of_range_are_not_counted(self):
+        self.assertEqual(self.faults(self.compile(ids=CLAMPED)), [])
+        self.assertEqual(self.faults(self.compile(labels=PADDED)), [])
+        self.assertEqual(self.faults(self.compile(ids=WRAPPED)), [])
+
+    def faults(self, plan):
+        return [port["faults"] for port in e2e.read_plan(plan)["outputs"] if port["faults"]]
+
+    def test_computed_labels_are_counted(self):
         computed = LABELS.replace("dpc.reshape %labels", "dpc.reshape %twice").replace("\n", f"\n    %twice = dpc.binary add %labels, %labels : ({TYPE}, {TYPE}) -> {TYPE}\n", 1)
-        plan = self.compile(labels=computed)
-        self.assertTrue(any(text.startswith("the labels of 'dpc.cross_entropy' are computed; they are not checked") for text in
-                            e2e.read_report(plan)["remarks"]))
+        self.assertEqual(self.faults(self.compile(labels=computed)), ["labels of 'dpc.cross_entropy' (accepted: 0 to 31 and -100)"])
+
+    def test_a_constant_index_out_of_range_is_counted(self):
+        plan = self.compile(labels=PADDED.replace("dense<-100>", "dense<32>"))
+        tokens = self.write_tokens()[:-1]
+        ran = e2e.call([e2e.tool("dpc-run"), plan, "--data=" + self.write_arrays(ids=tokens, labels=tokens), "--steps=1"])
+        self.assertEqual(ran.returncode, 3, ran.stderr)
+        self.assertIn("step 1: 4 of the labels of 'dpc.cross_entropy' (accepted: 0 to 31 and -100) are out of range\n", ran.stderr)
+
+    def test_float_labels_are_checked_as_integers(self):
+        cast = LABELS.replace("dpc.reshape %labels", "dpc.reshape %cast").replace("\n", "\n    %cast = dpc.convert %labels : tensor<4x8xf32> -> tensor<4x8xi64>\n", 1)
+        plan = self.compile(labels=cast, inputs=("ids", "labels:f32"))
+        tokens = self.write_tokens()[:-1]
+        e2e.write_npy(self.path("labels.npy"), "f4", (SAMPLES, LENGTH), [31.5] * SAMPLES * LENGTH)
+        e2e.write_npy(self.path("ids.npy"), "i8", (SAMPLES, LENGTH), tokens)
+        e2e.must([e2e.tool("dpc-run"), plan, "--data=" + self.folder, "--steps=1"])
+        e2e.write_npy(self.path("labels.npy"), "f4", (SAMPLES, LENGTH), [32.0] * SAMPLES * LENGTH)
+        ran = e2e.call([e2e.tool("dpc-run"), plan, "--data=" + self.folder, "--steps=1"])
+        self.assertEqual(ran.returncode, 3, ran.stderr)
+        self.assertIn("step 1: 32 of the labels of 'dpc.cross_entropy'", ran.stderr)
+
+    def test_evaluation_refuses_computed_indices(self):
+        train = self.compile(ids=shifted_ids("mul", 2))
+        os.rename(train, self.path("train"))
+        evaluates = self.compile(ids=shifted_ids("mul", 2), words=["--infer"], trains=False)
+        labels = [0] * SAMPLES * LENGTH
+        bad = [i % 17 for i in range(SAMPLES * LENGTH)]
+        self.assertIn("are out of range", e2e.call([e2e.tool("dpc-run"), evaluates, "--data=" + self.write_arrays(ids=bad, labels=labels)]).stderr)
+        ran = e2e.call([e2e.tool("dpc-run"), self.path("train"), "--steps=1", "--eval-plan=" + evaluates, "--eval-data=" + self.folder, "--eval-every=1"])
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("of the indices of 'dpc.embedding' (accepted: 0 to 31) are out of range", ran.stderr)
+        out = self.path("out")
+        e2e.must([e2e.tool("dpc-run"), evaluates, "--data=" + self.write_arrays(ids=[i % 16 for i in range(SAMPLES * LENGTH)], labels=labels), "--outputs=" + out])
+        self.assertEqual(os.listdir(out), ["loss.npy"])
 
     def test_evaluation_mode_is_said_before_training(self):
         mode = "dropout is off (3 ops), batch normalization uses running statistics (1 op)"

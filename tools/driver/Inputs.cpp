@@ -1,7 +1,7 @@
 //===- Inputs.cpp - Inputs, weights and their files -----------------------===//
 #include "tools/driver/Inputs.h"
 
-#include "ir/IndexRange.h"
+#include "ir/IndexUse.h"
 #include "ir/NodeName.h"
 #include "passes/shard/Passes.h"
 #include "runtime/io/InputSource.h"
@@ -58,43 +58,7 @@ struct IndexUses {
   }
 };
 
-/// A value that consists of elements of an input.
-struct Moved {
-  Value value;
-  int64_t added = 0; ///< to each element
-  int64_t wraps = 0; ///< then added to negative elements
-  int64_t ahead = 0; ///< positions that were removed along dimension 1
-};
-
 } // namespace
-
-/// Returns the label that the loss of `op` ignores.
-static std::optional<int64_t> ignoredOf(Operation *op) {
-  if (auto loss = dyn_cast<CrossEntropyOp>(op);
-      loss && !loss->hasAttr(attr::kBounded))
-    return static_cast<int64_t>(loss.getIgnoreIndex());
-  if (auto label = op->getAttrOfType<IntegerAttr>(attr::kIgnored))
-    return label.getInt();
-  return std::nullopt;
-}
-
-/// Returns how many indices, from 0, the operand `use` accepts; 0 if it is not
-/// an index. A comparison with kBounded accepts the positions of its iota.
-static int64_t limitOf(OpOperand &use) {
-  Operation *user = use.getOwner();
-  unsigned index = use.getOperandNumber();
-  if (auto embedding = dyn_cast<EmbeddingOp>(user))
-    return index == 1 ? shapeOf(embedding.getTable())[0] : 0;
-  if (auto loss = dyn_cast<CrossEntropyOp>(user))
-    return index == 1 ? shapeOf(loss.getLogits())[1] : 0;
-  if (auto sums = dyn_cast<CrossEntropySumsOp>(user))
-    return index == 2 ? shapeOf(sums.getLogits())[1] : 0;
-  auto hit = dyn_cast<CompareOp>(user);
-  if (!hit || !hit->hasAttr(attr::kBounded) || index != 1)
-    return 0;
-  auto positions = hit.getA().getDefiningOp<IotaOp>();
-  return positions ? shapeOf(positions)[positions.getDim()] : 0;
-}
 
 /// Returns how many positions of the scores [batch, positions, ..] the loss
 /// leaves out at the front.
@@ -110,53 +74,20 @@ static int64_t aheadOfScores(Value scores) {
   return ahead;
 }
 
-/// Sets `from` to the result of the user of `use`, if its elements are those of
-/// `from` after movement, after the addition of a constant, or after negative
-/// indices wrap. A value that is
-/// computed otherwise, such as by a clamp, has other bounds.
-static bool moves(OpOperand &use, Moved &from) {
-  Operation *user = use.getOwner();
-  if (auto select = dyn_cast<SelectOp>(user)) {
-    std::optional<int64_t> count = wrapOf(select);
-    if (!count || from.wraps != 0 || use.getOperandNumber() != 2)
-      return false;
-    from.wraps = *count;
-  } else if (auto binary = dyn_cast<BinaryOp>(user)) {
-    bool adds = binary.getKind() == BinaryKind::add;
-    unsigned index = use.getOperandNumber();
-    std::optional<int64_t> other = splatInteger(user->getOperand(1 - index));
-    // Sums beyond 32 bits could overflow.
-    if (!other || std::abs(*other) > INT32_MAX || from.wraps != 0 ||
-        !(adds || (binary.getKind() == BinaryKind::sub && index == 0)))
-      return false;
-    from.added += adds ? *other : -*other;
-  } else if (auto slice = dyn_cast<SliceOp>(user)) {
-    if (shapeOf(slice.getX()).size() > 1)
-      from.ahead += slice.getOffsets()[1];
-  } else if (auto concat = dyn_cast<ConcatOp>(user)) {
-    if (concat.getDim() == 1)
-      for (Value part : concat.getParts().take_front(use.getOperandNumber()))
-        from.ahead -= shapeOf(part)[1];
-  } else if (!isa<ReshapeOp, TransposeOp, ConvertOp, BroadcastOp>(user)) {
-    return false;
-  }
-  from.value = user->getResult(0);
-  return true;
-}
-
 /// Returns the use of `from` by one op as an index or as targets.
-static IndexUses indexUse(OpOperand &use, const Moved &from) {
+static IndexUses indexUse(OpOperand &use, const MovedIndices &from) {
   IndexUses uses;
   Operation *user = use.getOwner();
   auto targets = user->getAttrOfType<IntegerAttr>(attr::kTargets);
   uses.isProbability = targets && targets.getInt() == use.getOperandNumber();
-  int64_t count = limitOf(use);
-  if (count <= 0)
+  std::optional<AcceptedIndices> accepted = acceptedBy(use);
+  if (!accepted)
     return uses;
+  int64_t count = accepted->count;
   uses.first = (from.wraps == count ? -count : 0) - from.added;
   uses.limit = count - from.added;
-  if (std::optional<int64_t> label = ignoredOf(user))
-    uses.ignored = *label - from.added;
+  if (accepted->ignored)
+    uses.ignored = *accepted->ignored - from.added;
   if (auto embedding = dyn_cast<EmbeddingOp>(user))
     uses.tokens.rows = {{embedding, from.ahead}};
   else if (isa<CrossEntropyOp, CrossEntropySumsOp>(user))
@@ -166,11 +97,11 @@ static IndexUses indexUse(OpOperand &use, const Moved &from) {
   return uses;
 }
 
-static IndexUses indexUses(const Moved &from) {
+static IndexUses indexUses(const MovedIndices &from) {
   IndexUses uses;
   for (OpOperand &use : from.value.getUses()) {
     uses.add(indexUse(use, from));
-    if (Moved moved = from; moves(use, moved))
+    if (MovedIndices moved = from; moveThrough(use, moved))
       uses.add(indexUses(moved));
   }
   return uses;
@@ -209,32 +140,6 @@ void dpc::setInputUses(func::FuncOp program, rt::Plan &plan) {
       if (port.name == name.getValue())
         setUses(arg, port);
   }
-}
-
-/// Says what an index that is out of range does.
-static std::string effectOf(Operation *user) {
-  if (isa<EmbeddingOp>(user))
-    return "an index out of range reads zeros";
-  if (isa<CompareOp>(user))
-    return "an index out of range selects nothing";
-  return "a label out of range has the score 0";
-}
-
-std::vector<std::string> dpc::computedIndices(func::FuncOp program) {
-  std::vector<std::string> texts;
-  program.walk([&](Operation *op) {
-    for (OpOperand &use : op->getOpOperands()) {
-      int64_t count = limitOf(use);
-      if (count <= 0 || isInputOrConstant(use.get(), /*mayAdd=*/true) ||
-          rangeOf(use.get()).isWithin(0, count - 1))
-        continue;
-      texts.push_back(
-          std::string(isa<CrossEntropyOp>(op) ? "the labels" : "the indices") +
-          " of " + nodeOf(op) + " are computed; they are not checked: " +
-          effectOf(op) + " (accepted: 0 to " + std::to_string(count - 1) + ")");
-    }
-  });
-  return texts;
 }
 
 static bool hasRole(func::FuncOp program, BlockArgument argument,

@@ -33,11 +33,6 @@ TokenUses tokenUses(mlir::BlockArgument input);
 /// Returns a remark on each input that no op of `program` reads.
 std::vector<std::string> unreadInputs(mlir::func::FuncOp program);
 
-/// Returns a remark on each op that reads indices or labels which the program
-/// computes, if neither the ops that compute them nor Port::limit keep them in
-/// range.
-std::vector<std::string> computedIndices(mlir::func::FuncOp program);
-
 /// Returns the absolute path of `file`, or `file` if the current folder does
 /// not exist.
 std::string absoluteFile(const std::string &file);

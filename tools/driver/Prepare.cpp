@@ -206,8 +206,6 @@ static LogicalResult fuse(Session &session, ModuleOp model,
   }
   if (std::string why; !trains && failed(prepareInference(model, why)))
     return session.fail(options.model + " " + why);
-  for (const std::string &text : computedIndices(forward))
-    session.remark(text);
   if (options.emit.count("plan")) {
     auto made = settingsOf(session, model, trains);
     if (failed(made))
