@@ -6,6 +6,7 @@
 // is used.
 //
 //===----------------------------------------------------------------------===//
+#include "codegen/export/Megatron.h"
 #include "codegen/export/Rules.h"
 #include "codegen/export/Settings.h"
 
@@ -62,7 +63,7 @@ static Rules accelerateRules() {
   append(rules, Engine::ddp,
          {offloads(ddp, {"none"}), recomputes(ddp, {"none"})});
   append(rules, Engine::deepSpeed, deepSpeed.rules());
-  append(rules, Engine::megatron, megatron.rules());
+  append(rules, Engine::megatron, megatronPlanRules());
   append(rules, Engine::megatron,
          {zeros(plugin, {0, 1}), noHybrid(plugin), evenLayers(plugin),
           contextKind(plugin, cost::CpKind::Ring)});
