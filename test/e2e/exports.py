@@ -3,9 +3,9 @@
 broken rule and the nearest strategy that the target accepts; the winner of a search is replaced by the nearest plan.
 
 By default this checks a sample of the plans against recordings of the targets' sources (test/fixtures/exports). With
-DPC_TEST_LONG it checks all plans, and each file also with the target's own code if PyPI has it: accelerate, DeepSpeed,
+DPC_TEST_LONG it checks all plans, and exports_installed.py reads each file also with the target's own code if PyPI has it: accelerate, DeepSpeed,
 torchtitan and megatron-core, which the test installs, and Chakra's traces with protobuf. megatron-core builds the model
-of the file and counts its parameters. For targets that are only on GitHub,
+of the file and counts its parameters. These and Colossal-AI train two steps with dpc's losses. For targets that are only on GitHub,
 DPC_CALCULON and DPC_CHAKRA can name checkouts: Calculon then runs its files, and Chakra's own schema reads the traces.
 """
 import atexit
@@ -34,7 +34,7 @@ SETTINGS = [(), ("--lr-schedule=cosine,warmup=10,total=100,min=1e-5",), ("--lr-s
 # The strategy that a refusal suggests.
 NAMED = r"; nearest: --strategy=(\S+) \("
 # These install without their dependencies, most of which are for GPUs.
-ALONE = ("megatron-core==0.16.1",)
+ALONE = ("megatron-core==0.16.1", "colossalai==0.5.0", "peft==0.13.2", "galore_torch", "contexttimer", "bitsandbytes")
 PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas", "transformers", "tokenizers", "safetensors")
 
 # By plan: model, ranks, strategy.
@@ -139,6 +139,9 @@ def read(folder, name):
 def scalar(text):
     if text in ("true", "false"):
         return text == "true"
+    if text.startswith('"'):
+        return json.loads(text)
+    assert text.lower() not in ("no", "yes", "on", "off"), "YAML 1.1 reads a truth value"
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text) if re.fullmatch(r"-?\d+\.\d+", text) else text
 
 
@@ -415,6 +418,15 @@ class Models(unittest.TestCase):
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
                 self.assertRegex(done.stderr, "--emit=megatron: .* cannot be expressed: Megatron-LM's scripts train .* for each token$")
 
+    def test_accelerate_reads_words_and_no_truth_values(self):
+        """YAML 1.1 reads no and NO as false."""
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:1", "--global-batch=8", "--precision=fp32", "--verify=off", "--emit=accelerate",
+                      "--strategy=dp=1", "-o", f"{folder}/out"])
+            text = read(folder, "accelerate.yaml")
+        self.assertIn('mixed_precision: "no"\n', text)
+        self.assertIn('distributed_type: "NO"\n', text)
+
     def test_accelerate_on_several_machines_says_where_they_meet(self):
         cluster = os.path.join(e2e.SOURCE, "examples", "clusters", "a100-2x8.json")
         with e2e.scratch() as folder:
@@ -520,77 +532,6 @@ class Command(unittest.TestCase):
                 done = emit(folder, ("gpt2-tiny", 2, "dp=2"), "mlir", option)
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
                 self.assertIn(f"{option} is for the report", done.stderr)
-
-
-@unittest.skipUnless(LONG, "installs the targets: runs with --long")
-class Targets(unittest.TestCase):
-    """Each file is read by the code of its target."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = os.environ.get("DPC_EXPORTS_VENV") or os.path.join(os.path.dirname(e2e.BIN), "export-targets")
-        cls.python = os.path.join(cls.folder, "bin", "python")
-        complete = os.path.join(cls.folder, "complete")
-        wanted = " ".join((*PACKAGES, *ALONE))
-        found = ""
-        if os.path.exists(complete):
-            with open(complete, encoding="utf-8") as file:
-                found = file.read()
-        if found != wanted:
-            subprocess.run([sys.executable, "-m", "venv", cls.folder], check=True)
-            pip = [cls.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *PACKAGES], check=True, env=dict(os.environ, DS_BUILD_OPS="0"))
-            subprocess.run([*pip, "--no-deps", *ALONE], check=True)
-            for version in ("0.2.2", "0.3.0"):
-                subprocess.run([*pip, "--no-deps", "--upgrade", "--target", os.path.join(cls.folder, f"torchtitan-{version}"), f"torchtitan=={version}"], check=True)
-            with open(complete, "w", encoding="utf-8") as file:
-                file.write(wanted)
-
-    def check(self, target, source=None, count=20):
-        """Writes all plans that the target accepts and reads them with its code; `source` is the location of its code or schema."""
-        with e2e.scratch() as folder:
-            written = []
-            for i, plan in enumerate(PLANS):
-                sub = os.path.join(folder, str(i))
-                os.makedirs(sub)
-                settings = SETTINGS[i % len(SETTINGS)]
-                done = emit(sub, plan, target, *settings)
-                named = re.search(NAMED, done.stderr)
-                if done.returncode and named:
-                    done = emit(sub, (*plan[:2], named[1]), target, *settings)
-                fewer = named and re.search(r",ranks=(\d+)", named[1])  # the best plan can leave devices idle
-                if done.returncode == 0:
-                    with open(os.path.join(sub, "job.json"), "w", encoding="utf-8") as file:
-                        json.dump(optimizer_of(settings), file)
-                    written.append((int(fewer[1]) if fewer else plan[1], os.path.join(sub, "out", "exports")))
-            self.assertGreaterEqual(len(written), count)
-            script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exports_targets.py")
-            done = subprocess.run([self.python, script, source or self.folder, target, *(f"{ranks}:{path}" for ranks, path in written)], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
-            self.assertIn(f"{len(written)} read", done.stdout)
-            print(f"{target}: {len(written)} plans read")
-
-    def test_accelerate(self):
-        self.check("accelerate")
-
-    def test_deepspeed(self):
-        self.check("deepspeed")
-
-    def test_megatron(self):
-        self.check("megatron")
-
-    def test_torchtitan(self):
-        self.check("torchtitan")
-
-    @unittest.skipUnless(os.environ.get("DPC_CALCULON"), "DPC_CALCULON names no checkout of Calculon, which PyPI does not have")
-    def test_calculon(self):
-        self.check("calculon", os.environ["DPC_CALCULON"])
-
-    @unittest.skipUnless(shutil.which("protoc"), "there is no protoc")
-    def test_chakra(self):
-        checkout = os.environ.get("DPC_CHAKRA")
-        ours = os.path.join(e2e.SOURCE, "codegen", "export", "chakra.proto")
-        self.check("chakra", os.path.join(checkout, "schema", "protobuf", "et_def.proto") if checkout else ours)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Builds what megatron.sh describes, with megatron-core; exports_targets.py calls it.
+"""Builds and trains what megatron.sh describes, with megatron-core; exports_targets.py calls it.
 
 The package has megatron.core but not the programs that parse flags. The tables below say which field of its configuration
 each flag sets (megatron/training/arguments.py); a flag outside of all tables is an error.
 """
+import contextlib
 import re
 
 import torch
@@ -107,3 +108,48 @@ def optimizer_of(flags):
         rates.append(group["lr"])
         scheduler.step(increment=int(flags["global-batch-size"]))
     return read, config.clip_grad, rates
+
+
+def load(model, weights, heads):
+    """Gives the model the weights of dpc-model: Megatron-LM's are [outputs, inputs], and q, k and v of a head follow each other."""
+    state = {"embedding.word_embeddings.weight": weights["embedding.weight"], "embedding.position_embeddings.weight": weights["positions.weight"],
+             "decoder.final_layernorm.weight": weights["norm.weight"], "decoder.final_layernorm.bias": weights["norm.bias"]}
+    names = {"attention.out": "self_attention.linear_proj", "ffn.up": "mlp.linear_fc1", "ffn.down": "mlp.linear_fc2", "norm1": "input_layernorm",
+             "norm2": "pre_mlp_layernorm", "attention.qkv": "self_attention.linear_qkv"}
+    for name, value in weights.items():
+        found = re.fullmatch(r"layers\.(\d+)\.(.*)\.(weight|bias)", name)
+        if not found:
+            continue
+        value = value.T
+        if found[2] == "attention.qkv":
+            value = value.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2)
+        state[f"decoder.layers.{found[1]}.{names[found[2]]}.{found[3]}"] = value
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    assert not unexpected and all("_extra_state" in name for name in missing), (missing, unexpected)
+
+
+def train(path, weights, steps):
+    """Yields the loss of each step. The optimizer is the one that megatron.core.optimizer falls back to without Apex; it decays no vectors."""
+    from megatron.core.optimizer import OptimizerConfig
+    from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
+    torch.cuda.current_device = lambda: "cpu"  # attention makes its buffers there
+    CudaRNGStatesTracker.fork = lambda self, name="": contextlib.nullcontext()  # the file says that nothing is dropped
+    flags = flags_of(path)
+    model = build(flags)
+    load(model, weights, int(flags["num-attention-heads"]))
+    config = OptimizerConfig(**taken(flags, OPTIMIZER))
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
+    others = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    optimizer = torch.optim.AdamW([{"params": others}, {"params": vectors, "weight_decay": 0.0}], lr=config.lr, betas=(config.adam_beta1, config.adam_beta2),
+                                  eps=config.adam_eps, weight_decay=config.weight_decay)
+    for step in steps:
+        losses = []
+        for ids, labels in step:
+            positions = torch.arange(ids.shape[1]).expand_as(ids)
+            mask = torch.ones(1, 1, ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+            losses.append(model(ids, positions, mask, labels=labels).mean())
+            (losses[-1] / len(step)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_grad)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield torch.stack(losses).mean().item()

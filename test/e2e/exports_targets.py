@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads exported files with their target's own code; exports.py runs it in an environment that has the code.
+"""Reads exported files with their target's own code; exports_installed.py runs it in an environment that has the code.
 
-usage: exports_targets.py ENVIRONMENT accelerate|deepspeed|megatron|torchtitan RANKS:FOLDER...
+usage: exports_targets.py ENVIRONMENT accelerate|colossalai|deepspeed|megatron|torchtitan RANKS:FOLDER...
        exports_targets.py CHECKOUT calculon RANKS:FOLDER...
        exports_targets.py SCHEMA.proto chakra RANKS:FOLDER...
 """
@@ -99,6 +99,16 @@ def deepspeed(ranks, folder):
         rates = rates_of(optimizer, getattr(lr_schedules, read.scheduler_name)(optimizer, **read.scheduler_params))
     check_optimizer(folder, "ds_config.json", settings, read.gradient_clipping, rates)
     assert read.world_size == data and read.zero_optimization_stage == config["zero_optimization"]["stage"]
+
+
+def colossalai(ranks, folder):
+    """The constructor of the plugin takes the arguments; a remark says that the optimizer is the script's."""
+    import inspect
+    from colossalai.booster import plugin
+    with open(os.path.join(folder, "colossalai.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    inspect.signature(getattr(plugin, config["plugin"])).bind(**config["kwargs"])
+    check_optimizer(folder, "colossalai.json", clip=config["kwargs"]["max_norm"])
 
 
 def megatron(ranks, folder):
@@ -254,7 +264,7 @@ def chakra(ranks, folder):
 
 def main():
     environment, target, *words = sys.argv[1:]
-    readers = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan-0.2.2": torchtitan_toml, "torchtitan-0.3.0": torchtitan_recipe, "megatron": megatron,
+    readers = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan-0.2.2": torchtitan_toml, "torchtitan-0.3.0": torchtitan_recipe, "megatron": megatron, "colossalai": colossalai,
                "calculon": calculon, "chakra": chakra}
     if target == "torchtitan":
         for version in ("0.2.2", "0.3.0"):
