@@ -6,6 +6,7 @@
 // is used.
 //
 //===----------------------------------------------------------------------===//
+#include "codegen/export/Megatron.h"
 #include "codegen/export/Rules.h"
 #include "codegen/export/Settings.h"
 
@@ -62,7 +63,7 @@ static Rules accelerateRules() {
   append(rules, Engine::ddp,
          {offloads(ddp, {"none"}), recomputes(ddp, {"none"})});
   append(rules, Engine::deepSpeed, deepSpeed.rules());
-  append(rules, Engine::megatron, megatron.rules());
+  append(rules, Engine::megatron, megatronPlanRules());
   append(rules, Engine::megatron,
          {zeros(plugin, {0, 1}), noHybrid(plugin), evenLayers(plugin),
           contextKind(plugin, cost::CpKind::Ring)});
@@ -174,6 +175,21 @@ static void addEngine(YAML::Node &config, const Job &job, Engine engine) {
     config["parallelism_config"] = parallelismOf(strategy);
 }
 
+/// Emits `config`. YAML 1.1 reads the words "no" and "NO" as false unless they
+/// are quoted.
+static void emitSettings(YAML::Emitter &emitter, const YAML::Node &config) {
+  emitter << YAML::BeginMap;
+  for (const auto &entry : config) {
+    emitter << YAML::Key << entry.first << YAML::Value;
+    const YAML::Node &value = entry.second;
+    if (value.IsScalar() && (value.Scalar() == "no" || value.Scalar() == "NO"))
+      emitter << YAML::DoubleQuoted << value.Scalar();
+    else
+      emitter << value;
+  }
+  emitter << YAML::EndMap;
+}
+
 static Exported writeAccelerate(const Job &job) {
   Engine engine = engineOf(job);
   YAML::Node config;
@@ -201,7 +217,7 @@ static Exported writeAccelerate(const Job &job) {
           << YAML::Newline << YAML::Comment("Written by dpc-opt.");
   if (std::string text = notExpressed(job, expressed); !text.empty())
     emitter << YAML::Newline << YAML::Comment(text);
-  emitter << config;
+  emitSettings(emitter, config);
   Exported result;
   result.files.push_back(
       {"accelerate.yaml", std::string(emitter.c_str()) + "\n"});

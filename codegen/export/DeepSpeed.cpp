@@ -152,31 +152,42 @@ static ordered_json optimizerOf(const OptimizerChoice &optimizer) {
             {"weight_decay", optimizer.weightDecay}}}};
 }
 
-/// As in dpc, the warmup is linear from 0.
+/// DeepSpeed sets the rate of a step from the number of steps before the last
+/// one, and dpc from the number of steps before this one. The parameters are
+/// chosen so that rates after lateSteps are equal.
 static ordered_json schedulerOf(const Job &job) {
   const RateSchedule &schedule = job.schedule;
   double lr = job.optimizer.lr;
-  ordered_json params = {{"warmup_num_steps", schedule.warmup},
-                         {"warmup_type", "linear"}};
-  if (schedule.kind == "cosine") {
-    params["total_num_steps"] = schedule.total;
-    params["warmup_min_ratio"] = 0.0;
-    params["cos_min_ratio"] = lr > 0 ? schedule.min / lr : 0;
-    return {{"type", "WarmupCosineLR"}, {"params", params}};
-  }
-  params["warmup_min_lr"] = 0.0;
-  params["warmup_max_lr"] = lr;
-  if (schedule.kind == "linear")
-    params["total_num_steps"] = schedule.total;
-  return {{"type", schedule.kind == "linear" ? "WarmupDecayLR" : "WarmupLR"},
+  if (schedule.kind == "cosine")
+    return {{"type", "WarmupCosineLR"},
+            {"params",
+             {{"warmup_num_steps", schedule.warmup},
+              {"warmup_type", "linear"},
+              {"total_num_steps", schedule.total},
+              {"warmup_min_ratio", 0.0},
+              {"cos_min_ratio", lr > 0 ? schedule.min / lr : 0}}}};
+  bool isLinear = schedule.kind == "linear";
+  // WarmupDecayLR falls to warmup_min_lr.
+  double least = isLinear ? 0 : lr / static_cast<double>(schedule.warmup);
+  ordered_json params = {{"warmup_num_steps", schedule.warmup - 1},
+                         {"warmup_type", "linear"},
+                         {"warmup_min_lr", least},
+                         {"warmup_max_lr", lr}};
+  if (isLinear)
+    params["total_num_steps"] = schedule.total - 1;
+  return {{"type", isLinear ? "WarmupDecayLR" : "WarmupLR"},
           {"params", params}};
+}
+
+static int64_t lateSteps(const RateSchedule &schedule) {
+  return schedule.kind == "cosine" ? schedule.warmup + 1 : schedule.warmup;
 }
 
 /// Whether DeepSpeed can express the schedule. The warmup of its schedulers has
 /// at least two steps, and WarmupDecayLR always falls to 0.
 static bool hasScheduler(const RateSchedule &schedule) {
   return schedule.isPlain() ||
-         (schedule.warmup >= 2 &&
+         (schedule.warmup >= 3 &&
           (schedule.kind != "linear" || schedule.min == 0));
 }
 
@@ -240,6 +251,8 @@ static Exported writeDeepSpeed(const Job &job) {
   Exported result;
   result.files.push_back({"ds_config.json", config.dump(2) + "\n"});
   remarkOnSettings(result, job, expressed);
+  if (config.contains("scheduler"))
+    remarkOnWarmup(result, job, kWhose, lateSteps(job.schedule));
   const Strategy &strategy = job.strategy;
   if (strategy.pp > 1)
     result.remarks.push_back(

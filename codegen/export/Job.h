@@ -4,6 +4,7 @@
 #include "cost-model/strategy/Strategy.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,20 @@ namespace dpc::exports {
 /// A decoder predicts the next token, an encoder predicts masked tokens.
 enum class ModelKind { other, decoder, encoder };
 
+/// What a graph computes otherwise than usual decoders do.
+enum class Oddity {
+  postNorm,           ///< Norms follow the sum of a layer instead of its input.
+  parallelParts,      ///< Attention and feed-forward part read the same sum.
+  addedMask,          ///< Causal scores have an added mask (ALiBi).
+  otherScale,         ///< Scores are not divided by the root of the head size.
+  unequalNorms,       ///< Norms have several epsilons.
+  severalActivations, ///< Feed-forward layers have several activations.
+  partialRope,        ///< Rotary embedding covers a part of a head.
+  otherRouter,        ///< Experts are not chosen by a softmax.
+  otherEnds, ///< Something scales embeddings or logits, or no norm ends layers.
+  dropout,   ///< Elements are dropped at random.
+};
+
 /// The sizes of a transformer; unknown sizes are 0.
 struct ModelShape {
   int64_t layers = 0;
@@ -19,8 +34,21 @@ struct ModelShape {
   int64_t feedForward = 0, vocabulary = 0;
   int64_t experts = 1; ///< experts in the largest mixture
   bool hasRmsNorm = false, hasRope = false, hasSwiglu = false;
-  bool hasBias = false;
+  bool hasBias = false; ///< of GEMMs other than those of q, k and v
   ModelKind kind = ModelKind::other;
+  int64_t parameters = 0;   ///< trained and frozen
+  int64_t positions = 0;    ///< rows of the table of learned positions
+  std::string activation{}; ///< "gelu", "gelu_tanh", "silu", ...
+  double normEps = 0, ropeBase = 0;
+  bool isTied = false; ///< The head is the table of the embedding.
+  bool hasQkvBias = false;
+  bool hasHeadNorms = false;      ///< Norms of the queries and keys of a head.
+  std::vector<bool> hasExperts{}; ///< of each layer
+  int64_t expertsPerToken = 0, expertWidth = 0, sharedWidth = 0;
+  bool sharesSumToOne = false; ///< of the chosen experts of a token
+  /// The slots of all experts per choice of a token; 0: no token is dropped.
+  double slotsPerChoice = 0;
+  std::set<Oddity> oddities{};
 
   /// Whether all sizes of a layer are known.
   bool isTransformer() const {

@@ -5,6 +5,7 @@
 // ReadMegatron.cpp reads them back.
 //
 //===----------------------------------------------------------------------===//
+#include "codegen/export/Megatron.h"
 #include "codegen/export/Rules.h"
 #include "codegen/export/Settings.h"
 
@@ -43,7 +44,7 @@ static Rule overlapNeedsSequence() {
   return rule;
 }
 
-static Rules megatronRules() {
+Rules megatronPlanRules() {
   auto hasFsdp = [](const Job &job) { return job.strategy.zero >= 2; };
   auto hasExperts = [](const Job &job) { return job.strategy.ep > 1; };
   auto cannotLayOut = [](const Job &job) {
@@ -100,25 +101,12 @@ static Rules megatronRules() {
   };
 }
 
-namespace {
-
-class Command {
-public:
-  void add(const std::string &flag) { text << " \\\n  --" << flag; }
-  template <typename T> void add(const std::string &flag, const T &value) {
-    text << " \\\n  --" << flag << " " << value;
-  }
-  void addSize(const std::string &flag, int64_t size) {
-    if (size > 0)
-      add(flag, size);
-  }
-  std::string str() const { return text.str(); }
-
-private:
-  std::ostringstream text;
-};
-
-} // namespace
+static Rules megatronRules() {
+  Rules rules = megatronPlanRules();
+  for (Rule &rule : megatronModelRules())
+    rules.push_back(std::move(rule));
+  return rules;
+}
 
 /// Returns "Et*3|t*4|...|t*3L": E is the embedding, t a layer and L the loss.
 static std::string layoutOf(const std::vector<int64_t> &stageLayers) {
@@ -195,55 +183,6 @@ static void addParallelism(Command &command, const Job &job) {
   }
 }
 
-static void addModel(Command &command, const ModelShape &model) {
-  command.addSize("num-layers", model.layers);
-  command.addSize("hidden-size", model.hidden);
-  command.addSize("ffn-hidden-size", model.feedForward);
-  command.addSize("num-attention-heads", model.heads);
-  if (model.heads > 0 && model.headSize * model.heads != model.hidden)
-    command.addSize("kv-channels", model.headSize);
-  if (model.kvHeads != model.heads) {
-    command.add("group-query-attention");
-    command.addSize("num-query-groups", model.kvHeads);
-  }
-  command.addSize("seq-length", model.sequence);
-  command.addSize("max-position-embeddings", model.sequence);
-  if (model.experts > 1)
-    command.addSize("num-experts", model.experts);
-  if (model.hasSwiglu)
-    command.add("swiglu");
-  if (model.hasRmsNorm)
-    command.add("normalization", "RMSNorm");
-  if (model.hasRope)
-    command.add("position-embedding-type", "rope");
-}
-
-static std::vector<std::string> modelRemarks(const ModelShape &model) {
-  std::vector<std::string> remarks;
-  if (!model.isTransformer())
-    remarks.emplace_back(
-        "megatron.sh: add the sizes of the model that its graph does not show "
-        "(--num-layers, --hidden-size, ...)");
-  bool isEncoder = model.kind == ModelKind::encoder;
-  remarks.emplace_back(
-      "megatron.sh: " +
-      std::string(isEncoder
-                      ? "pretrain_bert.py builds an encoder of these sizes and "
-                        "kinds; add whether it predicts the next sentence "
-                        "(--bert-no-binary-head), "
-                      : "pretrain_gpt.py builds a decoder of these sizes and "
-                        "kinds; add ") +
-      "whether its head is tied (--untie-embeddings-and-output-weights)" +
-      std::string(model.hasBias ? "" : ", that GEMMs have no bias") +
-      " and other properties of your model");
-  if (model.experts > 1)
-    remarks.emplace_back("megatron.sh: add how tokens choose among the " +
-                         std::to_string(model.experts) +
-                         " experts (--moe-router-topk, "
-                         "--moe-token-dispatcher-type)");
-  return remarks;
-}
-
 /// Always states the schedule: Megatron-LM decays the rate to 0 by default.
 static void addSchedule(Command &command, const Job &job) {
   const RateSchedule &schedule = job.schedule;
@@ -300,7 +239,7 @@ static void addOptimizer(Command &command, const Job &job) {
 static Exported writeMegatron(const Job &job) {
   Command command;
   addParallelism(command, job);
-  addModel(command, job.model);
+  addMegatronModel(command, job);
   addOptimizer(command, job);
   std::set<Setting> expressed = addLossScale(command, job);
   bool hasFsdp = job.strategy.zero >= 2;
@@ -329,7 +268,7 @@ static Exported writeMegatron(const Job &job) {
     result.remarks.emplace_back(
         "megatron.sh: selective recomputation of Megatron-LM covers attention "
         "only; that of dpc covers more");
-  for (std::string &remark : modelRemarks(job.model))
+  for (std::string &remark : megatronModelRemarks(job))
     result.remarks.push_back(std::move(remark));
   return result;
 }

@@ -69,6 +69,17 @@ void remarkOnSettings(Exported &exported, const Job &job,
     exported.remarks.push_back(exported.files.front().name + ": " + text);
 }
 
+void remarkOnWarmup(Exported &exported, const Job &job,
+                    const std::string &whose, int64_t steps) {
+  std::string warmup = std::to_string(job.schedule.warmup);
+  if (job.schedule.warmup > 0)
+    exported.remarks.push_back(
+        exported.files.front().name + ": in the first " +
+        std::to_string(steps) + " steps, the learning rates of " + whose +
+        " differ from dpc's by up to lr / " + warmup +
+        " (--lr-schedule=..,warmup=" + warmup + "); later they are equal");
+}
+
 std::string commentOnSettings(const Job &job,
                               const std::set<Setting> &expressed) {
   std::string text = notExpressed(job, expressed);

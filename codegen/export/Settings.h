@@ -16,6 +16,10 @@ std::string notExpressed(const Job &job, const std::set<Setting> &expressed);
 /// Adds the text of notExpressed as a remark on the first file.
 void remarkOnSettings(Exported &exported, const Job &job,
                       const std::set<Setting> &expressed);
+/// If the schedule has a warmup, adds the remark that the learning rates of
+/// `whose` are up to one step early or late in the first `steps` steps.
+void remarkOnWarmup(Exported &exported, const Job &job,
+                    const std::string &whose, int64_t steps);
 std::string commentOnSettings(const Job &job,
                               const std::set<Setting> &expressed);
 

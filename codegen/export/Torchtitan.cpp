@@ -326,6 +326,7 @@ static Exported writeTorchtitan(const Job &job) {
                              "torchtitan.py for version 0.3: " +
                              legality.rule);
   remarkOnSettings(result, job, expressedOf(job));
+  remarkOnWarmup(result, job, kWhose, job.schedule.warmup);
   if (job.hasUnevenStages())
     result.remarks.emplace_back(
         "torchtitan: all stages get the same number of layers, but the plan "

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads exported files with their target's own code; exports.py runs it in an environment that has the code.
+"""Reads exported files with their target's own code; exports_installed.py runs it in an environment that has the code.
 
-usage: exports_targets.py ENVIRONMENT accelerate|deepspeed|torchtitan RANKS:FOLDER...
+usage: exports_targets.py ENVIRONMENT accelerate|colossalai|deepspeed|megatron|torchtitan RANKS:FOLDER...
        exports_targets.py CHECKOUT calculon RANKS:FOLDER...
        exports_targets.py SCHEMA.proto chakra RANKS:FOLDER...
 """
@@ -9,12 +9,57 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import runpy
 import subprocess
 import sys
 import tempfile
 import tomllib
 import types
+
+
+def job_of(folder):
+    with open(os.path.join(folder, os.pardir, os.pardir, "job.json"), encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def check_optimizer(folder, file, optimizer=None, clip=None, rates=None):
+    """Compares what a target reads with what the options said: the optimizer, the largest norm of gradients, and the learning rates of the first steps.
+
+    What the target does not read, a remark says is not expressed. Rates differ at most where a remark says so.
+    """
+    job = job_of(folder)
+    with open(os.path.join(folder, os.pardir, "report.json"), encoding="utf-8") as stream:
+        remarks = "\n".join(text for text in json.load(stream)["remarks"] if text.startswith(file))
+    said = {"optimizer": "AdamW (" in remarks or "SGD (" in remarks, "clip": "--clip-grad-norm=" in remarks, "rates": re.search(r"not expressed:.*--lr-schedule=", remarks) is not None}
+    differing = re.search(r"in the first (\d+) steps, the learning rates of .* by up to lr / (\d+) ", remarks)
+    steps, part = map(int, differing.groups()) if differing else (0, 1)
+    assert steps <= job["warmup"] + 1, remarks
+    read = {"optimizer": optimizer, "clip": clip, "rates": rates}
+    for key, value in read.items():
+        wanted = key != "rates" or job["varies"] or value is not None
+        assert (value is None) == (said[key] or not wanted), f"{key}: read {value}, remarks: {remarks}"
+    if optimizer is not None:
+        expected = {key: tuple(value) if isinstance(value, list) else value for key, value in job["optimizer"].items() if key != "name"}
+        assert optimizer == expected, f"{optimizer} is not {expected}"
+    assert clip is None or clip == job["clip"], clip
+    for i, (theirs, ours) in enumerate(zip(rates or [], job["rates"])):
+        most = job["optimizer"]["lr"] * (1 / part + 1e-9 if i < steps else 1e-9)
+        assert abs(theirs - ours) <= most, f"step {i + 1}: {theirs}, not {ours}"
+
+
+def rates_of(optimizer, scheduler, steps=40):
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]["lr"])
+        scheduler.step()
+    return rates
+
+
+def read_group(group):
+    """The settings of a group of parameters of torch.optim."""
+    keys = ("lr", "betas", "eps", "weight_decay") if "betas" in group else ("lr", "momentum", "weight_decay")
+    return {key: tuple(group[key]) if key == "betas" else group[key] for key in keys}
 
 
 def accelerate(ranks, folder):
@@ -29,6 +74,8 @@ def accelerate(ranks, folder):
         assert parallelism.total_size == ranks or sizes.get("sp_size", 1) > 1, parallelism
         fsdp = config.distributed_type.value == "FSDP"
         assert not fsdp or parallelism.dp_shard_enabled or parallelism.cp_enabled, "FSDP has nothing to split over"
+    clip = config.deepspeed_config.get("gradient_clipping") or config.megatron_lm_config.get("megatron_lm_gradient_clipping")
+    check_optimizer(folder, "accelerate.yaml", clip=clip)
     if config.megatron_lm_config:
         degrees = [config.megatron_lm_config.get("megatron_lm_" + key, 1) for key in ("tp_degree", "pp_degree", "context_parallel_size")]
         assert ranks % (degrees[0] * degrees[1] * degrees[2]) == 0
@@ -43,12 +90,36 @@ def deepspeed(ranks, folder):
     split = config.get("tensor_parallel", {}).get("autotp_size", 1) * config.get("pipeline", {}).get("stages", 1) * config.get("sequence_parallel_size", 1)
     data = ranks // split
     read = module.DeepSpeedConfig(path, mpu=types.SimpleNamespace(get_data_parallel_world_size=lambda: data))
+    import torch
+    from deepspeed.runtime import lr_schedules
+    optimizer = getattr(torch.optim, read.optimizer_name.replace("adamw", "AdamW").replace("sgd", "SGD"))([torch.nn.Parameter(torch.zeros(1))], **read.optimizer_params)
+    settings = read_group(optimizer.param_groups[0])
+    rates = None
     if "scheduler" in config:
-        import torch
-        from deepspeed.runtime import lr_schedules
-        optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=config["optimizer"]["params"]["lr"])
-        getattr(lr_schedules, config["scheduler"]["type"])(optimizer, **config["scheduler"]["params"])
+        rates = rates_of(optimizer, getattr(lr_schedules, read.scheduler_name)(optimizer, **read.scheduler_params))
+    check_optimizer(folder, "ds_config.json", settings, read.gradient_clipping, rates)
     assert read.world_size == data and read.zero_optimization_stage == config["zero_optimization"]["stage"]
+
+
+def colossalai(ranks, folder):
+    """The constructor of the plugin takes the arguments; a remark says that the optimizer is the script's."""
+    import inspect
+    from colossalai.booster import plugin
+    with open(os.path.join(folder, "colossalai.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    inspect.signature(getattr(plugin, config["plugin"])).bind(**config["kwargs"])
+    check_optimizer(folder, "colossalai.json", clip=config["kwargs"]["max_norm"])
+
+
+def megatron(ranks, folder):
+    """The constructors of megatron-core build as many parameters as the report states."""
+    import exports_megatron
+    flags = exports_megatron.flags_of(os.path.join(folder, "megatron.sh"))
+    with open(os.path.join(folder, os.pardir, "report.json"), encoding="utf-8") as file:
+        expected = json.load(file)["parameters"]["count"]
+    built = sum(parameter.numel() for parameter in exports_megatron.build(flags).parameters())
+    check_optimizer(folder, "megatron.sh", *exports_megatron.optimizer_of(flags))
+    assert built == expected, f"Megatron-LM builds {built} parameters, the model has {expected}"
 
 
 def with_torchtitan(version, environment):
@@ -56,6 +127,20 @@ def with_torchtitan(version, environment):
     path = os.path.join(environment, f"torchtitan-{version}")
     done = subprocess.run([sys.executable, __file__, environment, f"torchtitan-{version}", *sys.argv[3:]], env=dict(os.environ, PYTHONPATH=path))
     assert done.returncode == 0, version
+
+
+class Held:
+    """A container of one optimizer, for torchtitan's schedulers."""
+
+    def __init__(self, model, lr):
+        import torch
+        self.optimizers = [torch.optim.SGD(model.parameters(), lr=lr)]
+
+    def __iter__(self):
+        return iter(self.optimizers)
+
+    def __len__(self):
+        return 1
 
 
 def torchtitan_toml(ranks, folder):
@@ -69,6 +154,15 @@ def torchtitan_toml(ranks, folder):
     sections = {field.name: field for field in dataclasses.fields(job_config.JobConfig)}
     for name, values in config.items():
         getattr(job_config, sections[name].type.__name__ if isinstance(sections[name].type, type) else sections[name].type)(**values)
+    import torch
+    from torchtitan.components import lr_scheduler, optimizer
+    settings = None
+    model = torch.nn.Linear(1, 1)
+    if "optimizer" in config:
+        settings = read_group(optimizer.build_optimizers([model], job_config.Optimizer(**{**config["optimizer"], "implementation": "for-loop"}), None).optimizers[0].param_groups[0])
+    held = Held(model, (settings or job_of(folder)["optimizer"])["lr"])
+    rates = rates_of(held.optimizers[0], lr_scheduler.build_lr_schedulers(held, job_config.LRScheduler(**config["lr_scheduler"]), 1000))
+    check_optimizer(folder, "torchtitan.py", settings, config["training"]["max_norm"], rates)
     parallelism = job_config.Parallelism(**config["parallelism"])
     ParallelDims(parallelism.data_parallel_replicate_degree, parallelism.data_parallel_shard_degree, parallelism.context_parallel_degree,
                  parallelism.tensor_parallel_degree, parallelism.pipeline_parallel_degree, parallelism.expert_parallel_degree,
@@ -89,6 +183,15 @@ def torchtitan_recipe(ranks, folder):
         activation_checkpoint: object = None
 
     config = runpy.run_path(os.path.join(folder, "torchtitan.py"))["with_plan"](Config())
+    import torch
+    model = torch.nn.Linear(1, 1)
+    groups, settings = config.optimizer.param_groups, None
+    if groups:
+        built = dataclasses.replace(config.optimizer, implementation="for-loop").build(model_parts=[model])
+        settings = read_group(built.optimizers[0].param_groups[0])
+    held = Held(model, (settings or job_of(folder)["optimizer"])["lr"])
+    rates = rates_of(held.optimizers[0], config.lr_scheduler.build(optimizers=held, training_steps=1000))
+    check_optimizer(folder, "torchtitan.py", settings, config.training.max_norm, rates)
     dims = ParallelDims.from_config(config.parallelism, ranks)
     assert dims.world_size == ranks
 
@@ -161,7 +264,7 @@ def chakra(ranks, folder):
 
 def main():
     environment, target, *words = sys.argv[1:]
-    readers = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan-0.2.2": torchtitan_toml, "torchtitan-0.3.0": torchtitan_recipe,
+    readers = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan-0.2.2": torchtitan_toml, "torchtitan-0.3.0": torchtitan_recipe, "megatron": megatron, "colossalai": colossalai,
                "calculon": calculon, "chakra": chakra}
     if target == "torchtitan":
         for version in ("0.2.2", "0.3.0"):

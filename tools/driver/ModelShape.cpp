@@ -7,6 +7,7 @@
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
+#include "tools/driver/ModelTerms.h"
 
 #include "mlir/IR/OwningOpRef.h"
 
@@ -39,43 +40,10 @@ static int64_t feedForwardOf(func::FuncOp func, int64_t hidden) {
   return widest;
 }
 
-/// silu(a) * b, the gate of SwiGLU.
-static bool isGate(UnaryOp op) {
-  return op.getKind() == UnaryKind::silu &&
-         llvm::any_of(op->getUsers(), [&](Operation *user) {
-           auto product = dyn_cast<BinaryOp>(user);
-           return product && product.getKind() == BinaryKind::mul;
-         });
-}
-
-static bool isBias(BinaryOp op) {
-  auto isVector = [](Value value) {
-    while (Operation *made = value.getDefiningOp()) {
-      if (!isa<BroadcastOp, ConvertOp, ReshapeOp>(made))
-        return false;
-      value = made->getOperand(0);
-    }
-    return shapeOf(value).size() == 1;
-  };
-  auto isMatmul = [](Value value) {
-    while (auto reshape = value.getDefiningOp<ReshapeOp>())
-      value = reshape.getX();
-    auto product = value.getDefiningOp<MatmulOp>();
-    return product && weightOf(product);
-  };
-  return op.getKind() == BinaryKind::add &&
-         ((isMatmul(op.getA()) && isVector(op.getB())) ||
-          (isMatmul(op.getB()) && isVector(op.getA())));
-}
-
 static void readKinds(Operation *op, exports::ModelShape &shape) {
   if (auto norm = dyn_cast<NormOp>(op))
     shape.hasRmsNorm |= norm.getKind() == NormKind::rms;
-  if (auto binary = dyn_cast<BinaryOp>(op))
-    shape.hasBias |= isBias(binary);
   shape.hasRope |= isa<RopeOp>(op);
-  if (auto unary = dyn_cast<UnaryOp>(op))
-    shape.hasSwiglu |= isGate(unary);
 }
 
 /// A mask that is the same for all positions only hides padding.
@@ -139,6 +107,7 @@ exports::ModelShape modelShapeOf(func::FuncOp func) {
   shape.layers = attentions;
   if (shape.hidden > 0)
     shape.feedForward = feedForwardOf(func, shape.hidden);
+  readTerms(func, shape);
   return shape;
 }
 

@@ -150,6 +150,65 @@ TEST(Export, MegatronFsdpHasNoConnectionLimit) {
   EXPECT_EQ(text.find("CUDA_DEVICE_MAX_CONNECTIONS=1"), std::string::npos);
 }
 
+/// A model of 2 layers whose flags give 134144 parameters.
+static ModelShape smallGpt() {
+  ModelShape model = {2, 32, 64, 4, 4, 16, 256, 500};
+  model.kind = ModelKind::decoder;
+  model.positions = 32;
+  model.hasBias = model.hasQkvBias = model.isTied = true;
+  model.activation = "gelu_tanh";
+  model.normEps = 1e-5;
+  model.hasExperts = {false, false};
+  model.parameters = 134144;
+  return model;
+}
+
+TEST(Export, MegatronStatesEveryTermOfTheModel) {
+  Job job = jobOf("dp=4,zero=1", 4);
+  job.model = smallGpt();
+  EXPECT_EQ(legalityOf("megatron", job).rule, "");
+  std::string text = textOf(target("megatron").write(job), "megatron.sh");
+  for (const char *flag : {"--vocab-size 500", "--max-position-embeddings 32",
+                           "--position-embedding-type learned_absolute",
+                           "--norm-epsilon 1e-05", "--normalization LayerNorm",
+                           "--hidden-dropout 0.0", "--attention-dropout 0.0"})
+    EXPECT_NE(text.find(flag), std::string::npos) << flag << "\n" << text;
+  for (const char *flag : {"--untie", "--disable-bias", "--no-bias-gelu"})
+    EXPECT_EQ(text.find(flag), std::string::npos) << flag << "\n" << text;
+}
+
+TEST(Export, MegatronRefusesModelsThatItsFlagsDoNotDescribe) {
+  auto ruleFor = [](const std::function<void(ModelShape &)> &change) {
+    Job job = jobOf("dp=4,zero=1", 4);
+    job.model = smallGpt();
+    change(job.model);
+    Legality legality = legalityOf("megatron", job);
+    EXPECT_EQ(legality.isOfJob, !legality.rule.empty());
+    return legality.rule;
+  };
+  using Change = std::function<void(ModelShape &)>;
+  const std::pair<const char *, Change> cases[] = {
+      {"another number of parameters", [](auto &m) { m.parameters += 64; }},
+      {"another number of parameters", [](auto &m) { m.isTied = false; }},
+      {"another number of parameters", [](auto &m) { m.positions = 64; }},
+      {"have SwiGLU", [](auto &m) { m.activation = "relu"; }},
+      {"with biases, gelu with tanh",
+       [](auto &m) { m.hasBias = m.hasQkvBias = false; }},
+      {"rotary frequencies", [](auto &m) { m.hasRope = true; }},
+      {"rotary frequencies",
+       [](auto &m) { m.hasRope = true, m.ropeBase = 10000.5; }},
+      {"a single expert",
+       [](auto &m) { m.expertsPerToken = 1, m.sharesSumToOne = true; }},
+      {"not their sums", [](auto &m) { m.oddities = {Oddity::postNorm}; }},
+      {"ALiBi", [](auto &m) { m.oddities = {Oddity::addedMask}; }},
+      {"no dropout", [](auto &m) { m.oddities = {Oddity::dropout}; }},
+      {"state all sizes", [](auto &m) { m.vocabulary = 0; }},
+  };
+  for (const auto &[text, change] : cases)
+    EXPECT_NE(ruleFor(change).find(text), std::string::npos)
+        << text << ": " << ruleFor(change);
+}
+
 TEST(Export, MegatronHasProgramsForModelsOfTokens) {
   Job job = jobOf("dp=4,zero=1", 4);
   job.model.kind = ModelKind::encoder;
@@ -333,7 +392,11 @@ TEST(Export, SchedulesAndScalesInTheWordsOfEach) {
   EXPECT_EQ(config["scheduler"]["params"]["warmup_num_steps"], 5);
   EXPECT_EQ(config["fp16"]["initial_scale_power"], 10);
   EXPECT_EQ(config["fp16"]["hysteresis"], 1);
-  EXPECT_EQ(target("deepspeed").write(job).remarks.size(), 0U);
+  std::vector<std::string> remarks = target("deepspeed").write(job).remarks;
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_NE(
+      remarks[0].find("in the first 6 steps, the learning rates of DeepSpeed"),
+      std::string::npos);
   job.lossScale.interval = 0;
   EXPECT_EQ(jsonOf("deepspeed", job, "ds_config.json")["fp16"]["loss_scale"],
             1024);
@@ -343,7 +406,7 @@ TEST(Export, SchedulesAndScalesInTheWordsOfEach) {
 }
 
 /// DeepSpeed rounds initial dynamic loss scales to powers of two, and needs at
-/// least two steps of warmup.
+/// least three steps of warmup for the rates that dpc has after it.
 TEST(Export, DeepSpeedSaysWhatItRounds) {
   Job job = jobOf("dp=4,zero=1", 4);
   job.precision = "fp16";
@@ -361,12 +424,15 @@ TEST(Export, DeepSpeedSaysWhatItRounds) {
   job.lossScale = {true, 1000, 0}; // a fixed scale is not rounded
   EXPECT_EQ(remarks(), "");
   for (const char *kind : {"constant", "linear", "cosine"})
-    for (int64_t warmup : {0, 1, 2}) {
+    for (int64_t warmup : {0, 2, 3}) {
       job.schedule = {kind, warmup, 50, 0};
       bool isWritten =
           jsonOf("deepspeed", job, "ds_config.json").contains("scheduler");
-      EXPECT_EQ(isWritten, warmup == 2) << kind << warmup;
-      EXPECT_EQ(remarks() == "", isWritten || job.schedule.isPlain())
+      EXPECT_EQ(isWritten, warmup == 3) << kind << warmup;
+      EXPECT_EQ(remarks().find("learning rates of") != std::string::npos,
+                isWritten);
+      EXPECT_EQ(remarks().find("not expressed") == std::string::npos,
+                isWritten || job.schedule.isPlain())
           << kind << warmup << remarks();
     }
 }
