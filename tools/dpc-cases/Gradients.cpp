@@ -142,10 +142,19 @@ static bool isTrained(const rt::Plan &plan, const std::string &name) {
   });
 }
 
+/// Returns the name of the only output of the model. Other outputs count
+/// faults.
+static const std::string &modelOutput(const rt::Plan &plan) {
+  auto output = llvm::find_if(
+      plan.outputs, [](const rt::Port &port) { return port.faults.empty(); });
+  return output->name;
+}
+
 static std::string writeDifferences(const rt::Plan &plan, const Runner &runner,
                                     const Tensors &values,
                                     const std::string &folder) {
   Tensors slopes;
+  const std::string &lossName = modelOutput(plan);
   for (const auto &[name, value] : values) {
     if (!isTrained(plan, name))
       continue;
@@ -158,7 +167,7 @@ static std::string writeDifferences(const rt::Plan &plan, const Runner &runner,
         auto result = runner.run(moved);
         if (!result)
           return result.status().message();
-        loss[side] = result->outputs.front().begin()->second.at(0);
+        loss[side] = result->outputs.front().at(lossName).at(0);
       }
       slope.set(i, (loss[1] - loss[0]) / (2 * kStep));
     }
