@@ -202,13 +202,15 @@ std::optional<Ending> Supervisor::startOnce() {
   return ending;
 }
 
-/// A restart would not help with wrong options, wrong plans or NaN.
+/// A restart would not help with wrong options, wrong plans, NaN or indices out
+/// of range.
 bool Supervisor::isFinal(const Ending &ending) const {
   bool hasExited = WIFEXITED(ending.status) && !ending.isHung;
   bool isRefused = ending.lastStep < 0 && restarts == 0 && hasExited;
-  bool isNotFinite = hasExited && WEXITSTATUS(ending.status) == kExitBadNumbers;
+  bool hasBadNumbers =
+      hasExited && WEXITSTATUS(ending.status) == kExitBadNumbers;
   bool isDone = ending.isSuccess() && (!ending.isAsked || ending.isAtEnd);
-  return isDone || stopSignal() || isRefused || isNotFinite;
+  return isDone || stopSignal() || isRefused || hasBadNumbers;
 }
 
 /// Returns false if no restart is left.

@@ -2,7 +2,6 @@
 #include "tools/driver/Inputs.h"
 
 #include "ir/IndexUse.h"
-#include "ir/NodeName.h"
 #include "passes/shard/Passes.h"
 #include "runtime/io/InputSource.h"
 #include "runtime/io/SourceFiles.h"

@@ -1,12 +1,11 @@
 //===- MaskSuspicions.cpp - Masks of attention that are mistakes ----------===//
 #include "ir/NodeName.h"
 #include "passes/graph/Match.h"
-#include "runtime/io/MappedFile.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Suspicions.h"
+#include "tools/driver/WeightFacts.h"
 
 #include <array>
-#include <cstring>
 #include <limits>
 
 using namespace mlir;
@@ -152,33 +151,12 @@ static bool isZeroOne(DenseElementsAttr values) {
 
 /// Whether the file of a buffer has only 0 and 1 as its values, and both.
 static bool isZeroOneBuffer(BlockArgument argument) {
-  auto forward = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto source = forward ? forward.getArgAttrOfType<DictionaryAttr>(
-                              argument.getArgNumber(), attr::kSource)
-                        : DictionaryAttr();
-  if (!source || roleOf(argument) != role::kBuffer)
+  if (roleOf(argument) != role::kBuffer)
     return false;
-  auto name = source.getAs<StringAttr>("file");
-  auto offset = source.getAs<IntegerAttr>("offset");
-  auto bytes = source.getAs<IntegerAttr>("bytes");
-  auto type = tensorType(argument);
-  if (!name || !offset || !bytes || !type.getElementType().isF32() ||
-      bytes.getInt() != sizeInBytes(type))
-    return false;
-  auto file = rt::MappedFile::open(name.str());
-  if (!file || offset.getInt() < 0 ||
-      offset.getInt() + bytes.getInt() > file->size())
-    return false;
-  bool found[2] = {false, false};
-  for (int64_t n = 0; n < type.getNumElements(); ++n) {
-    float value = 0;
-    std::memcpy(&value, file->data() + offset.getInt() + n * sizeof value,
-                sizeof value);
-    if (value != 0.0F && value != 1.0F)
-      return false;
-    found[value == 0.0F ? 0 : 1] = true;
-  }
-  return found[0] && found[1];
+  std::vector<float> values = valuesInFile(argument);
+  auto zeros = llvm::count(values, 0.0F), ones = llvm::count(values, 1.0F);
+  return zeros > 0 && ones > 0 &&
+         static_cast<size_t>(zeros + ones) == values.size();
 }
 
 static bool isZeroOne(Value value, int depth = 0) {

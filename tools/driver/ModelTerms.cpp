@@ -5,11 +5,11 @@
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 #include "passes/price/StepEstimate.h"
+#include "tools/driver/WeightFacts.h"
 
 #include "llvm/ADT/SetVector.h"
 
 #include <cmath>
-#include <fstream>
 #include <set>
 
 using namespace mlir;
@@ -112,25 +112,10 @@ static std::vector<double> valuesOf(Value value) {
         values.push_back(each.convertToDouble());
     return values;
   }
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto func = argument
-                  ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-                  : func::FuncOp();
-  auto source = func ? func.getArgAttrOfType<DictionaryAttr>(
-                           argument.getArgNumber(), attr::kSource)
-                     : DictionaryAttr();
-  auto file = source ? source.getAs<StringAttr>("file") : StringAttr();
-  auto offset = source ? source.getAs<IntegerAttr>("offset") : IntegerAttr();
-  if (!file || !offset || !elementTypeOf(value).isF32())
-    return values;
-  std::vector<float> floats(
-      static_cast<size_t>(tensorType(value).getNumElements()));
-  std::ifstream stream(file.str(), std::ios::binary);
-  stream.seekg(offset.getInt());
-  stream.read(reinterpret_cast<char *>(floats.data()),
-              static_cast<std::streamsize>(floats.size() * sizeof(float)));
-  if (stream)
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    std::vector<float> floats = valuesInFile(argument);
     values.assign(floats.begin(), floats.end());
+  }
   return values;
 }
 

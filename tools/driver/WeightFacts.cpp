@@ -3,8 +3,10 @@
 
 #include "ir/Attributes.h"
 #include "ir/TensorUtils.h"
+#include "runtime/io/MappedFile.h"
 
 #include <cstdio>
+#include <cstring>
 #include <optional>
 
 using namespace mlir;
@@ -14,6 +16,29 @@ namespace dpc {
 static bool isWeight(BlockArgument argument) {
   StringRef role = roleOf(argument);
   return role == role::kParameter || role == role::kBuffer;
+}
+
+std::vector<float> valuesInFile(BlockArgument argument) {
+  auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto source = func ? func.getArgAttrOfType<DictionaryAttr>(
+                           argument.getArgNumber(), attr::kSource)
+                     : DictionaryAttr();
+  if (!source)
+    return {};
+  auto name = source.getAs<StringAttr>("file");
+  auto type = source.getAs<StringAttr>("dtype");
+  auto offset = source.getAs<IntegerAttr>("offset");
+  auto bytes = source.getAs<IntegerAttr>("bytes");
+  if (!name || !type || !offset || !bytes || type != "f32" ||
+      bytes.getInt() != sizeInBytes(tensorType(argument)))
+    return {};
+  auto file = rt::MappedFile::open(name.str());
+  if (!file || offset.getInt() < 0 ||
+      offset.getInt() + bytes.getInt() > file->size())
+    return {};
+  std::vector<float> values(bytes.getInt() / sizeof(float));
+  std::memcpy(values.data(), file->data() + offset.getInt(), bytes.getInt());
+  return values;
 }
 
 /// Returns the value with which the norm `user` starts if `operand` is its

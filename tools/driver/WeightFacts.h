@@ -6,8 +6,13 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <string>
+#include <vector>
 
 namespace dpc {
+
+/// Returns the values that the file of the model has for a weight or constant
+/// of f32, or nothing if `argument` is none or they cannot be read.
+std::vector<float> valuesInFile(mlir::BlockArgument argument);
 
 /// Marks each weight that a norm of `forward` reads only as its scale (1) or as
 /// its bias (0) with this initial value (attr::kInit).
