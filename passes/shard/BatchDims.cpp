@@ -1,5 +1,6 @@
 //===- BatchDims.cpp - Which dimensions of results count samples ----------===//
 #include "ir/TensorUtils.h"
+#include "passes/shard/BatchSums.h"
 #include "passes/shard/Factors.h"
 #include "passes/shard/Passes.h"
 
@@ -24,6 +25,15 @@ struct Batch {
     return size == 1 ? dim == 0
                      : classes.contains(factors.classOf(
                            value, factors.numFactors(value, dim)));
+  }
+
+  /// Whether a dimension has the samples of the batch among its factors.
+  bool isPartOf(const FactorAnalysis &factors, Value value, int64_t dim) const {
+    const int64_t first = factors.numFactors(value, dim),
+                  end = factors.numFactors(value, dim + 1);
+    return llvm::any_of(llvm::seq(first, end), [&](int64_t index) {
+      return classes.contains(factors.classOf(value, index));
+    });
   }
 };
 
@@ -80,6 +90,25 @@ void markBatchDims(func::FuncOp func) {
                            builder.getI64IntegerAttr(dim));
         break;
       }
+}
+
+BatchSums sumsOverBatch(func::FuncOp func) {
+  OwningOpRef<func::FuncOp> copy(func.clone());
+  separateConstants(*copy);
+  FactorAnalysis factors(*copy);
+  Batch batch = findBatch(*copy, factors);
+  BatchSums sums{batch.size, {}};
+  if (batch.size < 2)
+    return sums;
+  // The copy has more constants, but the same reductions.
+  auto own = func.front().getOps<ReduceOp>();
+  for (auto [op, copied] : llvm::zip(own, copy->front().getOps<ReduceOp>()))
+    if (op.getKind() == ReduceKind::sum &&
+        llvm::any_of(copied.getDims(), [&](int64_t dim) {
+          return batch.isPartOf(factors, copied.getX(), dim);
+        }))
+      sums.ops.insert(op);
+  return sums;
 }
 
 } // namespace dpc

@@ -88,6 +88,17 @@ static std::string percent(int64_t part, int64_t all) {
   return text;
 }
 
+/// Says which share of the tokens a mask of 0 and 1 hides, or "".
+std::string ArrayFacts::hiddenText() const {
+  if (port.reaction.hidden < 0 || counted == 0 || min < 0 || max > 1 ||
+      (isFloat(port.dtype) && sum != std::rint(sum)))
+    return "";
+  const auto ones = static_cast<int64_t>(sum);
+  const bool hidesOnes = port.reaction.hidden == 1;
+  return concat(", hides ", percent(hidesOnes ? ones : counted - ones, counted),
+                " of the tokens, those where it is ", hidesOnes ? 1 : 0);
+}
+
 std::string ArrayFacts::text() const {
   std::string text = "input '" + oneLine(port.name) + "': ";
   if (counted > 0)
@@ -99,12 +110,16 @@ std::string ArrayFacts::text() const {
     text += ", mean " + number(sum / static_cast<double>(counted));
   if (ignored > 0)
     text += ", " + percent(ignored, elements) + " ignored (" +
-            std::to_string(*port.ignored) + ")";
+            std::to_string(*port.ignored) + ")" +
+            (port.reaction.countsIgnored
+                 ? ", but the loss divides by the number of all labels"
+                 : "");
   if (auto most = std::ranges::max_element(occurrences);
       min != max && most != occurrences.end() && 2 * *most > counted)
     text +=
         ", " + percent(*most, counted) + " are " +
         number(static_cast<double>(port.first + (most - occurrences.begin())));
+  text += hiddenText();
   if (minusInfinite > 0)
     text += ", " + percent(minusInfinite, elements) + " -inf";
   if (counted > 0 && port.use == InputUse::Probabilities &&

@@ -47,6 +47,9 @@ struct ArrayFacts {
   /// Says that a number is infinite in fp16, or "". Those of a mask without
   /// positive numbers may be.
   std::string overflowText() const;
+
+private:
+  std::string hiddenText() const;
 };
 
 /// The data has rows, which are samples or steps.

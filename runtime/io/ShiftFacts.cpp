@@ -76,6 +76,14 @@ std::string ShiftFacts::text(const Port &idsPort,
   const int64_t expected = shiftsItself ? 0 : 1;
   const std::string holder =
       "input '" + oneLine(labelsPort.name) + "' holds the ids ";
+  if (auto found = labelsPort.reaction.ahead.find(idsPort.name);
+      !shiftsItself && found != labelsPort.reaction.ahead.end())
+    for (int64_t offset = 1; offset <= kFarthest; ++offset)
+      if (offset <= found->second && lead(offset).isProven())
+        return holder + placeText(offset) +
+               ", which the scores of each position depend on: the model "
+               "reads what it predicts; is a causal mask missing, or does an "
+               "op mix positions?";
   if (lead(expected).isProven())
     return !shiftsItself && rolled.holds && hasFirstIds &&
                    rolled.pairs >= kLeastRolled

@@ -47,7 +47,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 13;
+inline constexpr int kPlanVersion = 14;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -179,6 +179,21 @@ enum class InputUse {
   Probabilities  ///< targets of a binary cross entropy, from 0 to 1
 };
 
+/// How a model reacts to an input, measured by running a small version of it.
+struct Reaction {
+  /// Of labels, for inputs of tokens: the scores for the label at position t
+  /// depend on the tokens up to position t + ahead.
+  std::map<std::string, int64_t> ahead;
+  /// Of labels: the loss divides by the number of all labels, although ignored
+  /// ones add nothing.
+  bool countsIgnored = false;
+  /// Of a mask: other positions do not read tokens where it has this value, 0
+  /// or 1. -1: it hides no tokens, or this was not measured.
+  int64_t hidden = -1;
+
+  bool operator==(const Reaction &) const = default;
+};
+
 /// An input or output of the step, with the shape of the global batch.
 /// "load_input" copies an input to `buffer`, or to a buffer of another stage
 /// with the same type and size. "store_output" copies an output from `buffer`.
@@ -203,6 +218,7 @@ struct Port {
   /// What an output counts that must be 0, such as "indices of node 'x'
   /// (accepted: 0 to 9)". "": the output is one of the model or the update.
   std::string faults;
+  Reaction reaction = {}; ///< to an input
 };
 
 enum class LrKind { Constant, Cosine, Linear };

@@ -15,7 +15,9 @@ CLASSES = """
     {scores}
     %losses, %lse = dpc.cross_entropy %s, %y ignore_index = -100 : (tensor<8x{classes}xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
     {weights}
-    %loss = dpc.reduce sum %rows dims = [0] : tensor<8xf32> -> tensor<f32>
+    %total = dpc.reduce sum %rows dims = [0] : tensor<8xf32> -> tensor<f32>
+    %share = dpc.constant dense<{share}> : tensor<f32> -> tensor<f32>
+    %loss = dpc.binary mul %total, %share : (tensor<f32>, tensor<f32>) -> tensor<f32>
     return %loss : tensor<f32>
   }}
 """
@@ -33,8 +35,8 @@ def keep(name, of, shape):
     return f"%{name} = dpc.reshape %{of} : tensor<{shape}> -> tensor<{shape}>\n"
 
 
-def classes(scores=keep("s", "h", "8x4xf32"), weights=keep("rows", "losses", "8xf32"), count=4):
-    return CLASSES.format(classes=count, scores=scores, weights=weights)
+def classes(scores=keep("s", "h", "8x4xf32"), weights=keep("rows", "losses", "8xf32"), count=4, share=0.125):
+    return CLASSES.format(classes=count, scores=scores, weights=weights, share=share)
 
 
 def unary(name, kind, of, shape):
@@ -80,7 +82,9 @@ ATTENTION = """
     %scores = dpc.reshape %few : tensor<4x7x32xf32> -> tensor<28x32xf32>
     %classes = dpc.reshape %next : tensor<4x7xi64> -> tensor<28xi64>
     %losses, %ls = dpc.cross_entropy %scores, %classes ignore_index = -100 : (tensor<28x32xf32>, tensor<28xi64>) -> (tensor<28xf32>, tensor<28xf32>)
-    %loss = dpc.reduce sum %losses dims = [0] : tensor<28xf32> -> tensor<f32>
+    %total = dpc.reduce sum %losses dims = [0] : tensor<28xf32> -> tensor<f32>
+    %share = dpc.constant dense<0.0357142857> : tensor<f32> -> tensor<f32>
+    %loss = dpc.binary mul %total, %share : (tensor<f32>, tensor<f32>) -> tensor<f32>
     return %loss : tensor<f32>
   }}
 """
@@ -125,8 +129,8 @@ ITSELF = "'dpc.binary' compares a value with itself: the error is always 0 and t
 ONE = "'dpc.softmax' is a softmax of one element: its result is always 1"
 BIAS = "'dpc.norm' normalizes groups of one element: its result is its bias, whatever its input is"
 SIGN = "'dpc.norm' normalizes groups of one element: its result has only the sign of its input"
-SEES = ("'dpc.attention' has {}, but the loss compares the scores of position t with token t + 1 of '{}': each position reads the token that it "
-        "predicts")
+SUM = ("'dpc.reduce' sums the loss over the batch and divides by no number of samples: the loss and its gradients grow with the batch, and losses of "
+       "other batches do not compare; reduction='mean' divides")
 NEXT = ("'dpc.attention' has a mask that keeps the keys up to t + 1 for position t: each position reads the next one; a causal mask keeps the keys "
         "up to t, as with torch.triu(diagonal=1) of -inf")
 FIRST = ("'dpc.attention' has a mask that hides the keys from t on for position t: the first position has no key; a causal mask hides those from "
@@ -149,22 +153,18 @@ MISTAKES = {
     "softmax of one": (classes(softened(1)), ONE),
     "layer norm of one": (classes(normalized("layer", 1)), BIAS),
     "rms norm of one": (classes(normalized("rms", 1)), SIGN),
-    "no causal mask": (attention(), SEES.format("no causal mask", "ids")),
-    "labels that the loss shifts": (attention(target="labels"), SEES.format("no causal mask", "ids")),
-    "the wrong triangle": (attention(triangle(0, "0.0", HIDDEN)), SEES.format("a mask that is not causal", "ids")),
+    "a sum over the batch": (classes(share=1.0), SUM),
+    "twice a sum over the batch": (classes(share=2.0), SUM),
     "one key too many": (attention(triangle(2)), NEXT),
     "large negative numbers": (attention(triangle(2, "-1.0e9")), NEXT),
     "one key too few": (attention(triangle(0)), FIRST),
     "a mask of numbers": (attention(triangle(1, "0.0", "1.0")), NUMBERS.format("a mask of 0 and 1")),
     "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
 }
-# An encoder of all tokens before an attention that is causal, as in an autoencoder of text.
-ENCODED = attention().replace("%z = dpc.reshape %o :", """%o2, %lse2 = dpc.attention %o, %o, %o scale = 0.25 causal
-        : (tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>) -> (tensor<4x1x8x16xf32>, tensor<4x1x8xf32>)
-    %z = dpc.reshape %o2 :""")
 RIGHT = {
     "scores": classes(),
     "less label smoothing": classes(weights=SMOOTHED.format("0.9")),
+    "a share of the sum": classes(share=0.0625),
     "scaled loss": classes(weights=WHOLE.format("0.5")),
     "a term times 0": classes(weights=number("k", "0.0", "8xf32") + "%sum = dpc.reduce sum %h dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n"
                               + binary("none", "mul", "sum", "k", "8xf32") + binary("rows", "add", "losses", "none", "8xf32")),
@@ -175,7 +175,6 @@ RIGHT = {
     "layer norm of two": classes(normalized("layer", 2)),
     "rms norm of two": classes(normalized("rms", 2)),
     "causal": attention(causal=True),
-    "causal after all tokens": ENCODED,
     "causal mask": attention(triangle(1)),
     "scores of the same position": attention(scored=1),
     "hidden tokens": attention(ids=HIDES),

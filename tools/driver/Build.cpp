@@ -14,6 +14,7 @@
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Load.h"
 #include "tools/driver/Pipelines.h"
+#include "tools/driver/Reactions.h"
 #include "tools/driver/Remarks.h"
 
 using namespace mlir;
@@ -154,7 +155,27 @@ static LogicalResult checkWeights(Session &session, const rt::Plan &plan,
   return success();
 }
 
-static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
+/// Measures how a trained model reacts to its inputs, and says what is probably
+/// a mistake. --verify=off runs nothing.
+static std::map<std::string, rt::Reaction>
+measureReactions(Session &session, const Searched &searched,
+                 const fs::path &dir) {
+  if (!searched.program.trains() || !searched.program.fused() ||
+      session.options().verify == "off")
+    return {};
+  PlanSettings settings{.options = session.options(),
+                        .initialValues = searched.initialValues,
+                        .sourceFiles = searched.sourceFiles};
+  Reactions reactions =
+      reactionsOf(searched.program.fused(), settings, dir / "small");
+  std::error_code code;
+  fs::remove_all(dir / "small", code);
+  for (const std::string &text : reactions.mistakes)
+    session.notice(text);
+  return std::move(reactions.inputs);
+}
+
+static FailureOr<rt::Plan> makePlan(Session &session, const Built &searched,
                                     const fs::path &dir) {
   const CompileOptions &options = session.options();
   LoweringSpec spec = searched.spec(options);
@@ -179,6 +200,10 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
     remarkOnValues(session, *plan, dir.string());
   plan->lossOutput = searched.loss;
   plan->settings = searched.settings;
+  for (rt::Port &port : plan->inputs)
+    if (auto found = searched.reactions.find(port.name);
+        found != searched.reactions.end())
+      port.reaction = found->second;
   return std::move(*plan);
 }
 
@@ -242,7 +267,7 @@ FailureOr<Built> build(Session &session, Searched searched) {
       exports = planExports(session, searched);
     remarkOnSoftware(session, searched);
   }
-  Built built{std::move(searched), nullptr, std::nullopt};
+  Built built{std::move(searched), nullptr, {}, std::nullopt};
   if (!built.result.candidates.empty())
     (void)cost::arrangeInPlace(built.used,
                                built.winner().evaluation.decisions.groups,
@@ -253,8 +278,11 @@ FailureOr<Built> build(Session &session, Searched searched) {
   if (!error.empty())
     return session.fail(error);
   session.begin(plans ? "writing the plan and its kernels" : "writing");
-  if (built.isExecutable() && failed(writeEmitted(session, built, exports)))
-    return failure();
+  if (built.isExecutable()) {
+    built.reactions = measureReactions(session, built, built.folder->path());
+    if (failed(writeEmitted(session, built, exports)))
+      return failure();
+  }
   if (session.hasFailed())
     return failure();
   return built;

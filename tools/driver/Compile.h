@@ -73,6 +73,8 @@ struct Searched : Prepared {
 /// place.
 struct Built : Searched {
   std::unique_ptr<OutputFolder> folder;
+  /// By input; empty if they were not measured.
+  std::map<std::string, rt::Reaction> reactions;
   std::optional<rt::Plan> plan;
 };
 

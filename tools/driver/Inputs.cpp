@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <filesystem>
+#include <limits>
 #include <tuple>
 
 namespace fs = std::filesystem;
@@ -108,6 +109,66 @@ static IndexUses indexUses(const MovedIndices &from) {
 
 TokenUses dpc::tokenUses(BlockArgument input) {
   return indexUses({.value = input}).tokens;
+}
+
+/// Returns how many positions before its scores the loss has a token that
+/// `rows` read at the position of the scores or earlier. From 1 on, the token
+/// is predicted. Both have uses.
+static int64_t aheadOf(const TokenUses &labels, const TokenUses &rows) {
+  int64_t read = std::numeric_limits<int64_t>::min();
+  for (int64_t ahead : llvm::make_second_range(rows.rows))
+    read = std::max(read, ahead);
+  return *labels.labels.begin() - read;
+}
+
+namespace {
+struct TokenInput {
+  std::string name;
+  Type type;
+  TokenUses uses;
+};
+} // namespace
+
+static std::vector<TokenInput> tokenInputs(func::FuncOp forward) {
+  std::vector<TokenInput> inputs;
+  for (BlockArgument argument : forward.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                     attr::kName);
+    if (name && type && type.getRank() == 2 &&
+        type.getElementType().isInteger() && roleOf(argument) == role::kInput)
+      inputs.push_back({name.str(), type, tokenUses(argument)});
+  }
+  return inputs;
+}
+
+/// Returns the input whose tokens `labels` are: itself if the model reads it,
+/// and otherwise the only other input of this type that reads rows of tables.
+static const TokenInput *readAs(const TokenInput &labels,
+                                const std::vector<TokenInput> &inputs) {
+  if (!labels.uses.rows.empty())
+    return &labels;
+  const TokenInput *found = nullptr;
+  for (const TokenInput &input : inputs) {
+    if (input.uses.rows.empty() || input.type != labels.type)
+      continue;
+    if (found)
+      return nullptr;
+    found = &input;
+  }
+  return found;
+}
+
+std::set<TokenPair> dpc::predictedTokens(func::FuncOp forward) {
+  std::set<TokenPair> pairs;
+  std::vector<TokenInput> inputs = tokenInputs(forward);
+  for (const TokenInput &labels : inputs) {
+    const TokenInput *read = readAs(labels, inputs);
+    if (!labels.uses.labels.empty() && read &&
+        aheadOf(labels.uses, read->uses) >= 1)
+      pairs.insert({labels.name, read->name});
+  }
+  return pairs;
 }
 
 static void setUses(BlockArgument argument, rt::Port &port) {

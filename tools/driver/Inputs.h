@@ -8,7 +8,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <compare>
 #include <set>
+#include <string>
 
 namespace dpc {
 
@@ -29,6 +31,16 @@ struct TokenUses {
 };
 
 TokenUses tokenUses(mlir::BlockArgument input);
+
+/// The names of an input of labels and of the input of these tokens.
+struct TokenPair {
+  std::string labels, tokens;
+  auto operator<=>(const TokenPair &) const = default;
+};
+
+/// Returns the pairs of which the loss of `forward` compares the scores of each
+/// position with a later token, because the model shifts its labels.
+std::set<TokenPair> predictedTokens(mlir::func::FuncOp forward);
 
 /// Returns a remark on each input that no op of `program` reads.
 std::vector<std::string> unreadInputs(mlir::func::FuncOp program);

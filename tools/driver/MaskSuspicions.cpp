@@ -1,12 +1,8 @@
 //===- MaskSuspicions.cpp - Masks of attention that are mistakes ----------===//
 #include "ir/NodeName.h"
 #include "passes/graph/Match.h"
-#include "tools/driver/Inputs.h"
 #include "tools/driver/Suspicions.h"
 #include "tools/driver/WeightFacts.h"
-
-#include <array>
-#include <limits>
 
 using namespace mlir;
 
@@ -17,90 +13,11 @@ static constexpr double kHidden = -1e3;
 /// The longest chain of ops of a mask that is followed.
 static constexpr int kMaxDepth = 16;
 
-static std::string nameOf(func::FuncOp forward, BlockArgument argument) {
-  auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                   attr::kName);
-  return name ? name.str() : "";
-}
-
-/// Returns how many positions before its scores the loss has a token that
-/// `rows` read at the position of the scores or earlier. From 1 on, the token
-/// is predicted. Both have uses.
-static int64_t aheadOf(const TokenUses &labels, const TokenUses &rows) {
-  int64_t read = std::numeric_limits<int64_t>::min();
-  for (int64_t ahead : llvm::make_second_range(rows.rows))
-    read = std::max(read, ahead);
-  return *labels.labels.begin() - read;
-}
-
-namespace {
-struct TokenInput {
-  BlockArgument argument;
-  TokenUses uses;
-};
-} // namespace
-
-static std::vector<TokenInput> tokenInputs(func::FuncOp forward) {
-  std::vector<TokenInput> inputs;
-  for (BlockArgument argument : forward.getArguments()) {
-    auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (type && type.getRank() == 2 && type.getElementType().isInteger() &&
-        roleOf(argument) == role::kInput)
-      inputs.push_back({argument, tokenUses(argument)});
-  }
-  return inputs;
-}
-
-/// Returns the input whose tokens `labels` are: itself if the model reads it,
-/// and otherwise the only other input of this type that reads rows of tables.
-static const TokenInput *readAs(const TokenInput &labels,
-                                const std::vector<TokenInput> &inputs) {
-  if (!labels.uses.rows.empty())
-    return &labels;
-  const TokenInput *found = nullptr;
-  for (const TokenInput &input : inputs) {
-    if (input.uses.rows.empty() ||
-        input.argument.getType() != labels.argument.getType())
-      continue;
-    if (found)
-      return nullptr;
-    found = &input;
-  }
-  return found;
-}
-
-/// Returns the results of the ops that read rows of tables by the tokens, and
-/// all values that depend on them.
-static llvm::DenseSet<Value> dependentOn(const TokenUses &tokens,
-                                         func::FuncOp forward) {
-  llvm::DenseSet<Operation *> tables;
-  for (EmbeddingOp op : llvm::make_first_range(tokens.rows))
-    tables.insert(op);
-  llvm::DenseSet<Value> values;
-  for (Operation &op : forward.front())
-    if (tables.contains(&op) || llvm::any_of(op.getOperands(), [&](Value v) {
-          return values.contains(v);
-        }))
-      values.insert(op.result_begin(), op.result_end());
-  return values;
-}
-
 static std::optional<bool> isKept(Value mask, int64_t t, int64_t s) {
   ArrayRef<int64_t> shape = shapeOf(mask);
   std::optional<double> element =
       elementAt(mask, {0, 0, std::min(t, shape[2] - 1), s});
   return element ? std::optional(*element > kHidden) : std::nullopt;
-}
-
-/// Whether `mask` [B, H, T, S] keeps key t + 1 at the first, middle and last
-/// position t. A mask that is the same for all positions cannot be causal.
-static bool keepsLater(Value mask) {
-  int64_t last = shapeOf(mask)[3] - 2;
-  if (shapeOf(mask)[2] == 1)
-    return true;
-  return llvm::all_of(std::array{int64_t(0), last / 2, last}, [&](int64_t t) {
-    return isKept(mask, t, t + 1) == std::optional(true);
-  });
 }
 
 /// Returns d if `mask` keeps exactly the keys s < t + d. Looks at some rows.
@@ -220,57 +137,6 @@ Detail addsZeroOne(Operation *op, const SuspectModel &) {
     if (bool isInput = isIntegerInput(value); isInput || isZeroOne(value))
       return isInput ? "the integers of an input" : "a mask of 0 and 1";
   return std::nullopt;
-}
-
-/// Whether each position reads the next one.
-static bool readsLater(AttentionOp attention) {
-  Value mask = attention.getMask();
-  return !attention.getCausal() && (!mask || keepsLater(mask));
-}
-
-/// Returns the attentions over `tokens` if each of them reads later positions.
-static llvm::DenseSet<Operation *> leaksOf(const TokenUses &tokens,
-                                           func::FuncOp forward) {
-  Value ids = EmbeddingOp(tokens.rows.front().first).getIds();
-  if (shapeOf(ids).size() != 2 || shapeOf(ids)[1] < 2)
-    return {};
-  int64_t positions = shapeOf(ids)[1];
-  llvm::DenseSet<Value> dependent = dependentOn(tokens, forward);
-  llvm::DenseSet<Operation *> leaks;
-  for (AttentionOp op : forward.getOps<AttentionOp>()) {
-    if (!dependent.contains(op.getK()) || shapeOf(op.getQ())[2] != positions ||
-        shapeOf(op.getK())[2] != positions)
-      continue;
-    if (!readsLater(op))
-      return {};
-    leaks.insert(op);
-  }
-  return leaks;
-}
-
-void findLeaks(func::FuncOp forward, SuspectModel &model) {
-  std::vector<TokenInput> inputs = tokenInputs(forward);
-  for (const TokenInput &labels : inputs) {
-    const TokenInput *read = readAs(labels, inputs);
-    if (labels.uses.labels.empty() || !read ||
-        aheadOf(labels.uses, read->uses) < 1)
-      continue;
-    model.leaks = leaksOf(read->uses, forward);
-    model.tokens = nameOf(forward, read->argument);
-    return;
-  }
-}
-
-Detail seesPredicted(Operation *op, const SuspectModel &model) {
-  if (!model.leaks.contains(op) || keepsNext(op, model) ||
-      addsZeroOne(op, model))
-    return std::nullopt;
-  return std::string(cast<AttentionOp>(op).getMask()
-                         ? "has a mask that is not causal"
-                         : "has no causal mask") +
-         ", but the loss compares the scores of position t with token t + 1 of "
-         "'" +
-         model.tokens + "'";
 }
 
 } // namespace dpc

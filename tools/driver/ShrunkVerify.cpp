@@ -3,12 +3,11 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
-#include "runtime/base/Random.h"
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Session.h"
+#include "tools/driver/SmallModel.h"
 
 #include <chrono>
-#include <cmath>
 
 using namespace mlir;
 
@@ -89,39 +88,6 @@ FailureOr<ShrunkProgram> shrinkForStrategy(ModuleOp fused,
   result.wide = std::move(*wide);
   result.wideSpec = specOf(strategy, globalBatch, commonSpec(options));
   return std::move(result);
-}
-
-static double fanIn(llvm::ArrayRef<int64_t> shape) {
-  double elements = 1, largest = 1;
-  for (int64_t size : shape) {
-    elements *= size;
-    largest = std::max<double>(largest, size);
-  }
-  return elements / largest;
-}
-
-/// Returns weights with which each part of the model affects the outputs. The
-/// small weights that suit wide layers would let the residual connection hide
-/// errors in the branches. Scales, biases and variances are positive.
-static NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
-  constexpr double kMiddle = 0.5, kSpread = 0.1;
-  NamedTensors weights;
-  for (const rt::Tensor &tensor : plan.tensors) {
-    bool isFolded = tensor.isConstant();
-    if (tensor.role == rt::TensorRole::State || isFolded ||
-        !rt::isFloat(tensor.dtype))
-      continue;
-    rt::HostTensor value =
-        rt::HostTensor::zeros(tensor.dtype, tensor.globalShape);
-    bool isMatrix = tensor.globalShape.size() > 1;
-    double deviation =
-        isMatrix ? 1 / std::sqrt(fanIn(tensor.globalShape)) : kSpread;
-    rt::fillRandom(value, rt::RandomStream(seed, tensor.name), deviation, 0);
-    for (int64_t i = 0, e = isMatrix ? 0 : value.elements(); i < e; ++i)
-      value.set(i, value.at(i) + kMiddle);
-    weights[tensor.name] = std::move(value);
-  }
-  return weights;
 }
 
 /// Compares twice, and fails only if the plans differ for both sets of weights.

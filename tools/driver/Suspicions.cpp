@@ -4,6 +4,9 @@
 #include "ir/NodeName.h"
 #include "ir/StopGradient.h"
 #include "passes/graph/Match.h"
+#include "passes/shard/BatchSums.h"
+
+#include <cmath>
 
 using namespace mlir;
 
@@ -105,6 +108,10 @@ static Detail scalesOneElement(Operation *op, const SuspectModel &) {
               shapeOf(norm.getX()).back() == 1);
 }
 
+static Detail sumsSamples(Operation *op, const SuspectModel &model) {
+  return when(model.totals.contains(op));
+}
+
 namespace {
 /// The remark is the node, and then `text` with the detail in the place of {}.
 struct Pattern {
@@ -125,7 +132,6 @@ static const Pattern kPatterns[] = {
      "gives its labels the weight 0 (label_smoothing=1): the loss does not "
      "depend on them",
      true},
-    {seesPredicted, "{}: each position reads the token that it predicts", true},
     {keepsNext,
      "has a mask that keeps the keys up to t + 1 for position t: each position "
      "reads the next one; a causal mask keeps the keys up to t, as with "
@@ -146,6 +152,11 @@ static const Pattern kPatterns[] = {
     {normalizesOneElement,
      "normalizes groups of one element: its result is its bias, whatever its "
      "input is",
+     false},
+    {sumsSamples,
+     "sums the loss over the batch and divides by no number of samples: the "
+     "loss and its gradients grow with the batch, and losses of other batches "
+     "do not compare; reduction='mean' divides",
      false},
     {scalesOneElement,
      "normalizes groups of one element: its result has only the sign of its "
@@ -184,6 +195,43 @@ static llvm::DenseSet<Value> factorsOf(Value loss) {
   return factors;
 }
 
+/// Whether a sum over the batch, times `factor`, grows with the batch: it is
+/// the whole sum, or a mean over all other dimensions. A smaller factor may
+/// divide by the number of samples.
+static bool growsWithBatch(ReduceOp sum, double factor, int64_t samples) {
+  const int64_t elements = tensorType(sum.getX()).getNumElements() /
+                           tensorType(sum.getResult()).getNumElements();
+  const int64_t perSample = elements / samples;
+  const double scale = std::abs(factor);
+  return scale > 1 - 1e-6 ||
+         (std::abs(scale * perSample - 1) < 1e-6 && perSample % samples != 0);
+}
+
+static llvm::DenseSet<Operation *> totalsOf(func::FuncOp forward, Value loss) {
+  const BatchSums sums = sumsOverBatch(forward);
+  llvm::DenseSet<Operation *> totals;
+  SmallVector<std::pair<Value, double>> work = {{loss, 1.0}};
+  while (!work.empty()) {
+    auto [value, factor] = work.pop_back_val();
+    double scale = 1;
+    Operation *op = value.getDefiningOp();
+    if (Value scaled = scaledValue(value, scale))
+      work.emplace_back(scaled, factor * scale);
+    else if (isa_and_present<ReshapeOp, ConvertOp>(op) ||
+             unaryOf(value, UnaryKind::neg))
+      work.emplace_back(op->getOperand(0), factor);
+    else if (auto sum = dyn_cast_or_null<BinaryOp>(op);
+             sum && (sum.getKind() == BinaryKind::add ||
+                     sum.getKind() == BinaryKind::sub)) {
+      work.emplace_back(sum.getA(), factor);
+      work.emplace_back(sum.getB(), factor);
+    } else if (sums.ops.contains(op) &&
+               growsWithBatch(cast<ReduceOp>(op), factor, sums.samples))
+      totals.insert(op);
+  }
+  return totals;
+}
+
 static std::string textOf(const Pattern &pattern, Operation *op,
                           StringRef detail) {
   StringRef text = pattern.text;
@@ -193,9 +241,10 @@ static std::string textOf(const Pattern &pattern, Operation *op,
 
 std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   SuspectModel model;
-  if (Value loss = lossOf(forward))
+  if (Value loss = lossOf(forward)) {
     model.factors = factorsOf(loss);
-  findLeaks(forward, model);
+    model.totals = totalsOf(forward, loss);
+  }
   std::vector<Suspicion> suspicions;
   for (const Pattern &pattern : kPatterns)
     forward.walk([&](Operation *op) {

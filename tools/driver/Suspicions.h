@@ -24,24 +24,15 @@ std::vector<Suspicion> suspicionsOf(mlir::func::FuncOp forward);
 struct SuspectModel {
   /// Values of which each one makes the loss 0 if it is 0.
   llvm::DenseSet<mlir::Value> factors;
-  /// Attentions in which each position reads the token that the loss predicts
-  /// from it.
-  llvm::DenseSet<mlir::Operation *> leaks;
-  std::string tokens; ///< The name of the input of these tokens.
+  /// Sums over the batch that the loss contains and does not divide.
+  llvm::DenseSet<mlir::Operation *> totals;
 };
-
-/// Sets `leaks` and `tokens` if the loss predicts the next token of an input,
-/// and no attention over these tokens is causal. If one is, others may encode
-/// all tokens on purpose.
-void findLeaks(mlir::func::FuncOp forward, SuspectModel &model);
 
 // Each matcher returns what fills the text of its pattern, or nullopt if `op`
 // is no such place.
 
 using Detail = std::optional<std::string>;
 
-/// Attention that sees the token which its position predicts.
-Detail seesPredicted(mlir::Operation *op, const SuspectModel &model);
 /// Attention whose mask keeps exactly the keys up to the next one.
 Detail keepsNext(mlir::Operation *op, const SuspectModel &model);
 /// Attention whose mask keeps exactly the keys before the own one.

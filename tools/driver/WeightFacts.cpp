@@ -3,6 +3,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/TensorUtils.h"
+#include "runtime/base/DType.h"
 #include "runtime/io/MappedFile.h"
 
 #include <cstdio>
@@ -18,7 +19,16 @@ static bool isWeight(BlockArgument argument) {
   return role == role::kParameter || role == role::kBuffer;
 }
 
-std::vector<float> valuesInFile(BlockArgument argument) {
+namespace {
+/// The bytes of a weight in the file of the model.
+struct StoredBytes {
+  std::string type;
+  std::vector<char> bytes;
+};
+} // namespace
+
+/// Returns no bytes if they cannot be read.
+static StoredBytes bytesInFile(BlockArgument argument) {
   auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto source = func ? func.getArgAttrOfType<DictionaryAttr>(
                            argument.getArgNumber(), attr::kSource)
@@ -29,16 +39,55 @@ std::vector<float> valuesInFile(BlockArgument argument) {
   auto type = source.getAs<StringAttr>("dtype");
   auto offset = source.getAs<IntegerAttr>("offset");
   auto bytes = source.getAs<IntegerAttr>("bytes");
-  if (!name || !type || !offset || !bytes || type != "f32" ||
-      bytes.getInt() != sizeInBytes(tensorType(argument)))
+  if (!name || !type || !offset || !bytes)
     return {};
   auto file = rt::MappedFile::open(name.str());
-  if (!file || offset.getInt() < 0 ||
+  if (!file || offset.getInt() < 0 || bytes.getInt() < 0 ||
       offset.getInt() + bytes.getInt() > file->size())
     return {};
-  std::vector<float> values(bytes.getInt() / sizeof(float));
-  std::memcpy(values.data(), file->data() + offset.getInt(), bytes.getInt());
+  const auto *data =
+      reinterpret_cast<const char *>(file->data()) + offset.getInt();
+  return {type.str(), std::vector<char>(data, data + bytes.getInt())};
+}
+
+std::vector<float> valuesInFile(BlockArgument argument) {
+  StoredBytes stored = bytesInFile(argument);
+  if (stored.type != "f32" || static_cast<int64_t>(stored.bytes.size()) !=
+                                  sizeInBytes(tensorType(argument)))
+    return {};
+  std::vector<float> values(stored.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), stored.bytes.data(), stored.bytes.size());
   return values;
+}
+
+DenseElementsAttr elementsInFile(BlockArgument argument) {
+  RankedTensorType type = tensorType(argument);
+  StoredBytes stored = bytesInFile(argument);
+  std::optional<rt::DType> dtype = rt::parseDType(stored.type);
+  if (!dtype || stored.bytes.empty() ||
+      static_cast<int64_t>(stored.bytes.size()) !=
+          type.getNumElements() * rt::sizeOf(*dtype))
+    return {};
+  auto valueAt = [&](int64_t i) {
+    return rt::loadAsDouble(stored.bytes.data(), *dtype, i);
+  };
+  const int64_t count = type.getNumElements();
+  if (auto element = dyn_cast<FloatType>(type.getElementType())) {
+    SmallVector<APFloat> values;
+    for (int64_t i = 0; i < count; ++i) {
+      bool losesInfo = false;
+      values.emplace_back(valueAt(i));
+      values.back().convert(element.getFloatSemantics(),
+                            APFloat::rmNearestTiesToEven, &losesInfo);
+    }
+    return DenseElementsAttr::get(type, values);
+  }
+  SmallVector<APInt> values;
+  const unsigned bits = type.getElementTypeBitWidth();
+  for (int64_t i = 0; i < count; ++i)
+    values.emplace_back(bits, static_cast<uint64_t>(valueAt(i)),
+                        /*isSigned=*/false, /*implicitTrunc=*/true);
+  return DenseElementsAttr::get(type, values);
 }
 
 /// Returns the value with which the norm `user` starts if `operand` is its

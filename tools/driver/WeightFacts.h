@@ -14,6 +14,10 @@ namespace dpc {
 /// of f32, or nothing if `argument` is none or they cannot be read.
 std::vector<float> valuesInFile(mlir::BlockArgument argument);
 
+/// Returns the elements that the file of the model has for a weight or
+/// constant, or null if they cannot be read.
+mlir::DenseElementsAttr elementsInFile(mlir::BlockArgument argument);
+
 /// Marks each weight that a norm of `forward` reads only as its scale (1) or as
 /// its bias (0) with this initial value (attr::kInit).
 void markNormWeights(mlir::func::FuncOp forward);

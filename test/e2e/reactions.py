@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""What dpc-opt and dpc-run say of models that read the tokens which they predict, of masks and of ignored labels."""
+import os
+import unittest
+
+import e2e
+import numpy
+
+POSITIONS, CLASSES = 8, 32
+ROWS = "tensor<4x8x16xf32>"
+
+MODEL = """module {{
+  func.func @forward(%w: tensor<32x16xf32> {{dpc.name = "w", dpc.role = "parameter"}},
+                     %ids: tensor<4x8xi64> {{dpc.name = "ids", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %labels: tensor<4x8xi64> {{dpc.name = "labels", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %mask: tensor<4x8xi64> {{dpc.name = "{mask}", dpc.role = "input", dpc.batch_dim = 0 : i64}})
+      -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
+    %x = dpc.embedding %w, %ids : (tensor<32x16xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
+    {body}
+    %all = dpc.matmul %z, %w tb : (tensor<4x8x16xf32>, tensor<32x16xf32>) -> tensor<4x8x32xf32>
+    {loss}
+    return %loss : tensor<f32>
+  }}
+}}"""
+
+# The loss of labels as they are, and of ids one position later.
+OWN = """%scores = dpc.reshape %all : tensor<4x8x32xf32> -> tensor<32x32xf32>
+    %classes = dpc.reshape %{target} : tensor<4x8xi64> -> tensor<32xi64>
+    %losses, %ls = dpc.cross_entropy %scores, %classes ignore_index = -100 : (tensor<32x32xf32>, tensor<32xi64>) -> (tensor<32xf32>, tensor<32xf32>)
+    %total = dpc.reduce sum %losses dims = [0] : tensor<32xf32> -> tensor<f32>
+    {mean}"""
+NEXT = """%few = dpc.slice %all offsets = [0, 0, 0] strides = [1, 1, 1] : tensor<4x8x32xf32> -> tensor<4x7x32xf32>
+    %next = dpc.slice %{target} offsets = [0, 1] strides = [1, 1] : tensor<4x8xi64> -> tensor<4x7xi64>
+    %scores = dpc.reshape %few : tensor<4x7x32xf32> -> tensor<28x32xf32>
+    %classes = dpc.reshape %next : tensor<4x7xi64> -> tensor<28xi64>
+    %losses, %ls = dpc.cross_entropy %scores, %classes ignore_index = -100 : (tensor<28x32xf32>, tensor<28xi64>) -> (tensor<28xf32>, tensor<28xf32>)
+    %total = dpc.reduce sum %losses dims = [0] : tensor<28xf32> -> tensor<f32>
+    {mean}"""
+# The mean over all labels, and over those that count.
+OF_ALL = """%share = dpc.constant dense<0.03125> : tensor<f32> -> tensor<f32>
+    %loss = dpc.binary mul %total, %share : (tensor<f32>, tensor<f32>) -> tensor<f32>"""
+OF_COUNTED = """%ignored = dpc.constant dense<-100> : tensor<{rows}xi64> -> tensor<{rows}xi64>
+    %counts = dpc.compare ne %classes, %ignored : (tensor<{rows}xi64>, tensor<{rows}xi64>) -> tensor<{rows}xi1>
+    %ones = dpc.convert %counts : tensor<{rows}xi1> -> tensor<{rows}xf32>
+    %count = dpc.reduce sum %ones dims = [0] : tensor<{rows}xf32> -> tensor<f32>
+    %loss = dpc.binary div %total, %count : (tensor<f32>, tensor<f32>) -> tensor<f32>"""
+
+
+def attention(kind="causal"):
+    """Fused attention of one head."""
+    return f"""%q = dpc.reshape %x : {ROWS} -> tensor<4x1x8x16xf32>
+    %o, %lse = dpc.attention %q, %q, %q scale = 0.25 {kind} : (tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>, tensor<4x1x8x16xf32>) -> (tensor<4x1x8x16xf32>, tensor<4x1x8xf32>)
+    %z = dpc.reshape %o : tensor<4x1x8x16xf32> -> {ROWS}"""
+
+
+# A softmax of scores between positions, without a mask.
+OPEN = f"""%s = dpc.matmul %x, %x tb : ({ROWS}, {ROWS}) -> tensor<4x8x8xf32>
+    %p = dpc.softmax %s : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %z = dpc.matmul %p, %x : (tensor<4x8x8xf32>, {ROWS}) -> {ROWS}"""
+# The same, where a mask of 0 and 1 hides the keys at which it is `hidden`.
+MASKED = f"""%value = dpc.constant dense<{{hidden}}> : tensor<4x8xi64> -> tensor<4x8xi64>
+    %hit = dpc.compare eq %mask, %value : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi1>
+    %keys = dpc.broadcast %hit dims = [0, 2] : tensor<4x8xi1> -> tensor<4x8x8xi1>
+    %s = dpc.matmul %x, %x tb : ({ROWS}, {ROWS}) -> tensor<4x8x8xf32>
+    %low = dpc.constant dense<-1.0e9> : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %few = dpc.select %keys, %low, %s : (tensor<4x8x8xi1>, tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+    %p = dpc.softmax %few : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %z = dpc.matmul %p, %x : (tensor<4x8x8xf32>, {ROWS}) -> {ROWS}"""
+OVER_POSITIONS = f"""%flat = dpc.reshape %x : {ROWS} -> tensor<4x128xf32>
+    %n, %mean, %rstd = dpc.norm layer %flat eps = 1.0e-5 : (tensor<4x128xf32>) -> (tensor<4x128xf32>, tensor<4xf32>, tensor<4xf32>)
+    %z = dpc.reshape %n : tensor<4x128xf32> -> {ROWS}"""
+MEAN = f"""%sum = dpc.reduce sum %x dims = [1] : {ROWS} -> tensor<4x16xf32>
+    %wide = dpc.broadcast %sum dims = [0, 2] : tensor<4x16xf32> -> {ROWS}
+    %z = dpc.binary add %x, %wide : ({ROWS}, {ROWS}) -> {ROWS}"""
+# Position t reads t + 1, as the middle of a convolution does.
+LATER = f"""%pad = dpc.constant dense<0.0> : tensor<4x1x16xf32> -> tensor<4x1x16xf32>
+    %after = dpc.slice %x offsets = [0, 1, 0] strides = [1, 1, 1] : {ROWS} -> tensor<4x7x16xf32>
+    %moved = dpc.concat %after, %pad dim = 1 : (tensor<4x7x16xf32>, tensor<4x1x16xf32>) -> {ROWS}
+    %z = dpc.binary add %x, %moved : ({ROWS}, {ROWS}) -> {ROWS}"""
+ALONE = f"%z = dpc.reshape %x : {ROWS} -> {ROWS}"
+OVER_SAMPLES = f"""%sum = dpc.reduce sum %x dims = [0] : {ROWS} -> tensor<8x16xf32>
+    %wide = dpc.broadcast %sum dims = [1, 2] : tensor<8x16xf32> -> {ROWS}
+    %z = dpc.binary add %x, %wide : ({ROWS}, {ROWS}) -> {ROWS}"""
+
+LEAK = ", but the loss compares the scores of position t with token t + 1 of 'ids': each position reads the token that it predicts"
+SAMPLES = "the scores of a sample depend on the other samples of its batch: does a reshape or a dimension mix them?"
+SEEN = ("input 'labels' holds the ids of the next position, which the scores of each position depend on: the model reads what it predicts; is a causal mask "
+        "missing, or does an op mix positions?")
+
+# The body, and which op mixes positions.
+LEAKS = {
+    "no mask": (attention(""), "'dpc.attention' has no causal mask"),
+    "softmax": (OPEN, "'dpc.softmax' reads later positions: is a causal mask missing, or is it over another dimension than the keys?"),
+    "norm": (OVER_POSITIONS, "'dpc.norm' normalizes over positions"),
+    "mean": (MEAN, "'dpc.reduce' mixes positions"),
+    "later": (LATER, "'dpc.slice' mixes positions"),
+}
+TIGHT = {"causal": attention(), "alone": ALONE}
+
+
+class Reactions(e2e.ScratchTest):
+    def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask"):
+        rows = 28 if loss is NEXT else 32
+        with open(self.path("model.mlir"), "w") as file:
+            file.write(MODEL.format(body=body, mask=mask, loss=loss.format(target=target, mean=mean.format(rows=rows))))
+        e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--init=random:1",
+                  "-o", self.path("plan")])
+        return [text for text in e2e.read_report(self.path("plan"))["remarks"] if "is not read" not in text]
+
+    def said(self, ids, labels, mask=None):
+        os.makedirs(self.path("data"), exist_ok=True)
+        for name, values in (("ids", ids), ("labels", labels), ("mask", numpy.ones_like(ids) if mask is None else mask)):
+            numpy.save(self.path(f"data/{name}.npy"), values)
+        return e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1"]).splitlines()
+
+    def tokens(self):
+        stream = numpy.random.default_rng(1).integers(0, CLASSES, (16, POSITIONS + 1))
+        return stream[:, :-1].copy(), stream[:, 1:].copy()
+
+    def test_a_loss_of_later_tokens(self):
+        for target in ("ids", "labels"):
+            for name, (body, mixes) in LEAKS.items():
+                with self.subTest(name, target=target):
+                    self.assertEqual(self.compiled(body, target, NEXT), [mixes + LEAK])
+            for name, body in TIGHT.items():
+                with self.subTest(name, target=target):
+                    self.assertEqual(self.compiled(body, target, NEXT), [])
+
+    def test_an_encoder_before_causal_attention(self):
+        body = attention("").replace("%z = ", "%encoded = ").replace("%q", "%e").replace("%o", "%eo").replace("%lse", "%els")
+        remarks = self.compiled(body + "\n" + attention().replace("%x", "%encoded"), "ids", NEXT)
+        self.assertEqual(remarks, ["'dpc.attention' has no causal mask" + LEAK + "; an autoencoder of text does so on purpose"])
+
+    def test_labels_that_the_data_shifts(self):
+        ids, labels = self.tokens()
+        for name, (body, _) in LEAKS.items():
+            with self.subTest(name):
+                self.assertEqual(self.compiled(body), [])
+                self.assertIn(SEEN, self.said(ids, labels))
+                self.assertNotIn(SEEN, self.said(ids, ids))
+        for name, body in TIGHT.items():
+            with self.subTest(name):
+                self.assertEqual(self.compiled(body), [])
+                self.assertNotIn(SEEN, self.said(ids, labels))
+
+    def test_how_far_positions_read(self):
+        for body, ahead in ((LATER, 1), (OPEN, POSITIONS - 1), (ALONE, 0)):
+            self.compiled(body)
+            inputs = e2e.read_json(self.path("plan/plan.json"))["inputs"]
+            self.assertEqual([port["reaction"]["ahead"] for port in inputs if port["name"] == "labels"], [{"ids": ahead}])
+
+    def test_masks(self):
+        ids, labels = self.tokens()
+        mask = numpy.ones_like(ids)
+        mask[:, -2:] = 0
+        for hidden, share in ((0, "25 %"), (1, "75 %")):
+            self.assertEqual(self.compiled(MASKED.format(hidden=hidden)), [])
+            self.assertIn(f"input 'mask': 0 to 1, mean 0.75, hides {share} of the tokens, those where it is {hidden}", self.said(ids, labels, mask))
+        self.compiled(ALONE)
+        self.assertNotIn("hides", "\n".join(self.said(ids, labels, mask)))
+
+    def test_names_of_masks(self):
+        self.assertEqual(self.compiled(MASKED.format(hidden=0), mask="attention_mask"), [])
+        self.assertEqual(self.compiled(MASKED.format(hidden=1), mask="attention_mask"),
+                         ["input 'attention_mask' hides tokens where it is 1; a mask of this name usually hides those where it is 0"])
+        self.assertEqual(self.compiled(MASKED.format(hidden=0), mask="token_type_ids"),
+                         ["input 'token_type_ids' hides tokens where it is 0: is it swapped with the attention mask?"])
+
+    def test_ignored_labels(self):
+        ids, labels = self.tokens()
+        labels[:, :2] = -100
+        text = "25 % ignored (-100), but the loss divides by the number of all labels"
+        self.compiled(attention(), mean=OF_ALL)
+        self.assertIn(text, "\n".join(self.said(ids, labels)))
+        self.compiled(attention())
+        self.assertNotIn(text, "\n".join(self.said(ids, labels)))
+
+    def test_samples_that_mix(self):
+        self.assertEqual(self.compiled(OVER_SAMPLES), [SAMPLES])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,532 @@
+//===- Reactions.cpp - How a model reacts to its inputs -------------------===//
+#include "tools/driver/Reactions.h"
+
+#include "ir/Dialect.h"
+#include "ir/NodeName.h"
+#include "ir/TensorUtils.h"
+#include "passes/shard/Passes.h"
+#include "runtime/base/Random.h"
+#include "runtime/io/IndexCheck.h"
+#include "runtime/io/InputSource.h"
+#include "tools/driver/Inputs.h"
+#include "tools/driver/SmallModel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+namespace {
+
+/// Longer sequences, which a model may fix, take too long.
+constexpr int64_t kMostTokens = 4096;
+
+std::string resultName(const char *kind, size_t loss) {
+  return kind + std::to_string(loss);
+}
+
+/// An element of the input number `input`.
+struct Element {
+  size_t input;
+  int64_t index;
+};
+
+/// A row of scores, and its label if that is an element of an input.
+struct Row {
+  std::optional<Element> label;
+};
+
+/// Inputs for runs of a small model, and the comparison of their results.
+class Experiment {
+public:
+  explicit Experiment(const SmallModel &model)
+      : model(model), ports(model.inputs()) {
+    for (const rt::Port &port : ports)
+      base[port.name] = random(port, 0);
+  }
+
+  const std::vector<rt::Port> &inputs() const { return ports; }
+  NamedTensors &start() { return base; }
+
+  /// Runs the model once for each of `inputs`. Returns false if a run fails.
+  bool run(const std::vector<NamedTensors> &inputs) {
+    results = model.run(inputs);
+    return !results.empty();
+  }
+  const NamedTensors &result(size_t run) const { return results[run]; }
+
+  /// Finds the label of each row of scores: the element of an input that equals
+  /// it in many runs with random labels. Returns false if a run fails.
+  bool findLabels();
+  const std::vector<Row> &rows() const { return all; }
+  size_t losses() const { return rowsOf.size(); }
+
+  /// Returns the rows whose scores differ between two runs.
+  std::vector<size_t> changed(size_t runA, size_t runB) const;
+
+  /// Returns random values that the input accepts as data.
+  static rt::HostTensor random(const rt::Port &port, uint64_t seed) {
+    rt::HostTensor tensor = rt::HostTensor::zeros(port.dtype, port.globalShape);
+    rt::fillInput(tensor, rt::RandomStream(seed + 1, port.name), port);
+    return tensor;
+  }
+  /// Changes a token to another that the input accepts.
+  static void change(const rt::Port &port, rt::HostTensor &tensor,
+                     int64_t index) {
+    int64_t range = port.limit - port.first;
+    double next = tensor.at(index) + 1;
+    tensor.set(index, next < static_cast<double>(port.limit)
+                          ? next
+                          : next - static_cast<double>(range));
+  }
+
+private:
+  const SmallModel &model;
+  const std::vector<rt::Port> &ports;
+  NamedTensors base;
+  std::vector<NamedTensors> results;
+  std::vector<Row> all;
+  std::vector<int64_t> rowsOf; ///< by loss
+};
+
+bool Experiment::findLabels() {
+  constexpr int kRuns = 16;
+  std::vector<NamedTensors> runs(kRuns, base);
+  for (int i = 0; i < kRuns; ++i)
+    for (const rt::Port &port : ports)
+      if (rt::isIndex(port))
+        runs[i][port.name] = random(port, i);
+  if (!run(runs))
+    return false;
+  auto column = [&](auto &&valueIn) {
+    std::vector<double> values;
+    for (int i = 0; i < kRuns; ++i)
+      values.push_back(valueIn(i));
+    return values;
+  };
+  std::map<std::vector<double>, Element> places;
+  for (size_t input = 0; input < ports.size(); ++input)
+    for (int64_t k = 0, e = rt::isIndex(ports[input])
+                                ? base[ports[input].name].elements()
+                                : 0;
+         k < e; ++k)
+      places.insert(
+          {column([&](int i) { return runs[i][ports[input].name].at(k); }),
+           {input, k}});
+  for (size_t loss = 0; results[0].count(resultName("labels", loss)); ++loss) {
+    int64_t count = results[0].at(resultName("labels", loss)).elements();
+    rowsOf.push_back(count);
+    for (int64_t row = 0; row < count; ++row) {
+      auto found = places.find(column([&](int i) {
+        return results[i].at(resultName("labels", loss)).at(row);
+      }));
+      all.push_back(found == places.end() ? Row() : Row{found->second});
+    }
+  }
+  return true;
+}
+
+std::vector<size_t> Experiment::changed(size_t runA, size_t runB) const {
+  // Far above the rounding of fp32, far below the effect of one token.
+  constexpr double kNoise = 1e-5;
+  std::vector<size_t> rows;
+  size_t first = 0;
+  for (size_t loss = 0; loss < rowsOf.size(); ++loss) {
+    const rt::HostTensor &a = results[runA].at(resultName("scores", loss)),
+                         &b = results[runB].at(resultName("scores", loss));
+    double scale = 0;
+    for (int64_t i = 0; i < a.elements(); ++i)
+      scale =
+          std::isfinite(a.at(i)) ? std::max(scale, std::abs(a.at(i))) : scale;
+    const int64_t classes = a.shape.back();
+    for (int64_t row = 0; row < rowsOf[loss]; ++row)
+      for (int64_t i = row * classes; i < (row + 1) * classes; ++i)
+        if (std::abs(a.at(i) - b.at(i)) > kNoise * scale) {
+          rows.push_back(first + row);
+          break;
+        }
+    first += rowsOf[loss];
+  }
+  return rows;
+}
+
+bool isTokens(const rt::Port &port) {
+  return (port.use == rt::InputUse::Ids ||
+          port.use == rt::InputUse::IdsAndLabels) &&
+         port.globalShape.size() == 2 && port.globalShape[1] > 1;
+}
+
+bool areLabels(const rt::Port &port) {
+  return port.use == rt::InputUse::Labels ||
+         port.use == rt::InputUse::ShiftedLabels ||
+         port.use == rt::InputUse::IdsAndLabels;
+}
+
+/// Measures reactions, one after the other.
+class Measurement {
+public:
+  Measurement(Experiment &experiment, const std::set<TokenPair> &predicted)
+      : experiment(experiment), ports(experiment.inputs()),
+        predicted(predicted) {}
+
+  void masks();
+  void positions();
+  void samples();
+  void ignoredLabels();
+
+  Reactions reactions;
+  /// The tokens of which a position reads the one that it predicts.
+  std::optional<rt::Port> leak;
+
+private:
+  Experiment &experiment;
+  const std::vector<rt::Port> &ports;
+  const std::set<TokenPair> &predicted;
+
+  bool isFlag(const rt::Port &port) const;
+  bool isHiddenBy(const rt::Port &mask, int64_t value);
+  void positionsOf(const rt::Port &tokens);
+  void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
+  bool isProportional(size_t run, double &factor) const;
+};
+
+/// Whether an input has a number for each token, such as a mask.
+bool Measurement::isFlag(const rt::Port &port) const {
+  return !rt::isIndex(port) && port.use != rt::InputUse::Unread &&
+         llvm::any_of(ports, [&](const rt::Port &other) {
+           return isTokens(other) && other.globalShape == port.globalShape;
+         });
+}
+
+/// Whether fewer scores depend on a token where the mask has `value`.
+bool Measurement::isHiddenBy(const rt::Port &mask, int64_t value) {
+  for (int64_t place : {int64_t(0), mask.globalShape[1] - 1}) {
+    std::vector<NamedTensors> runs(4, experiment.start());
+    for (size_t i = 0; i < runs.size(); ++i) {
+      rt::HostTensor &flags = runs[i][mask.name];
+      for (int64_t k = 0; k < flags.elements(); ++k)
+        flags.set(k, static_cast<double>(1 - value));
+      if (i >= 2)
+        flags.set(place, static_cast<double>(value));
+      for (const rt::Port &port : ports)
+        if (i % 2 == 1 && isTokens(port) &&
+            port.globalShape == mask.globalShape)
+          Experiment::change(port, runs[i][port.name], place);
+    }
+    if (experiment.run(runs) &&
+        experiment.changed(0, 1).size() > experiment.changed(2, 3).size())
+      return true;
+  }
+  return false;
+}
+
+void Measurement::masks() {
+  for (const rt::Port &port : ports) {
+    if (!isFlag(port))
+      continue;
+    rt::HostTensor &flags = experiment.start()[port.name];
+    for (int64_t k = 0; k < flags.elements(); ++k)
+      flags.set(k, 1);
+    bool hidesZero = isHiddenBy(port, 0), hidesOne = isHiddenBy(port, 1);
+    if (hidesZero == hidesOne)
+      continue;
+    reactions.inputs[port.name].hidden = hidesOne ? 1 : 0;
+    for (int64_t k = 0; k < flags.elements(); ++k)
+      flags.set(k, hidesOne ? 0 : 1);
+    std::string hides = "input '" + port.name + "' hides tokens where it is " +
+                        (hidesOne ? "1" : "0");
+    if (StringRef(port.name).contains("attention_mask") && hidesOne)
+      reactions.mistakes.push_back(
+          hides + "; a mask of this name usually hides those where it is 0");
+    if (StringRef(port.name).contains("token_type"))
+      reactions.mistakes.push_back(hides +
+                                   ": is it swapped with the attention mask?");
+  }
+}
+
+/// Adds what the scores of `rows`, which depend on the token at `position` of
+/// the first sample, mean for the labels of these rows.
+void Measurement::note(size_t tokens, int64_t position,
+                       const std::vector<size_t> &rows) {
+  const std::string &name = ports[tokens].name;
+  for (size_t row : rows) {
+    const std::optional<Element> &label = experiment.rows()[row].label;
+    if (!label || !areLabels(ports[label->input]) ||
+        ports[label->input].globalShape != ports[tokens].globalShape ||
+        label->index >= ports[tokens].globalShape[1])
+      continue;
+    const std::string &labels = ports[label->input].name;
+    int64_t ahead = position - label->index;
+    bool isPredicted = predicted.count({labels, name}) > 0;
+    if (isPredicted && ahead == 0)
+      leak = ports[tokens];
+    if (isPredicted || label->input == tokens)
+      continue;
+    auto [place, isNew] =
+        reactions.inputs[labels].ahead.try_emplace(name, ahead);
+    place->second = std::max(place->second, ahead);
+  }
+}
+
+void Measurement::positionsOf(const rt::Port &tokens) {
+  const int64_t last = tokens.globalShape[1] - 1;
+  const size_t input = &tokens - ports.data();
+  std::vector<NamedTensors> runs(3, experiment.start());
+  Experiment::change(tokens, runs[1][tokens.name], last);
+  Experiment::change(tokens, runs[2][tokens.name], last / 2);
+  if (!experiment.run(runs))
+    return;
+  note(input, last, experiment.changed(0, 1));
+  note(input, last / 2, experiment.changed(0, 2));
+}
+
+void Measurement::positions() {
+  for (const rt::Port &port : ports)
+    if (isTokens(port))
+      positionsOf(port);
+}
+
+/// Changes all inputs of the last sample that are not only labels.
+void Measurement::samples() {
+  std::vector<NamedTensors> runs(2, experiment.start());
+  for (const rt::Port &port : ports) {
+    if (port.batchDim != 0)
+      return;
+    if (areLabels(port) && port.use != rt::InputUse::IdsAndLabels)
+      continue;
+    rt::HostTensor &tensor = runs[1][port.name];
+    const rt::HostTensor other = Experiment::random(port, 1);
+    const int64_t count = tensor.elements();
+    for (int64_t k = count - count / port.globalShape[0]; k < count; ++k)
+      tensor.set(k, other.at(k));
+  }
+  if (!experiment.run(runs))
+    return;
+  for (size_t row : experiment.changed(0, 1)) {
+    const std::optional<Element> &label = experiment.rows()[row].label;
+    if (!label)
+      continue;
+    const rt::Port &port = ports[label->input];
+    int64_t perSample = rt::numElements(port.globalShape) / port.globalShape[0];
+    if (label->index < perSample) {
+      reactions.mistakes.push_back(
+          "the scores of a sample depend on the other samples of its batch: "
+          "does a reshape or a dimension mix them?");
+      return;
+    }
+  }
+}
+
+/// Whether the loss is a multiple of the sum of the rows' losses.
+bool Measurement::isProportional(size_t run, double &factor) const {
+  const rt::HostTensor &rows =
+      experiment.result(run).at(resultName("losses", 0));
+  double sum = 0;
+  for (int64_t i = 0; i < rows.elements(); ++i)
+    sum += rows.at(i);
+  factor = experiment.result(run).at("loss").at(0) / sum;
+  return std::isfinite(factor);
+}
+
+void Measurement::ignoredLabels() {
+  constexpr double kEqual = 1e-4;
+  if (experiment.losses() != 1 || !experiment.rows().front().label)
+    return;
+  const rt::Port &port = ports[experiment.rows().front().label->input];
+  if (!port.ignored)
+    return;
+  std::vector<NamedTensors> runs(3, experiment.start());
+  runs[1][port.name] = Experiment::random(port, 1);
+  rt::HostTensor &few = runs[2][port.name];
+  for (int64_t k = 0; 2 * k < few.elements(); ++k)
+    few.set(k, static_cast<double>(*port.ignored));
+  double start = 0, other = 0, less = 0;
+  if (!experiment.run(runs) || !isProportional(0, start) ||
+      !isProportional(1, other) || !isProportional(2, less))
+    return;
+  auto equals = [&](double factor) {
+    return std::abs(factor / start - 1) < kEqual;
+  };
+  // A sum has no number of labels.
+  reactions.inputs[port.name].countsIgnored =
+      start < 1 - kEqual && equals(other) && equals(less);
+}
+
+template <typename... Ops>
+Operation *firstOf(const llvm::SetVector<Operation *> &chain) {
+  auto found = llvm::find_if(chain, llvm::IsaPred<Ops...>);
+  return found == chain.end() ? nullptr : *found;
+}
+
+/// Says which op of `chain` lets positions read later ones.
+std::string mixingText(const llvm::SetVector<Operation *> &chain) {
+  for (Operation *op : chain)
+    if (auto attention = dyn_cast<AttentionOp>(op);
+        attention && !attention.getCausal())
+      return nodeOf(op) + (attention.getMask()
+                               ? " has a mask that is not causal"
+                               : " has no causal mask");
+  if (Operation *attention = firstOf<AttentionOp>(chain))
+    return nodeOf(attention) + " is causal, but its heads mix positions: are "
+                               "they split by a reshape without a transpose?";
+  if (Operation *softmax = firstOf<SoftmaxOp>(chain))
+    return nodeOf(softmax) +
+           " reads later positions: is a causal mask missing, or is it over "
+           "another dimension than the keys?";
+  if (Operation *conv = firstOf<ConvOp>(chain))
+    return nodeOf(conv) + " reads later positions: a causal convolution is "
+                          "padded at the front only";
+  if (Operation *norm = firstOf<NormOp, BatchNormOp>(chain))
+    return nodeOf(norm) + " normalizes over positions";
+  Operation *reduce = firstOf<ReduceOp>(chain);
+  return nodeOf(reduce ? reduce : chain.front()) + " mixes positions";
+}
+
+/// Returns the ops between `value` and the values of `known`, last one first.
+llvm::SetVector<Operation *> opsBetween(Value value,
+                                        const llvm::DenseSet<Value> &known) {
+  llvm::SetVector<Operation *> chain;
+  chain.insert(value.getDefiningOp());
+  for (size_t i = 0; i < chain.size(); ++i)
+    for (Value operand : chain[i]->getOperands())
+      if (Operation *op = operand.getDefiningOp();
+          op && !known.contains(operand))
+        chain.insert(op);
+  return chain;
+}
+
+/// A value of which each position should read no later token.
+struct Watched {
+  std::string text; ///< which op mixes positions, if any does
+  int64_t positions;
+};
+
+/// Compiles `model` for the values [samples, positions, size] of all ops. The
+/// model may leave out the last of `positions`. Returns nothing on failure.
+std::vector<Watched> watchPositions(SmallModel &model, int64_t samples,
+                                    int64_t positions) {
+  std::vector<Watched> watched;
+  bool isDone = model.compile([&](func::FuncOp forward) {
+    llvm::DenseSet<Value> known;
+    std::map<std::string, Value> results;
+    for (Operation &op : forward.front())
+      for (Value value : op.getResults()) {
+        auto type = dyn_cast<RankedTensorType>(value.getType());
+        if (!type || !isFloatTensor(type) || type.getRank() != 3 ||
+            type.getDimSize(0) != samples || type.getDimSize(1) > positions ||
+            type.getDimSize(1) < positions - 1)
+          continue;
+        results[resultName("value", watched.size())] = value;
+        watched.push_back(
+            {mixingText(opsBetween(value, known)), type.getDimSize(1)});
+        known.insert(value);
+      }
+    return results;
+  });
+  return isDone ? watched : std::vector<Watched>();
+}
+
+/// Says which op lets positions of `tokens` read later ones, or "".
+std::string mixingText(SmallModel &model, const rt::Port &tokens,
+                       const NamedTensors &inputs) {
+  constexpr double kNoise = 1e-5;
+  const int64_t positions = tokens.globalShape[1];
+  std::vector<Watched> watched =
+      watchPositions(model, tokens.globalShape[0], positions);
+  // Run 1 changes the last token, and run 2 the one before.
+  std::vector<NamedTensors> runs(3, inputs);
+  Experiment::change(tokens, runs[1][tokens.name], positions - 1);
+  Experiment::change(tokens, runs[2][tokens.name], positions - 2);
+  std::vector<NamedTensors> results;
+  if (!watched.empty())
+    results = model.run(runs);
+  for (size_t i = 0; i < watched.size() && !results.empty(); ++i) {
+    const int64_t run = 1 + positions - watched[i].positions;
+    const rt::HostTensor &a = results[0].at(resultName("value", i)),
+                         &b = results[run].at(resultName("value", i));
+    const int64_t changed = watched[i].positions - 1, size = a.shape[2];
+    for (int64_t k = 0; k < changed * size; ++k)
+      // In a matrix of scores, the column of the token may change.
+      if (k % size != changed && std::abs(a.at(k) - b.at(k)) > kNoise)
+        return watched[i].text;
+  }
+  return "";
+}
+
+std::string leakText(SmallModel &model, const rt::Port &tokens,
+                     const NamedTensors &inputs, func::FuncOp forward) {
+  std::string text = mixingText(model, tokens, inputs);
+  bool hasCausal = llvm::any_of(forward.getOps<AttentionOp>(),
+                                [](AttentionOp op) { return op.getCausal(); });
+  return (text.empty() ? "the scores mix positions" : text) +
+         ", but the loss compares the scores of position t with token t + 1 of "
+         "'" +
+         tokens.name + "': each position reads the token that it predicts" +
+         (hasCausal ? "; an autoencoder of text does so on purpose" : "");
+}
+
+std::map<std::string, Value> scoresOf(func::FuncOp forward) {
+  std::map<std::string, Value> results;
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (forward.getResultAttr(i, attr::kLoss))
+      results["loss"] = forward.front().getTerminator()->getOperand(i);
+  size_t count = 0;
+  for (CrossEntropyOp op : forward.getOps<CrossEntropyOp>()) {
+    results[resultName("scores", count)] = op.getLogits();
+    results[resultName("labels", count)] = op.getLabels();
+    results[resultName("losses", count)] = op.getLoss();
+    ++count;
+  }
+  return results;
+}
+
+bool hasOnlyShortSequences(const SmallModel &model) {
+  return llvm::all_of(model.inputs(), [](const rt::Port &port) {
+    return !rt::isIndex(port) ||
+           rt::numElements(port.globalShape) <= kMostTokens;
+  });
+}
+
+/// Whether samples may share what a batch has room for, or its statistics.
+bool sharesBatch(func::FuncOp forward) {
+  bool shares = false;
+  forward.walk(
+      [&](Operation *op) { shares |= isa<TopKOp, CumSumOp, BatchNormOp>(op); });
+  return shares;
+}
+
+} // namespace
+
+Reactions reactionsOf(ModuleOp fused, const PlanSettings &settings,
+                      const fs::path &dir) {
+  func::FuncOp forward = findProgram(fused);
+  if (forward.getOps<CrossEntropyOp>().empty())
+    return {};
+  ScopedDiagnosticHandler quiet(fused.getContext(),
+                                [](Diagnostic &) { return success(); });
+  SmallModel model(fused, settings, dir);
+  if (!model.isValid() || !model.compile(scoresOf) ||
+      !hasOnlyShortSequences(model))
+    return {};
+  Experiment experiment(model);
+  if (!experiment.findLabels())
+    return {};
+  const std::set<TokenPair> predicted = predictedTokens(forward);
+  Measurement measurement(experiment, predicted);
+  measurement.masks();
+  measurement.positions();
+  if (!sharesBatch(forward))
+    measurement.samples();
+  measurement.ignoredLabels();
+  if (measurement.leak)
+    measurement.reactions.mistakes.push_back(
+        leakText(model, *measurement.leak, experiment.start(), forward));
+  return std::move(measurement.reactions);
+}
+
+} // namespace dpc

@@ -1,0 +1,36 @@
+//===- Reactions.h - How a model reacts to its inputs ----------*- C++ -*-===//
+//
+// Runs a small version of a model with inputs that differ in one token, one
+// label, one mask or one sample, and compares the scores of its losses. What
+// changes depends on what was changed. This finds each way in which a position
+// reads the token that it predicts: attention without a mask, a convolution
+// over later positions, a norm over all positions, a reshape that mixes them.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "tools/driver/BuildPlan.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace dpc {
+
+struct Reactions {
+  std::map<std::string, rt::Reaction> inputs; ///< by the name of the input
+  /// A line for each reaction that is probably a mistake in the model.
+  std::vector<std::string> mistakes;
+};
+
+/// Measures the reactions of `fused`, a module with the @forward of dpc-fuse
+/// that is trained. Compiles a small version in temporary folders inside `dir`.
+/// There are no reactions if the model has no cross entropy, or if its small
+/// version does not run.
+Reactions reactionsOf(mlir::ModuleOp fused, const PlanSettings &settings,
+                      const std::filesystem::path &dir);
+
+} // namespace dpc

@@ -1,0 +1,177 @@
+//===- SmallModel.cpp - A small version of a model that runs --------------===//
+#include "tools/driver/SmallModel.h"
+
+#include "ir/Dialect.h"
+#include "ir/StopGradient.h"
+#include "ir/TensorUtils.h"
+#include "passes/shard/Passes.h"
+#include "passes/shrink/Shrink.h"
+#include "runtime/base/Random.h"
+#include "runtime/exec/RunPlan.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/WeightFacts.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+static double fanIn(llvm::ArrayRef<int64_t> shape) {
+  double elements = 1, largest = 1;
+  for (int64_t size : shape) {
+    elements *= size;
+    largest = std::max<double>(largest, size);
+  }
+  return elements / largest;
+}
+
+NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
+  constexpr double kMiddle = 0.5, kSpread = 0.1;
+  NamedTensors weights;
+  for (const rt::Tensor &tensor : plan.tensors) {
+    bool isFolded = tensor.isConstant();
+    if (tensor.role == rt::TensorRole::State || isFolded ||
+        !rt::isFloat(tensor.dtype))
+      continue;
+    rt::HostTensor value =
+        rt::HostTensor::zeros(tensor.dtype, tensor.globalShape);
+    bool isMatrix = tensor.globalShape.size() > 1;
+    double deviation =
+        isMatrix ? 1 / std::sqrt(fanIn(tensor.globalShape)) : kSpread;
+    rt::fillRandom(value, rt::RandomStream(seed, tensor.name), deviation, 0);
+    for (int64_t i = 0, e = isMatrix ? 0 : value.elements(); i < e; ++i)
+      value.set(i, value.at(i) + kMiddle);
+    weights[tensor.name] = std::move(value);
+  }
+  return weights;
+}
+
+static void replaceByConstant(func::FuncOp forward, unsigned index,
+                              DenseElementsAttr values) {
+  BlockArgument argument = forward.getArgument(index);
+  OpBuilder builder(&forward.front(), forward.front().begin());
+  argument.replaceAllUsesWith(
+      ConstantOp::create(builder, forward.getLoc(), argument.getType(), values)
+          .getResult());
+  (void)forward.eraseArgument(index);
+}
+
+/// Replaces the number of the step, from which dropout draws.
+static void fixDropout(func::FuncOp forward) {
+  for (unsigned i = forward.getNumArguments(); i-- > 0;)
+    if (roleOf(forward.getArgument(i)) == role::kScalar) {
+      auto type = cast<RankedTensorType>(forward.getArgument(i).getType());
+      Attribute zero =
+          Builder(type.getContext()).getZeroAttr(type.getElementType());
+      replaceByConstant(forward, i, DenseElementsAttr::get(type, zero));
+    }
+}
+
+/// Whether a fourth of the elements are equal, and some are not, as in a mask.
+static bool isMaskLike(DenseElementsAttr values) {
+  if (values.isSplat())
+    return false;
+  std::map<double, int64_t> counts;
+  int64_t most = 0;
+  auto count = [&](double value) { most = std::max(most, ++counts[value]); };
+  if (isa<FloatType>(values.getElementType()))
+    for (const APFloat &value : values.getValues<APFloat>())
+      count(value.convertToDouble());
+  else
+    for (const APInt &value : values.getValues<APInt>())
+      count(static_cast<double>(value.getSExtValue()));
+  return 4 * most >= values.getNumElements();
+}
+
+/// Whether a weight of this type may be a mask over positions.
+static bool isSquare(RankedTensorType type) {
+  int64_t rank = type.getRank();
+  return rank >= 2 && type.getDimSize(rank - 1) == type.getDimSize(rank - 2);
+}
+
+/// Replaces buffers, and trained masks, by their values in the model file:
+/// random ones would hide other positions. Returns false if the values of a
+/// buffer are not known.
+static bool fixMasks(func::FuncOp forward) {
+  constexpr int64_t kMostElements = int64_t(1) << 22;
+  for (unsigned i = forward.getNumArguments(); i-- > 0;) {
+    BlockArgument argument = forward.getArgument(i);
+    RankedTensorType type = tensorType(argument);
+    bool isBuffer = roleOf(argument) == role::kBuffer;
+    if (argument.use_empty() ||
+        (!isBuffer &&
+         !(roleOf(argument) == role::kParameter && isSquare(type))))
+      continue;
+    DenseElementsAttr values = type.getNumElements() <= kMostElements
+                                   ? elementsInFile(argument)
+                                   : DenseElementsAttr();
+    // A vector, such as a mean of a batch norm, is no mask over positions.
+    if (isBuffer && !values && (type.getRank() > 1 || !isFloatTensor(type)))
+      return false;
+    if (values && (isBuffer || isMaskLike(values)))
+      replaceByConstant(forward, i, values);
+  }
+  return true;
+}
+
+static ShrinkOptions shrinkOptions() {
+  ShrinkOptions options;
+  options.batch = 2; // samples, of which one may differ
+  return options;
+}
+
+SmallModel::SmallModel(ModuleOp fused, const PlanSettings &settings,
+                       fs::path dir)
+    : settings(settings), dir(std::move(dir)) {
+  this->settings.onCpu = true;
+  this->settings.places.clear();
+  OwningOpRef<ModuleOp> module(cast<ModuleOp>(fused->clone()));
+  func::FuncOp forward = findProgram(*module);
+  removeGradientStops(forward);
+  fixDropout(forward);
+  if (fixMasks(forward) && succeeded(shrinkProgram(forward, shrinkOptions())))
+    program = std::move(module);
+}
+
+bool SmallModel::compile(
+    llvm::function_ref<std::map<std::string, Value>(func::FuncOp)> choose) {
+  OwningOpRef<ModuleOp> module(cast<ModuleOp>((*program)->clone()));
+  func::FuncOp forward = findProgram(*module);
+  Builder builder(forward.getContext());
+  SmallVector<Value> values;
+  SmallVector<DictionaryAttr> attrs;
+  for (const auto &[name, value] : choose(forward)) {
+    values.push_back(value);
+    attrs.push_back(builder.getDictionaryAttr(
+        builder.getNamedAttr(attr::kName, builder.getStringAttr(name))));
+  }
+  forward.front().getTerminator()->setOperands(values);
+  forward.setFunctionType(builder.getFunctionType(
+      forward.getArgumentTypes(), ValueRange(values).getTypes()));
+  forward.setAllResultAttrs(attrs);
+  if (failed(runPasses(*module, [&](OpPassManager &pm) {
+        pm.addNestedPass<func::FuncOp>(createDpcSimplify());
+        graphPasses(settings.options, /*trains=*/false)(pm);
+      })))
+    return false;
+  std::error_code code;
+  fs::create_directories(dir, code);
+  plan = buildForOneDevice(settings, *module, LoweringSpec{}, dir);
+  return plan.has_value();
+}
+
+std::vector<NamedTensors>
+SmallModel::run(const std::vector<NamedTensors> &inputs) const {
+  rt::RunRequest request;
+  request.steps = static_cast<int64_t>(inputs.size());
+  request.inputs = inputs;
+  request.tensors = weightsFor(*plan, 1);
+  request.init.kind = rt::InitChoice::Kind::Random;
+  auto result = rt::runPlan(*plan, dir.string(), request);
+  return result ? std::move(result->outputs) : std::vector<NamedTensors>();
+}
+
+} // namespace dpc
