@@ -88,15 +88,24 @@ static std::string percent(int64_t part, int64_t all) {
   return text;
 }
 
-/// Says which share of the tokens a mask of 0 and 1 hides, or "".
+/// Says which share of the tokens a mask of 0 and 1 hides, or that a mask that
+/// is added to scores hides none, or "".
 std::string ArrayFacts::hiddenText() const {
-  if (port.reaction.hidden < 0 || counted == 0 || min < 0 || max > 1 ||
-      (isFloat(port.dtype) && sum != std::rint(sum)))
+  constexpr double kHides = -1e3;
+  const std::optional<int64_t> &hidden = port.reaction.hidden;
+  if (!hidden || counted == 0)
+    return "";
+  if (*hidden == kAddedMask)
+    return minusInfinite > 0 || min < kHides || max == min
+               ? ""
+               : "; it is added to the scores of attention, and hides no "
+                 "token: that takes -inf or a large negative number";
+  if (min < 0 || max > 1 || (isFloat(port.dtype) && sum != std::rint(sum)))
     return "";
   const auto ones = static_cast<int64_t>(sum);
-  const bool hidesOnes = port.reaction.hidden == 1;
-  return concat(", hides ", percent(hidesOnes ? ones : counted - ones, counted),
-                " of the tokens, those where it is ", hidesOnes ? 1 : 0);
+  return concat(", hides ",
+                percent(*hidden == 1 ? ones : counted - ones, counted),
+                " of the tokens, those where it is ", *hidden);
 }
 
 std::string ArrayFacts::text() const {

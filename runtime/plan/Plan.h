@@ -179,6 +179,9 @@ enum class InputUse {
   Probabilities  ///< targets of a binary cross entropy, from 0 to 1
 };
 
+/// A score plus this number does not count in a softmax.
+inline constexpr int64_t kAddedMask = -1'000'000'000;
+
 /// How a model reacts to an input, measured by running a small version of it.
 struct Reaction {
   /// Of labels, for inputs of tokens: the scores for the label at position t
@@ -188,8 +191,8 @@ struct Reaction {
   /// ones add nothing.
   bool countsIgnored = false;
   /// Of a mask: other positions do not read tokens where it has this value, 0
-  /// or 1. -1: it hides no tokens, or this was not measured.
-  int64_t hidden = -1;
+  /// or 1, or kAddedMask if it is added to scores.
+  std::optional<int64_t> hidden;
 
   bool operator==(const Reaction &) const = default;
 };

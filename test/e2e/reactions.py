@@ -13,7 +13,8 @@ MODEL = """module {{
   func.func @forward(%w: tensor<32x16xf32> {{dpc.name = "w", dpc.role = "parameter"}},
                      %ids: tensor<4x8xi64> {{dpc.name = "ids", dpc.role = "input", dpc.batch_dim = 0 : i64}},
                      %labels: tensor<4x8xi64> {{dpc.name = "labels", dpc.role = "input", dpc.batch_dim = 0 : i64}},
-                     %mask: tensor<4x8xi64> {{dpc.name = "{mask}", dpc.role = "input", dpc.batch_dim = 0 : i64}})
+                     %mask: tensor<4x8xi64> {{dpc.name = "{mask}", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %added: tensor<4x8xf32> {{dpc.name = "added", dpc.role = "input", dpc.batch_dim = 0 : i64}})
       -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
     %x = dpc.embedding %w, %ids : (tensor<32x16xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
     {body}
@@ -66,6 +67,16 @@ MASKED = f"""%value = dpc.constant dense<{{hidden}}> : tensor<4x8xi64> -> tensor
     %few = dpc.select %keys, %low, %s : (tensor<4x8x8xi1>, tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
     %p = dpc.softmax %few : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
     %z = dpc.matmul %p, %x : (tensor<4x8x8xf32>, {ROWS}) -> {ROWS}"""
+# The same, where a mask of floats is added.
+ADDED = f"""%keys = dpc.broadcast %added dims = [0, 2] : tensor<4x8xf32> -> tensor<4x8x8xf32>
+    %s = dpc.matmul %x, %x tb : ({ROWS}, {ROWS}) -> tensor<4x8x8xf32>
+    %few = dpc.binary add %s, %keys : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+    %p = dpc.softmax %few : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %z = dpc.matmul %p, %x : (tensor<4x8x8xf32>, {ROWS}) -> {ROWS}"""
+# Heads by a reshape: the first has the first half of the positions, and the second the other half.
+SPLIT = f"""%q = dpc.reshape %x : {ROWS} -> tensor<4x2x8x8xf32>
+    %o, %lse = dpc.attention %q, %q, %q scale = 0.25 causal : (tensor<4x2x8x8xf32>, tensor<4x2x8x8xf32>, tensor<4x2x8x8xf32>) -> (tensor<4x2x8x8xf32>, tensor<4x2x8xf32>)
+    %z = dpc.reshape %o : tensor<4x2x8x8xf32> -> {ROWS}"""
 OVER_POSITIONS = f"""%flat = dpc.reshape %x : {ROWS} -> tensor<4x128xf32>
     %n, %mean, %rstd = dpc.norm layer %flat eps = 1.0e-5 : (tensor<4x128xf32>) -> (tensor<4x128xf32>, tensor<4xf32>, tensor<4xf32>)
     %z = dpc.reshape %n : tensor<4x128xf32> -> {ROWS}"""
@@ -107,9 +118,11 @@ class Reactions(e2e.ScratchTest):
                   "-o", self.path("plan")])
         return [text for text in e2e.read_report(self.path("plan"))["remarks"] if "is not read" not in text]
 
-    def said(self, ids, labels, mask=None):
+    def said(self, ids, labels, mask=None, added=None):
         os.makedirs(self.path("data"), exist_ok=True)
-        for name, values in (("ids", ids), ("labels", labels), ("mask", numpy.ones_like(ids) if mask is None else mask)):
+        mask = numpy.ones_like(ids) if mask is None else mask
+        added = numpy.zeros(ids.shape, "f4") if added is None else added
+        for name, values in (("ids", ids), ("labels", labels), ("mask", mask), ("added", added)):
             numpy.save(self.path(f"data/{name}.npy"), values)
         return e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1"]).splitlines()
 
@@ -158,6 +171,20 @@ class Reactions(e2e.ScratchTest):
             self.assertIn(f"input 'mask': 0 to 1, mean 0.75, hides {share} of the tokens, those where it is {hidden}", self.said(ids, labels, mask))
         self.compiled(ALONE)
         self.assertNotIn("hides", "\n".join(self.said(ids, labels, mask)))
+
+    def test_masks_that_are_added(self):
+        ids, labels = self.tokens()
+        mask = numpy.ones(ids.shape, "f4")
+        mask[:, -2:] = 0
+        self.assertEqual(self.compiled(ADDED), [])
+        text = "it is added to the scores of attention, and hides no token: that takes -inf or a large negative number"
+        self.assertIn(f"input 'added': 0 to 1, mean 0.75; {text}", self.said(ids, labels, added=mask))
+        self.assertNotIn(text, "\n".join(self.said(ids, labels, added=(mask - 1) * 1e9)))
+        self.assertNotIn(text, "\n".join(self.said(ids, labels)))
+
+    def test_heads_that_have_parts_of_the_positions(self):
+        self.assertEqual(self.compiled(SPLIT), ["halfway through 'ids', a position does not read the one before it, although earlier positions do: are heads "
+                                                "split by a reshape without a transpose?"])
 
     def test_names_of_masks(self):
         self.assertEqual(self.compiled(MASKED.format(hidden=0), mask="attention_mask"), [])

@@ -122,6 +122,7 @@ def attention(mask="", causal=False, target="ids", scored=0, shape=SQUARE, ids=R
 
 
 TWICE = "'dpc.cross_entropy' applies a softmax to the result of '{}', which is a {} already"
+CUT = "'dpc.cross_entropy' gets scores that 'dpc.unary' cuts off at 0 (relu): classes below 0 get no gradient"
 ONE_CLASS = "'dpc.cross_entropy' gets scores of one class: the loss is always 0 and trains nothing"
 NO_LABELS = "'dpc.cross_entropy' gives its labels the weight 0 (label_smoothing=1): the loss does not depend on them"
 ZERO = "'dpc.binary' multiplies the loss by 0: it trains nothing"
@@ -144,6 +145,7 @@ WHOLE = number("k", "{}", "8xf32") + unary("minus", "neg", "losses", "8xf32") + 
 MISTAKES = {
     "softmax": (classes("%s = dpc.softmax %h : tensor<8x4xf32> -> tensor<8x4xf32>"), TWICE.format("dpc.softmax", "softmax")),
     "sigmoid": (classes(unary("s", "sigmoid", "h", "8x4xf32")), TWICE.format("dpc.unary", "sigmoid")),
+    "relu": (classes(unary("s", "relu", "h", "8x4xf32")), CUT),
     "one class": (classes(keep("s", "h", "8x1xf32"), count=1), ONE_CLASS),
     "label smoothing": (classes(weights=SMOOTHED.format("0.0")), NO_LABELS),
     "loss times 0": (classes(weights=WHOLE.format("0.0")), ZERO),

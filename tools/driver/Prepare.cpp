@@ -224,6 +224,9 @@ static LogicalResult fuse(Session &session, ModuleOp model,
   markNormWeights(forward);
   if (std::string text = remarkOnFrozen(forward); trains && !text.empty())
     session.remark(text);
+  if (trains && StringRef(options.model).ends_with(".onnx"))
+    if (std::string text = remarkOnLikelyConstants(forward); !text.empty())
+      session.notice(text);
   if (std::string text = remarkOnNarrowWeights(forward);
       options.precision == "fp32" && !text.empty())
     session.remark(text);

@@ -161,6 +161,16 @@ bool isTokens(const rt::Port &port) {
          port.globalShape.size() == 2 && port.globalShape[1] > 1;
 }
 
+/// Whether `port` has a number for each of `tokens`, such as [B, T] or [B, 1,
+/// 1, T].
+bool isFor(const rt::Port &port, const rt::Port &tokens) {
+  return !port.globalShape.empty() &&
+         port.globalShape.front() == tokens.globalShape.front() &&
+         port.globalShape.back() == tokens.globalShape.back() &&
+         rt::numElements(port.globalShape) ==
+             rt::numElements(tokens.globalShape);
+}
+
 bool areLabels(const rt::Port &port) {
   return port.use == rt::InputUse::Labels ||
          port.use == rt::InputUse::ShiftedLabels ||
@@ -189,8 +199,12 @@ private:
   const std::set<TokenPair> &predicted;
 
   bool isFlag(const rt::Port &port) const;
-  bool isHiddenBy(const rt::Port &mask, int64_t value);
+  static void fillFlags(rt::HostTensor &flags, double value);
+  bool isHiddenBy(const rt::Port &mask, double hidden, double shown);
+  std::optional<int64_t> hiddenBy(const rt::Port &mask);
   void positionsOf(const rt::Port &tokens);
+  std::set<int64_t> labelsOf(const std::vector<size_t> &rows,
+                             int64_t positions) const;
   void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
   bool isProportional(size_t run, double &factor) const;
 };
@@ -199,23 +213,27 @@ private:
 bool Measurement::isFlag(const rt::Port &port) const {
   return !rt::isIndex(port) && port.use != rt::InputUse::Unread &&
          llvm::any_of(ports, [&](const rt::Port &other) {
-           return isTokens(other) && other.globalShape == port.globalShape;
+           return isTokens(other) && isFor(port, other);
          });
 }
 
-/// Whether fewer scores depend on a token where the mask has `value`.
-bool Measurement::isHiddenBy(const rt::Port &mask, int64_t value) {
-  for (int64_t place : {int64_t(0), mask.globalShape[1] - 1}) {
+void Measurement::fillFlags(rt::HostTensor &flags, double value) {
+  for (int64_t k = 0; k < flags.elements(); ++k)
+    flags.set(k, value);
+}
+
+/// Whether fewer scores depend on a token where the mask is `hidden` than where
+/// it is `shown`.
+bool Measurement::isHiddenBy(const rt::Port &mask, double hidden,
+                             double shown) {
+  for (int64_t place : {int64_t(0), mask.globalShape.back() - 1}) {
     std::vector<NamedTensors> runs(4, experiment.start());
     for (size_t i = 0; i < runs.size(); ++i) {
-      rt::HostTensor &flags = runs[i][mask.name];
-      for (int64_t k = 0; k < flags.elements(); ++k)
-        flags.set(k, static_cast<double>(1 - value));
+      fillFlags(runs[i][mask.name], shown);
       if (i >= 2)
-        flags.set(place, static_cast<double>(value));
+        runs[i][mask.name].set(place, hidden);
       for (const rt::Port &port : ports)
-        if (i % 2 == 1 && isTokens(port) &&
-            port.globalShape == mask.globalShape)
+        if (i % 2 == 1 && isTokens(port) && isFor(mask, port))
           Experiment::change(port, runs[i][port.name], place);
     }
     if (experiment.run(runs) &&
@@ -225,22 +243,33 @@ bool Measurement::isHiddenBy(const rt::Port &mask, int64_t value) {
   return false;
 }
 
+/// Returns the value of a mask that hides tokens, if one of two does.
+std::optional<int64_t> Measurement::hiddenBy(const rt::Port &mask) {
+  const bool zero = isHiddenBy(mask, 0, 1), one = isHiddenBy(mask, 1, 0);
+  if (zero != one)
+    return one ? 1 : 0;
+  if (!zero && rt::isFloat(mask.dtype) &&
+      isHiddenBy(mask, static_cast<double>(rt::kAddedMask), 0))
+    return rt::kAddedMask;
+  return std::nullopt;
+}
+
 void Measurement::masks() {
   for (const rt::Port &port : ports) {
     if (!isFlag(port))
       continue;
     rt::HostTensor &flags = experiment.start()[port.name];
-    for (int64_t k = 0; k < flags.elements(); ++k)
-      flags.set(k, 1);
-    bool hidesZero = isHiddenBy(port, 0), hidesOne = isHiddenBy(port, 1);
-    if (hidesZero == hidesOne)
+    fillFlags(flags, 1);
+    std::optional<int64_t> hidden = hiddenBy(port);
+    if (!hidden)
       continue;
-    reactions.inputs[port.name].hidden = hidesOne ? 1 : 0;
-    for (int64_t k = 0; k < flags.elements(); ++k)
-      flags.set(k, hidesOne ? 0 : 1);
+    reactions.inputs[port.name].hidden = hidden;
+    fillFlags(flags, *hidden == 0 ? 1 : 0);
+    if (*hidden == rt::kAddedMask)
+      continue;
     std::string hides = "input '" + port.name + "' hides tokens where it is " +
-                        (hidesOne ? "1" : "0");
-    if (StringRef(port.name).contains("attention_mask") && hidesOne)
+                        std::to_string(*hidden);
+    if (StringRef(port.name).contains("attention_mask") && *hidden == 1)
       reactions.mistakes.push_back(
           hides + "; a mask of this name usually hides those where it is 0");
     if (StringRef(port.name).contains("token_type"))
@@ -273,16 +302,55 @@ void Measurement::note(size_t tokens, int64_t position,
   }
 }
 
+/// Returns the positions of the labels, in the first sample, whose scores
+/// `rows` are.
+std::set<int64_t> Measurement::labelsOf(const std::vector<size_t> &rows,
+                                        int64_t positions) const {
+  std::set<int64_t> labels;
+  for (size_t row : rows)
+    if (const std::optional<Element> &label = experiment.rows()[row].label;
+        label && label->index < positions)
+      labels.insert(label->index);
+  return labels;
+}
+
+/// Whether the position after the first one that reads a token reads it, too.
+static bool isReadByNext(const std::set<int64_t> &readers) {
+  return !readers.empty() && readers.count(*readers.begin() + 1) > 0;
+}
+
 void Measurement::positionsOf(const rt::Port &tokens) {
-  const int64_t last = tokens.globalShape[1] - 1;
+  // For some tokens, a relu cuts off what depends on them.
+  constexpr size_t kDraws = 4;
+  const int64_t positions = tokens.globalShape[1], half = positions / 2;
   const size_t input = &tokens - ports.data();
-  std::vector<NamedTensors> runs(3, experiment.start());
-  Experiment::change(tokens, runs[1][tokens.name], last);
-  Experiment::change(tokens, runs[2][tokens.name], last / 2);
+  std::vector<int64_t> places = {positions - 1, half - 1, half - 2};
+  std::erase_if(places, [](int64_t place) { return place < 0; });
+  const size_t perDraw = 1 + places.size();
+  std::vector<NamedTensors> runs(kDraws * perDraw, experiment.start());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    rt::HostTensor &ids = runs[i][tokens.name];
+    ids = Experiment::random(tokens, i / perDraw);
+    if (i % perDraw > 0)
+      Experiment::change(tokens, ids, places[i % perDraw - 1]);
+  }
   if (!experiment.run(runs))
     return;
-  note(input, last, experiment.changed(0, 1));
-  note(input, last / 2, experiment.changed(0, 2));
+  std::vector<std::set<int64_t>> readers(places.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (i % perDraw == 0)
+      continue;
+    std::vector<size_t> rows = experiment.changed(i - i % perDraw, i);
+    const size_t place = i % perDraw - 1;
+    note(input, places[place], rows);
+    readers[place].merge(labelsOf(rows, positions));
+  }
+  if (places.size() == 3 && isReadByNext(readers[2]) &&
+      !isReadByNext(readers[1]))
+    reactions.mistakes.push_back(
+        "halfway through '" + tokens.name +
+        "', a position does not read the one before it, although earlier "
+        "positions do: are heads split by a reshape without a transpose?");
 }
 
 void Measurement::positions() {

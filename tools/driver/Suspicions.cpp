@@ -38,6 +38,17 @@ static Detail getsProbabilities(Operation *op, const SuspectModel &) {
              : nodeOf(scores.getDefiningOp()) + ", which is a " + kind.str();
 }
 
+/// A cross entropy of scores that are never negative.
+static Detail getsCutScores(Operation *op, const SuspectModel &) {
+  auto loss = dyn_cast<CrossEntropyOp>(op);
+  if (!loss)
+    return std::nullopt;
+  Value scores = skipMoves(loss.getLogits());
+  return unaryOf(scores, UnaryKind::relu)
+             ? Detail(nodeOf(scores.getDefiningOp()))
+             : std::nullopt;
+}
+
 static Detail hasOneClass(Operation *op, const SuspectModel &) {
   auto loss = dyn_cast<CrossEntropyOp>(op);
   return when(loss && shapeOf(loss.getLogits())[1] == 1);
@@ -147,6 +158,10 @@ static const Pattern kPatterns[] = {
      "mask of type bool",
      true},
     {getsProbabilities, "applies a softmax to the result of {} already", false},
+    {getsCutScores,
+     "gets scores that {} cuts off at 0 (relu): classes below 0 get no "
+     "gradient",
+     false},
     {isOverOneElement, "is a softmax of one element: its result is always 1",
      false},
     {normalizesOneElement,

@@ -2,6 +2,7 @@
 #include "tools/driver/WeightFacts.h"
 
 #include "ir/Attributes.h"
+#include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 #include "runtime/base/DType.h"
 #include "runtime/io/MappedFile.h"
@@ -153,6 +154,69 @@ std::string remarkOnFrozen(func::FuncOp forward) {
   return "frozen: " + std::to_string(frozen) + " of " + std::to_string(all) +
          " weights (" + rounded(frozenElements) + " of " +
          rounded(allElements) + " parameters)";
+}
+
+static Value skipMoves(Value value) {
+  while (
+      isa_and_present<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(
+          value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+/// Whether a weight only scales or shifts an input, elementwise.
+static bool standardizesInput(Value weight) {
+  return !weight.use_empty() &&
+         llvm::all_of(weight.getUsers(), [&](Operation *user) {
+           if (isa<ReshapeOp, ConvertOp, BroadcastOp>(user))
+             return standardizesInput(user->getResult(0));
+           auto binary = dyn_cast<BinaryOp>(user);
+           return binary &&
+                  llvm::any_of(binary->getOperands(), [](Value operand) {
+                    return roleOf(skipMoves(operand)) == role::kInput;
+                  });
+         });
+}
+
+/// Whether the values are those of a table of positions: sines and cosines, of
+/// which the first row has 0 and 1.
+static bool isSineTable(BlockArgument weight) {
+  ArrayRef<int64_t> shape = tensorType(weight).getShape();
+  if (shape.size() < 2 || shape[shape.size() - 2] < 2)
+    return false;
+  std::vector<float> values = valuesInFile(weight);
+  if (values.empty())
+    return false;
+  llvm::ArrayRef<float> all(values), row = all.take_front(shape.back());
+  auto isOne = [](float value) { return value == 1; };
+  auto isBit = [](float value) { return value == 0 || value == 1; };
+  return llvm::all_of(row, isBit) && llvm::any_of(row, isOne) &&
+         !llvm::all_of(row, isOne) && !llvm::all_of(all, isBit) &&
+         llvm::all_of(all, [](float v) { return v >= -1 && v <= 1; });
+}
+
+std::string remarkOnLikelyConstants(func::FuncOp forward) {
+  std::string names, pattern;
+  for (BlockArgument argument : forward.getArguments()) {
+    auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                     attr::kName);
+    if (!name || roleOf(argument) != role::kParameter ||
+        forward.getArgAttr(argument.getArgNumber(), attr::kFrozen))
+      continue;
+    const char *what = standardizesInput(argument)
+                           ? "it scales or shifts an input"
+                       : isSineTable(argument) ? "it is a table of sines"
+                                               : nullptr;
+    if (!what)
+      continue;
+    names += (names.empty() ? "'" : ", '") + name.str() + "' (" + what + ")";
+    pattern = name.str();
+  }
+  return names.empty() ? ""
+                       : "trained, although probably constants: " + names +
+                             "; ONNX does not say which weights are buffers; "
+                             "--frozen=" +
+                             pattern + " keeps one as it is";
 }
 
 std::string remarkOnNarrowWeights(func::FuncOp forward) {

@@ -26,6 +26,11 @@ void markNormWeights(mlir::func::FuncOp forward);
 /// parameters of the model are trained.
 std::string remarkOnFrozen(mlir::func::FuncOp forward);
 
+/// Returns a remark on trained weights that are probably constants, because
+/// ONNX does not tell them from parameters: numbers that scale or shift an
+/// input, and tables of sines. Returns "" if there are none.
+std::string remarkOnLikelyConstants(mlir::func::FuncOp forward);
+
 /// Returns a remark if the model has narrow floats, which --precision=fp32
 /// leaves as they are, or "".
 std::string remarkOnNarrowWeights(mlir::func::FuncOp forward);
