@@ -260,6 +260,16 @@ TEST_F(WeightMatchTest, MatricesOfZerosAreSaid) {
   }
 }
 
+TEST_F(WeightMatchTest, BiasesOfTwoDimensionsMayBeZeros) {
+  Plan plan = smallPlan();
+  plan.trains = true;
+  plan.tensors[1] = weight("norm.bias", {2, 3});
+  increment = -1; // the second tensor is 1 - 1
+  EXPECT_TRUE(matchWeights(
+                  plan, filesWith({{"wte.weight", {4}}, {"norm.bias", {2, 3}}}))
+                  .zeros.empty());
+}
+
 TEST_F(WeightMatchTest, NegativeVariancesAreSaid) {
   Plan plan = smallPlan();
   plan.tensors[1].name = "l1.running_var";
