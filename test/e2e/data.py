@@ -191,6 +191,13 @@ class Data(unittest.TestCase):
             line = "input 'lat' holds 70000; the plan computes from it in fp16, whose largest number is 65504\n"
             (self.assertIn if precision == "fp16" else self.assertNotIn)(line, said)
 
+    def test_a_rate_that_is_too_large_is_said(self):
+        for rate, is_said in (("1000", True), ("0.001", False)):
+            plan = self.path("rate-" + rate)
+            e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--cluster=local:1", "--global-batch=8", "--train=adamw", "--lr=" + rate, "--verify=off", "-o", plan])
+            ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=8")])
+            (self.assertIn if is_said else self.assertNotIn)("; the learning rate is 1000", ran.stderr)
+
     def test_a_file_that_holds_more_than_its_array_is_refused(self):
         file = self.path("samples", "labels.npy")
         with open(file, "ab") as more:
