@@ -219,6 +219,24 @@ TEST_F(Facts, EpochsAreThoseOfTheData) {
   }
 }
 
+TEST_F(Facts, AnIgnoredLabelThatNoStepNeedsIsSaid) {
+  RunOptions options;
+  options.data = dir;
+  options.lastBatch = "mask";
+  for (const char *given : {"label=-100", ""})
+    for (int64_t samples : {8, 7}) {
+      writeArrays(std::vector<double>(samples, 1));
+      auto source =
+          open(2, {.last = LastBatch::Mask, .ignored = {"label", -100}});
+      options.ignoredLabel = given;
+      bool isSaid =
+          amountTexts(options, planOf(2), *source, *source->scan(), 0).back() ==
+          "--ignored-label=label=-100 has no effect: "
+          "the samples fill all steps";
+      EXPECT_EQ(isSaid, *given && samples == 8);
+    }
+}
+
 /// Steps of two sequences of six tokens.
 class Shifts : public ::testing::Test {
 protected:
@@ -457,6 +475,45 @@ TEST_F(Samples, AnElementThatIsALineOverTheLabelIsSaid) {
     return input == 1 ? label : k == 1 ? 5 - label : plain(input, sample, k);
   };
   EXPECT_TRUE(remarks(facts(two)).empty());
+}
+
+TEST_F(Samples, LabelsCountedFromOneAreSaid) {
+  auto counted = [&](int64_t labels, int64_t first) {
+    ports[1].limit = labels;
+    ports[1].globalShape = {4};
+    DataFacts found = facts([=](int64_t input, int64_t sample, int64_t k) {
+      return input == 1 ? static_cast<double>(first + sample % (labels - first))
+                        : plain(input, sample, k);
+    });
+    for (int i = 0; i < 4; ++i)
+      for (int64_t label = first; label < labels; ++label)
+        for (int k = 0; k < 2; ++k)
+          found.inputs[1].add(0, &label, 1);
+    return found.inputs[1].countedFromOneText();
+  };
+  EXPECT_EQ(counted(4, 1), "input 'y': no label is 0, but each of 1 to 3 "
+                           "occurs; the loss counts its 4 classes from 0");
+  EXPECT_EQ(counted(4, 0), "");
+  EXPECT_EQ(counted(4, 2), "");  // two classes do not occur
+  EXPECT_EQ(counted(2, 1), "");  // every value is 1
+  EXPECT_EQ(counted(10, 1), ""); // few labels
+}
+
+TEST_F(Samples, ValuesThatBecomeEqualInANarrowTypeAreSaid) {
+  auto text = [&](double first, double step, DType type) {
+    DataFacts found = facts([=](int64_t input, int64_t sample, int64_t k) {
+      return input == 0 && k == 1 ? first + step * static_cast<double>(sample)
+                                  : static_cast<double>(sample % 3);
+    });
+    return found.values[0].text("x", type);
+  };
+  EXPECT_EQ(text(10000, 5, DType::BF16),
+            "input 'x': 20 values of element 1 of a sample (10000 to 10095) "
+            "become 3 in bf16, in which the plan computes from it");
+  EXPECT_EQ(text(10000, 8, DType::F16), "");
+  EXPECT_EQ(text(1, 0.05, DType::BF16), "");
+  EXPECT_EQ(text(-0.5, 0.01, DType::BF16), "");
+  EXPECT_EQ(text(10000, 0, DType::BF16), ""); // one value
 }
 
 TEST_F(Samples, SortedLabelsAreSaid) {
