@@ -102,7 +102,7 @@ Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
                             path,
                             array.shape}));
   }
-  dataset->setUnread(otherNpyFiles(dir, plan.inputs));
+  dataset->setUnread(otherArrayFiles(dir, plan.inputs));
   return std::unique_ptr<Dataset>(std::move(dataset));
 }
 

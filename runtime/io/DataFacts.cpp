@@ -156,6 +156,20 @@ std::string ArrayFacts::wrappedText(DType stored) const {
                 : "";
 }
 
+std::string ArrayFacts::countedFromOneText() const {
+  constexpr int64_t kLeastClasses = 3, kLeastOfClass = 10;
+  const auto count = static_cast<int64_t>(occurrences.size());
+  // Positions of a sequence may have a special label of 0.
+  bool isClass = port.globalShape.size() == 1 && port.first == 0 &&
+                 port.ignored.value_or(-1) != 0 && count >= kLeastClasses;
+  if (!isClass || counted < kLeastOfClass * count || occurrences.front() > 0 ||
+      std::count(occurrences.begin(), occurrences.end(), 0) > 1)
+    return "";
+  return concat("input '", oneLine(port.name),
+                "': no label is 0, but each of 1 to ", count - 1,
+                " occurs; the loss counts its ", count, " classes from 0");
+}
+
 std::string ArrayFacts::overflowText() const {
   constexpr double kLargest = 65504;
   const double most = -min > max ? min : max;
@@ -198,6 +212,8 @@ std::vector<std::string> DataFacts::texts() const {
     texts.push_back(facts.text());
     if (facts.bad)
       texts.push_back(badText(facts, unit));
+    if (std::string text = facts.countedFromOneText(); !text.empty())
+      texts.push_back(text);
     // With one label a row, the line above says the same.
     if (!facts.ignoredRows.empty() && facts.elements > seen)
       texts.push_back(
@@ -221,6 +237,14 @@ std::vector<std::string> DataFacts::texts() const {
         concat("the values are those of ", seen, " of ", rows, " ", unit, "s",
                ranOutOfTime ? ", which are slow to read" : ", evenly spaced",
                "; a step checks the others"));
+  return texts;
+}
+
+std::vector<std::string> DataFacts::orderTexts() const {
+  std::vector<std::string> texts = {samples.orderText()};
+  for (const SequenceFacts &one : sequences)
+    texts.push_back(one.orderText(inputs[one.input].port));
+  std::erase(texts, "");
   return texts;
 }
 
@@ -257,6 +281,27 @@ std::string commonText(const DataFacts &training, const std::string &source,
                               heldOut.rows * heldOut.samplesPerRow,
                               " samples of --eval-data ",
                               common == 1 ? "is" : "are", " also in ", source);
+}
+
+std::string passageText(const DataFacts &training, const std::string &source,
+                        const DataFacts &heldOut) {
+  constexpr double kLeastShare = 0.4; // passages that cross rows are missing
+  if (2 * heldOut.samples.countIn(training.samples) >=
+      std::max<int64_t>(heldOut.samples.count(), 1))
+    return "";
+  for (const SequenceFacts &held : heldOut.sequences)
+    for (const SequenceFacts &trained : training.sequences) {
+      const std::string &name = heldOut.inputs[held.input].port.name;
+      std::optional<double> share = held.shareIn(trained);
+      if (name != training.inputs[trained.input].port.name ||
+          share.value_or(0) < kLeastShare)
+        continue;
+      return concat("about ", std::lround(100 * *share),
+                    " % of the passages of ", SequenceFacts::kPassage,
+                    " ids in input '", oneLine(name),
+                    "' of --eval-data are also in ", source);
+    }
+  return "";
 }
 
 int64_t samplesPerStep(const std::vector<Port> &inputs) {
@@ -311,6 +356,8 @@ static void addSamples(DataFacts &facts, int64_t count,
     for (size_t k = 0; k < arrays.size(); ++k)
       sample[k] = arrays[k] + i * (rowBytes[k] / perRow);
     facts.samples.add(sample, (number * perRow + i) % spacing == 0);
+    for (size_t k = 0; k < arrays.size(); ++k)
+      facts.values[k].add(sample[k]);
   }
 }
 
@@ -332,6 +379,9 @@ static void addBlock(DataFacts &facts, int64_t first, int64_t count,
     shift.add(facts.inputs[shift.ids].port, arrays[shift.ids],
               facts.inputs[shift.labels].port, arrays[shift.labels],
               count * perRow[shift.ids]);
+  for (SequenceFacts &sequences : facts.sequences)
+    sequences.add(facts.inputs[sequences.input].port, arrays[sequences.input],
+                  count * perRow[sequences.input]);
 }
 
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
@@ -344,12 +394,15 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
   facts.rows = rows;
   facts.equal = comparable(ports);
   facts.shifts = shiftsOf(ports);
+  facts.sequences = sequencesOf(ports);
   facts.samplesPerRow = samplesIn(unit, ports);
   if (facts.samplesPerRow > 0)
     facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow));
   int64_t bytes = 0; // of a row
   for (size_t i = 0; i < ports.size(); ++i) {
     facts.inputs.emplace_back().port = ports[i];
+    facts.values.emplace_back(
+        ports[i], perRow[i] / std::max<int64_t>(facts.samplesPerRow, 1));
     bytes += perRow[i] * sizeOf(ports[i].dtype);
   }
   const int64_t toRead = rowsToRead(rows, bytes, limits.bytes);
@@ -386,6 +439,8 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
     return first.counted == 0 || first.min == first.max;
   });
   facts.samples.finish();
+  for (SequenceFacts &sequences : facts.sequences)
+    sequences.finish();
   return facts;
 }
 

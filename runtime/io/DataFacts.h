@@ -9,7 +9,9 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/io/SampleFacts.h"
+#include "runtime/io/SequenceFacts.h"
 #include "runtime/io/ShiftFacts.h"
+#include "runtime/io/ValueFacts.h"
 
 #include <functional>
 #include <optional>
@@ -44,6 +46,9 @@ struct ArrayFacts {
   /// Says that many labels have the value that the ignored label gets in the
   /// type `stored` of the file, or "".
   std::string wrappedText(DType stored) const;
+  /// Says that one of several classes is missing as if labels were counted from
+  /// 1, or "".
+  std::string countedFromOneText() const;
   /// Says that a number is infinite in fp16, or "". Those of a mask without
   /// positive numbers may be.
   std::string overflowText() const;
@@ -62,12 +67,16 @@ struct DataFacts {
   /// Pairs of inputs of one type and shape whose rows are all equal.
   std::vector<std::pair<size_t, size_t>> equal;
   std::vector<ShiftFacts> shifts;
-  int64_t samplesPerRow = 0; ///< 0: it is not clear what a sample is
-  SampleFacts samples;       ///< of the rows that the pass has read
+  std::vector<SequenceFacts> sequences;
+  int64_t samplesPerRow = 0;      ///< 0: it is not clear what a sample is
+  SampleFacts samples;            ///< of the rows that the pass has read
+  std::vector<ValueFacts> values; ///< of each input, or empty as samples
 
   /// Refuses a label input that the loss ignores in every row, and NaN or +Inf
   /// in an input that the model reads, unless `acceptsNan`.
   Status check(bool acceptsNan) const;
+  /// Says in which order the samples are, if they are sorted.
+  std::vector<std::string> orderTexts() const;
   /// A line for each input and each remark.
   std::vector<std::string> texts() const;
 };
@@ -95,6 +104,12 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
 /// option `source`; "" if none is, or if the two do not have the same inputs.
 std::string commonText(const DataFacts &training, const std::string &source,
                        const DataFacts &heldOut);
+
+/// Says that many passages of ids in `heldOut` are also in
+/// `training`, although few samples are; "" otherwise. Slices of one text begin
+/// at other ids.
+std::string passageText(const DataFacts &training, const std::string &source,
+                        const DataFacts &heldOut);
 
 /// Returns the first extent of every input; 0 if these extents differ.
 int64_t samplesPerStep(const std::vector<Port> &inputs);

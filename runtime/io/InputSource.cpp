@@ -27,7 +27,7 @@ public:
     for (const Port &port : plan.inputs)
       DPC_TRY(openOne(port, dir, perStep));
     ports = plan.inputs;
-    others = otherNpyFiles(dir, ports);
+    others = otherArrayFiles(dir, ports);
     return Status::success();
   }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 
 namespace dpc::rt {
 
@@ -130,8 +131,9 @@ std::string npyFile(const std::string &dir, const Port &port) {
   return dir + "/" + name + ".npy";
 }
 
-std::vector<std::string> otherNpyFiles(const std::string &dir,
-                                       const std::vector<Port> &ports) {
+std::vector<std::string> otherArrayFiles(const std::string &dir,
+                                         const std::vector<Port> &ports) {
+  static const std::set<std::string> kArrays = {".npy", ".npz", ".safetensors"};
   std::vector<std::string> names;
   std::error_code error;
   for (const auto &entry : std::filesystem::directory_iterator(dir, error)) {
@@ -139,7 +141,7 @@ std::vector<std::string> otherNpyFiles(const std::string &dir,
       return std::filesystem::path(npyFile(dir, p)).filename() ==
              entry.path().filename();
     });
-    if (!isRead && entry.path().extension() == ".npy")
+    if (!isRead && kArrays.contains(entry.path().extension().string()))
       names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());

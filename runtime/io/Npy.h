@@ -25,9 +25,10 @@ Expected<NpyArray> openNpy(const std::string &path);
 /// Returns DIR/NAME.npy for an input or output; "_" replaces "/" in NAME.
 std::string npyFile(const std::string &dir, const Port &port);
 
-/// Returns the names of the .npy files in `dir` that none of `ports` reads.
-std::vector<std::string> otherNpyFiles(const std::string &dir,
-                                       const std::vector<Port> &ports);
+/// Returns the names of the files of arrays in `dir` that none of `ports`
+/// reads.
+std::vector<std::string> otherArrayFiles(const std::string &dir,
+                                         const std::vector<Port> &ports);
 
 /// An array that a run reads in parts. If the file is truncated, a read fails
 /// with a message; an access to a mapping would end the process.

@@ -37,9 +37,9 @@ SampleFacts::SampleFacts(const std::vector<Port> &ports,
     if (isLabel(ports[i]) && this->perSample[i] == 1)
       classes = i;
   for (size_t i = 0; i < ports.size(); ++i)
-    leaks[i].isSought = classes && isFloat(ports[i].dtype) &&
-                        ports[i].use == InputUse::Data &&
-                        this->perSample[i] <= kMostElements;
+    if (classes && isFloat(ports[i].dtype) && ports[i].use == InputUse::Data &&
+        this->perSample[i] <= kMostElements)
+      leaks[i] = LabelLeak(ports[i].dtype, this->perSample[i]);
 }
 
 int64_t SampleFacts::bytesOf(size_t input) const {
@@ -57,15 +57,6 @@ void SampleFacts::Varying::add(const std::byte *sample, int64_t elements,
     if (!varies[i])
       varies[i] =
           std::memcmp(first.data() + i * width, sample + i * width, width) != 0;
-}
-
-void SampleFacts::Leak::add(const std::byte *sample, DType dtype, int64_t count,
-                            double label, bool isFirst) {
-  for (int64_t i = 0; isFirst && i < count; ++i)
-    elements.push_back(i);
-  std::erase_if(elements, [&](int64_t i) {
-    return loadAsDouble(sample, dtype, i) != label;
-  });
 }
 
 void SampleFacts::addLabel(double label) {
@@ -94,9 +85,7 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
     double label = loadAsDouble(arrays[*classes], ports[*classes].dtype, 0);
     addLabel(label);
     for (size_t i = 0; i < ports.size(); ++i)
-      if (leaks[i].isSought)
-        leaks[i].add(arrays[i], ports[i].dtype, perSample[i], label,
-                     added == 0);
+      leaks[i].add(arrays[i], label);
   }
   if (isHashed)
     hashes.emplace_back(data, all);
@@ -155,13 +144,12 @@ std::string SampleFacts::paddingText(size_t input) const {
 
 /// Says which elements of a sample give the label away.
 std::string SampleFacts::leakText(size_t input) const {
-  const std::vector<int64_t> &equal = leaks[input].elements;
-  return equal.empty() || values.size() < 2
-             ? ""
-             : concat("input '", oneLine(ports[input].name), "': element ",
-                      equal.front(), " of a sample equals the label of '",
-                      oneLine(ports[*classes].name), "' in all ", added,
-                      " samples");
+  std::string found = classes && values.size() > 1
+                          ? leaks[input].text(oneLine(ports[*classes].name))
+                          : "";
+  return found.empty() ? ""
+                       : concat("input '", oneLine(ports[input].name),
+                                "': ", found, " in all ", added, " samples");
 }
 
 std::vector<std::string> SampleFacts::texts() const {

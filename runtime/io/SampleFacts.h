@@ -1,6 +1,7 @@
 //===- SampleFacts.h - the samples of a run's data --------------*- C++ -*-===//
 #pragma once
 
+#include "runtime/io/LabelLeak.h"
 #include "runtime/plan/Plan.h"
 
 #include <optional>
@@ -13,7 +14,7 @@ namespace dpc::rt {
 
 /// Compares the samples of a dataset: which are equal, which differ only in
 /// their labels, in which order the labels come, which elements never change,
-/// and which always equal the label.
+/// and which always give the label away.
 class SampleFacts {
 public:
   SampleFacts() = default;
@@ -43,13 +44,6 @@ private:
     std::vector<bool> varies;     ///< of each element
     void add(const std::byte *sample, int64_t elements, int64_t width);
   };
-  /// Finds the elements of an input that equal the label in all samples.
-  struct Leak {
-    bool isSought = false;
-    std::vector<int64_t> elements; ///< that are left
-    void add(const std::byte *sample, DType dtype, int64_t count, double label,
-             bool isFirst);
-  };
   std::string constantText(size_t input) const;
   std::string paddingText(size_t input) const;
   std::string leakText(size_t input) const;
@@ -60,7 +54,7 @@ private:
   std::vector<Port> ports;
   std::vector<int64_t> perSample;
   std::vector<Varying> varying; ///< of each input
-  std::vector<Leak> leaks;      ///< of each input
+  std::vector<LabelLeak> leaks; ///< of each input
   /// The only input of labels, one for each sample.
   std::optional<size_t> classes;
   std::set<double> values; ///< of `classes`

@@ -138,11 +138,38 @@ static std::string counted(size_t count, const char *what) {
   return concat(count, " ", what, count == 1 ? "" : "s");
 }
 
+/// Returns the beginning, such as "model.", that makes each of `names` one of
+/// `longer`, or "".
+static std::string commonPrefix(const std::vector<std::string> &names,
+                                const std::vector<std::string> &longer) {
+  if (names.empty())
+    return "";
+  const std::set<std::string> all(longer.begin(), longer.end());
+  for (const std::string &name : longer) {
+    if (!name.ends_with("." + names.front()))
+      continue;
+    std::string prefix = name.substr(0, name.size() - names.front().size());
+    if (std::ranges::all_of(names, [&](const std::string &other) {
+          return all.count(prefix + other) > 0;
+        }))
+      return prefix;
+  }
+  return "";
+}
+
+std::string WeightMatch::prefixText() const {
+  if (std::string more = commonPrefix(missing, unknown); !more.empty())
+    return "; without '" + more + "', its names are those of the plan";
+  if (std::string less = commonPrefix(unknown, missing); !less.empty())
+    return "; with '" + less + "' before them, its names are those of the plan";
+  return "";
+}
+
 Status WeightMatch::check(bool isPartial) const {
   if (isForeign)
-    return Status::notFound("--init: ", path, " has no tensor of the plan",
-                            example.empty() ? ""
-                                            : ", such as '" + example + "'");
+    return Status::notFound(
+        "--init: ", path, " has no tensor of the plan",
+        example.empty() ? "" : ", such as '" + example + "'", prefixText());
   const std::vector<std::string> &lost = isPartial ? valueless : missing;
   std::string text;
   auto add = [&](const std::string &part) {
@@ -165,6 +192,7 @@ Status WeightMatch::check(bool isPartial) const {
                listed(untied, kMaxListed)));
   if (text.empty())
     return Status::success();
+  text += prefixText();
   // A partial start would be refused as well.
   if (!isPartial && misfits.empty() && untied.empty() && valueless.empty())
     text += "; --init-partial accepts missing and unknown names";

@@ -48,6 +48,8 @@ struct WeightMatch {
   /// Refuses everything that does not fit, in one line. If `isPartial`, accepts
   /// unknown tensors, and missing weights that have a value in the plan.
   Status check(bool isPartial) const;
+  /// Says that all names fit with or without one prefix, or "".
+  std::string prefixText() const;
   /// Returns what a partial match leaves out, and what else the files change
   /// or share, one sentence each. Call it if check() has succeeded.
   std::vector<std::string> remarks() const;

@@ -47,11 +47,16 @@ static bool isConstant(const WeightFiles::Weight &weight) {
                     weight.data() + size);
 }
 
+static std::string lastPart(const std::string &name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
 std::vector<std::string>
 zeroMatrices(const std::vector<TrainedWeight> &weights) {
   std::vector<std::string> names;
   for (const auto &[name, weight] : weights)
-    if (weight.entry.shape.size() >= 2 && weight.entry.bytes > 0 &&
+    if (lastPart(name) != "bias" && weight.entry.shape.size() >= 2 &&
+        weight.entry.bytes > 0 &&
         loadAsDouble(weight.data(), weight.entry.dtype, 0) == 0 &&
         isConstant(weight))
       names.push_back(name);
@@ -95,7 +100,7 @@ std::vector<std::string> lostScales(const Plan &plan,
   for (const auto &[name, source] : sources) {
     auto tensor = std::ranges::find(plan.tensors, name, &Tensor::name);
     const WeightFiles::Weight *weight = findWeight(files, *tensor);
-    bool isScale = name.substr(name.rfind('.') + 1) == "weight" &&
+    bool isScale = lastPart(name) == "weight" &&
                    source.entry.shape.size() == 1 && source.entry.shape[0] > 1;
     if (isScale && weight && !has(*weight, /*isZero=*/false) &&
         !has(source, /*isZero=*/true))

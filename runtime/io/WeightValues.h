@@ -19,6 +19,8 @@ std::vector<TrainedWeight> trainedSources(const Plan &plan,
                                           const std::string &planDir);
 
 /// Returns the weights of two or more dimensions whose elements are all zero.
+/// Those called "bias", as PyTorch calls them, usually begin as zeros, also
+/// those of LayerNorm([T, D]).
 std::vector<std::string>
 zeroMatrices(const std::vector<TrainedWeight> &weights);
 

@@ -22,30 +22,50 @@ static std::string sourceOf(const RunOptions &options) {
   return "";
 }
 
-/// Returns the names of inputs that the forward pass converts to fp16, or from
-/// which it computes numbers in fp16.
-static std::set<std::string> inputsInHalf(const Plan &plan) {
+/// Returns the names of inputs that the forward pass converts to fp16 or bf16,
+/// or from which it computes numbers in one of them, with the type.
+static std::set<std::pair<std::string, DType>> inputsInHalf(const Plan &plan) {
   std::map<int, size_t> loaded; // inputs by buffer
   for (const Instruction *instruction : instructionsOf(plan))
     if (const auto *load = std::get_if<LoadInputOp>(&instruction->op))
       loaded[load->buffer] = load->input;
-  std::set<std::string> names;
+  std::set<std::pair<std::string, DType>> names;
   for (const auto &[name, instructions] : plan.phases) {
     std::optional<PhaseName> phase = PhaseName::parse(name, plan.mesh);
     if (!phase || phase->kind != PhaseKind::Forward)
       continue;
     for (const Instruction &instruction : instructions) {
       Accesses accesses = accessesOf(instruction, plan);
-      bool writesHalf = std::ranges::any_of(accesses.writes, [&](int buffer) {
-        return plan.buffers[buffer].dtype == DType::F16;
-      });
-      for (int buffer : accesses.reads)
-        if (auto input = loaded.find(buffer);
-            writesHalf && input != loaded.end())
-          names.insert(plan.inputs[input->second].name);
+      for (int written : accesses.writes)
+        for (int buffer : accesses.reads)
+          if (auto input = loaded.find(buffer); input != loaded.end())
+            names.emplace(plan.inputs[input->second].name,
+                          plan.buffers[written].dtype);
     }
   }
+  std::erase_if(names, [](const auto &found) {
+    return found.second != DType::F16 && found.second != DType::BF16;
+  });
   return names;
+}
+
+/// Says which numbers of the inputs the plan cannot represent in the narrower
+/// type in which it computes.
+static std::vector<std::string> narrowTexts(const Plan &plan,
+                                            const DataFacts &facts) {
+  std::vector<std::string> texts;
+  for (const auto &[name, type] : inputsInHalf(plan))
+    for (size_t i = 0; i < facts.inputs.size(); ++i) {
+      if (facts.inputs[i].port.name != name)
+        continue;
+      std::string text =
+          type == DType::F16 ? facts.inputs[i].overflowText() : "";
+      if (text.empty())
+        text = facts.values[i].text(name, type);
+      if (!text.empty())
+        texts.push_back(text);
+    }
+  return texts;
 }
 
 /// Adds the lines of one source to `lines`, each with `prefix`, and returns its
@@ -66,11 +86,8 @@ checkSource(const Plan &plan, const InputSource &inputs,
     if (std::string text = facts.inputs[i].wrappedText(stored[i]);
         !text.empty())
       lines.push_back(prefix + text);
-  const std::set<std::string> converted = inputsInHalf(plan);
-  for (const ArrayFacts &input : facts.inputs)
-    if (std::string text = input.overflowText();
-        converted.count(input.port.name) && !text.empty())
-      lines.push_back(prefix + text);
+  for (const std::string &text : narrowTexts(plan, facts))
+    lines.push_back(prefix + text);
   return facts;
 }
 
@@ -94,10 +111,10 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   limits.seconds = std::min(limits.seconds, options.timeoutSeconds / 4);
   DPC_ASSIGN(report.facts, checkSource(plan, inputs, sourceOf(options), "",
                                        limits, acceptsNan, lines));
-  if (std::string text = report.facts.samples.orderText();
-      plan.trains && !options.shuffle && !text.empty())
-    lines.push_back(text +
-                    (options.data.empty() ? "" : "; --shuffle mixes them"));
+  if (plan.trains && !options.shuffle)
+    for (const std::string &text : report.facts.orderTexts())
+      lines.push_back(text +
+                      (options.data.empty() ? "" : "; --shuffle mixes them"));
   if (!evalInputs)
     return report;
   std::string source = "--eval-data=" + options.evalData;
@@ -109,9 +126,11 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
     lines.push_back(
         prefix +
         stepWithoutLabels(step, "it does not count in means over labels"));
-  if (std::string text = commonText(report.facts, sourceOf(options), facts);
-      !text.empty())
-    lines.push_back(text);
+  for (const std::string &text :
+       {commonText(report.facts, sourceOf(options), facts),
+        passageText(report.facts, sourceOf(options), facts)})
+    if (!text.empty())
+      lines.push_back(text);
   return report;
 }
 
@@ -161,6 +180,12 @@ std::vector<std::string> amountTexts(const RunOptions &options,
                              " samples, the data only ", first.samples, ": ",
                              fillerText(options, plan)));
   }
+  if (options.lastBatch == "mask" && !options.ignoredLabel.empty() &&
+      inputs.steps() * samplesPerStep(plan) ==
+          inputs.positionAfter(done).samples &&
+      options.evalData.empty())
+    texts.push_back(concat("--ignored-label=", options.ignoredLabel,
+                           " has no effect: the samples fill all steps"));
   if (!options.inputs.empty() && options.steps > 1)
     texts.push_back(concat("all ", options.steps,
                            " steps read the same samples, those of --inputs"));

@@ -407,15 +407,28 @@ static std::string sourceOfNan(std::string input, const std::string &fault,
                  "--on-nan=go-on continues";
 }
 
+/// "; the learning rate is 10", or "" if the updates read none.
+static std::string rateText(const Plan &plan, int64_t update) {
+  return std::any_of(plan.scalars.begin(), plan.scalars.end(),
+                     [](const ScalarInput &s) { return s.name == "lr"; })
+             ? "; the learning rate is " +
+                   spell(learningRate(plan.lrSchedule, update))
+             : "";
+}
+
 Status Job::stopAtNan(int64_t step, const std::string &why) {
   DPC_ASSIGN(std::string fault, session->numberFault());
   // The previous checkpoint is good, but a thread may still be writing it.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitBadNumbers;
+  // A step without an update before it, or a late one, has another reason.
+  constexpr int64_t kFirstSteps = 20;
   return onRankZero(*session, [&] {
+    std::string input = notFiniteInput(plan, stepInputs);
+    bool isEarly = input.empty() && done == 0 && ran > 1 && step <= kFirstSteps;
     return Status::invalid("step ", step, ": ", why,
-                           sourceOfNan(notFiniteInput(plan, stepInputs), fault,
-                                       options.checkNumbers));
+                           isEarly ? rateText(plan, step - skips) : "",
+                           sourceOfNan(input, fault, options.checkNumbers));
   });
 }
 
@@ -497,6 +510,11 @@ Expected<StepReport> Job::runStep(int64_t step) {
   if (ran == 0 && report.gradNorm == 0.0)
     report.alarms.emplace_back("the gradient of all weights is 0");
   look(lossAlarm, "the loss", report.loss);
+  if (std::string text = plan.trains && done == 0 && report.loss
+                             ? growthAlarm.look(*report.loss)
+                             : "";
+      !text.empty())
+    report.alarms.push_back(text + rateText(plan, step - skips));
   look(normAlarm, "the gradient norm", report.gradNorm);
   report.tokens = tokensPerStep(plan);
   report.samples = samplesPerStep(plan);

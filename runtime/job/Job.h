@@ -96,6 +96,7 @@ private:
   std::unique_ptr<Validation> validation; ///< with --eval-plan
   SpikeAlarm lossAlarm, normAlarm;
   SkipAlarm skipAlarm;
+  GrowthAlarm growthAlarm;
   DataReport data;                      ///< only in the process of rank 0
   std::vector<const void *> stepInputs; ///< of the last or the next step
   /// Ends the run after the state of the last completed step is written. All

@@ -64,6 +64,20 @@ std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
   return "";
 }
 
+std::string GrowthAlarm::look(double loss) {
+  if (steps == 0)
+    first = loss;
+  if (steps++ >= kSteps || first < kLeast)
+    return "";
+  // One batch may have a large loss.
+  inARow = loss > kFactor * first ? inARow + 1 : 0;
+  if (inARow != kInARow || !std::isfinite(loss))
+    return "";
+  steps = kSteps;
+  return concat("the loss is ", spell(loss), ", ", spell(loss / first),
+                " times that of the first step");
+}
+
 std::string SpikeAlarm::look(const char *name, double value) {
   if (factor <= 0 || !std::isfinite(value))
     return "";

@@ -39,6 +39,21 @@ private:
   int inARow = 0;
 };
 
+/// Detects a loss that grows in the first steps of a run, as with a learning
+/// rate that is too large.
+class GrowthAlarm {
+public:
+  /// Returns "the loss is 41, 12 times that of the first step", or "". Says it
+  /// once. Call it with the loss of each step of a run.
+  std::string look(double loss);
+
+private:
+  static constexpr int kSteps = 20, kInARow = 2;
+  static constexpr double kFactor = 10, kLeast = 1e-3;
+  int steps = 0, inARow = 0;
+  double first = 0;
+};
+
 /// Detects values above `factor` times the median of the last kWindow values.
 class SpikeAlarm {
 public:

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Data as samples: --data, --shuffle, --epochs, the next samples of a resumed run, and inference over every sample once."""
+import math
 import os
 import shutil
 import struct
 import unittest
 
+import bad_input
 import e2e
 
 MODEL = "gpt2-tiny"
@@ -190,6 +192,28 @@ class Data(unittest.TestCase):
             said = e2e.must([e2e.tool("dpc-run"), plan, "--batches=" + batches, "--steps=1", "--on-nan=go-on"])
             line = "input 'lat' holds 70000; the plan computes from it in fp16, whose largest number is 65504\n"
             (self.assertIn if precision == "fp16" else self.assertNotIn)(line, said)
+
+    def test_values_that_become_equal_in_bf16_are_said(self):
+        plan, data = self.path("narrow"), self.path("stamps")
+        e2e.must([e2e.tool("dpc-opt"), bad_input.MLP, "--cluster=local:1", "--global-batch=8", "--precision=bf16", "--verify=off", "-o", plan])
+        for port in e2e.read_plan(plan)["inputs"]:
+            size = math.prod(port["global_shape"][1:])
+            for first, is_said in ((10000, True), (-0.5, False)):
+                values = [first + (i // size) * (2 if is_said else 0.01) for i in range(40 * size)]
+                os.makedirs(data + str(first), exist_ok=True)
+                is_float = port["dtype"] == "f32"
+                e2e.write_npy(os.path.join(data + str(first), port["name"] + ".npy"), "f4" if is_float else "i8", (40, *port["global_shape"][1:]), values if is_float else [i % 2 for i in range(40 * size)])
+        for first, is_said in ((10000, True), (-0.5, False)):
+            said = e2e.must([e2e.tool("dpc-run"), plan, "--data=" + data + str(first), "--init=random:1", "--steps=1", "--on-nan=go-on"])
+            line = ": 40 values of element 0 of a sample (10000 to 10078) become 2 in bf16, in which the plan computes from it\n"
+            (self.assertIn if is_said else self.assertNotIn)(line if is_said else " become ", said)
+
+    def test_a_rate_that_is_too_large_is_said(self):
+        for rate, is_said in (("1000", True), ("0.001", False)):
+            plan = self.path("rate-" + rate)
+            e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--cluster=local:1", "--global-batch=8", "--train=adamw", "--lr=" + rate, "--verify=off", "-o", plan])
+            ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--steps=8")])
+            (self.assertIn if is_said else self.assertNotIn)("; the learning rate is 1000", ran.stderr)
 
     def test_a_file_that_holds_more_than_its_array_is_refused(self):
         file = self.path("samples", "labels.npy")

@@ -2,7 +2,9 @@
 """Exactly N samples: the loss of held-out samples during training (--eval-plan), and epochs whose last step is not full (--last-batch=mask)."""
 import math
 import os
+import random
 import shutil
+import struct
 import subprocess
 import unittest
 
@@ -138,6 +140,20 @@ class Evaluation(unittest.TestCase):
         said = e2e.must([*words, "--eval-data=" + self.path("train")])
         self.assertIn(f"96 of 96 samples of --eval-data are also in --data={self.path('train')}\n", said)
         self.assertNotIn("also in --data", e2e.must([*words, "--eval-data=" + self.path("held-out")]))
+
+    def test_held_out_tokens_that_are_a_slice_of_the_training_tokens_are_said(self):
+        """Its samples begin at other tokens, so that no sample is trained."""
+        drawn = random.Random(0)
+        tokens = [drawn.randrange(50) for _ in range(8000)]
+        said = []
+        for name, part in (("train.bin", tokens[:6000]), ("slice.bin", tokens[1005:3005]), ("other.bin", tokens[6000:])):
+            with open(self.path(name), "wb") as file:
+                file.write(struct.pack(f"<{len(part)}H", *part))
+            said.append(e2e.must([e2e.tool("dpc-run"), self.plan(2, "dp=2"), "--data=" + self.path("train.bin"), "--steps=2", "--eval-plan=" + self.plan(2, "dp=2", "--infer"),
+                                  "--eval-data=" + self.path(name)]))
+        self.assertRegex(said[1], r"\nabout \d+ % of the passages of 12 ids in input '\w+' of --eval-data are also in --data=")
+        self.assertNotIn("passages", said[0])
+        self.assertNotIn("passages", said[2])
 
     def test_an_evaluation_that_is_not_finite_ends_the_run_after_it_is_saved(self):
         """The weights of this rate overflow in the first update, after which the evaluation is the first to read them."""

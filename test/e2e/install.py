@@ -54,6 +54,8 @@ class Installed(unittest.TestCase):
                    for name in names if not at.endswith("__pycache__")}
         for path in sorted(named | written):
             self.assertTrue(os.path.exists(os.path.join(folder, path)), path)
+        for frontend in ("onnx", "torch", "stablehlo"):  # messages name these files
+            self.assertTrue(os.path.exists(f"{folder}/frontends/{frontend}/README.md"), frontend)
         with open(f"{folder}/reference/options.md", encoding="utf-8") as file:
             text = file.read()
         for name in TOOLS:

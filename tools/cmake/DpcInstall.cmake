@@ -11,6 +11,11 @@ function(dpc_install_documentation)
           DESTINATION share/doc/dpc)
   install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples" DESTINATION share/doc/dpc
           FILES_MATCHING PATTERN "*.md" PATTERN "*.py" PATTERN "*.json")
+  # Messages name the lists of supported operators.
+  foreach(frontend onnx torch stablehlo)
+    install(FILES "${CMAKE_SOURCE_DIR}/frontends/${frontend}/README.md"
+            DESTINATION share/doc/dpc/frontends/${frontend})
+  endforeach()
   if(TARGET dpc-opt)
     set(reference "${CMAKE_CURRENT_BINARY_DIR}/reference")
     install(CODE "

@@ -219,6 +219,24 @@ TEST_F(Facts, EpochsAreThoseOfTheData) {
   }
 }
 
+TEST_F(Facts, AnIgnoredLabelThatNoStepNeedsIsSaid) {
+  RunOptions options;
+  options.data = dir;
+  options.lastBatch = "mask";
+  for (const char *given : {"label=-100", ""})
+    for (int64_t samples : {8, 7}) {
+      writeArrays(std::vector<double>(samples, 1));
+      auto source =
+          open(2, {.last = LastBatch::Mask, .ignored = {"label", -100}});
+      options.ignoredLabel = given;
+      bool isSaid =
+          amountTexts(options, planOf(2), *source, *source->scan(), 0).back() ==
+          "--ignored-label=label=-100 has no effect: "
+          "the samples fill all steps";
+      EXPECT_EQ(isSaid, *given && samples == 8);
+    }
+}
+
 /// Steps of two sequences of six tokens.
 class Shifts : public ::testing::Test {
 protected:
@@ -435,46 +453,67 @@ TEST_F(Samples, AnElementThatEqualsTheLabelIsSaid) {
               })).empty());
 }
 
-/// Returns the second line on 20 rows of six labels of `use`. `value(row, k)`
-/// is a label.
-template <typename Value>
-static std::string textOnRows(Value value, InputUse use = InputUse::Labels) {
-  Port port{"y", 0, DType::I64, {4, 6}, {}, 10, -100};
-  port.use = use;
-  auto read = [&](int64_t first, int64_t count,
-                  const std::vector<std::byte *> &to) {
-    for (int64_t i = 0; i < 6 * count; ++i)
-      storeFromDouble(to[0], DType::I64, i,
-                      static_cast<double>(value(first + i / 6, i % 6)));
-    return Status::success();
+TEST_F(Samples, AnElementThatIsALineOverTheLabelIsSaid) {
+  auto line = [](int64_t input, int64_t sample, int64_t k) {
+    return input == 0 && k == 1 ? 0.3 - 1.7 * static_cast<double>(sample % 3)
+                                : plain(input, sample, k);
   };
-  return scanRows({port}, {6}, "sample", 20, read)->texts()[1];
+  EXPECT_EQ(remarks(facts(line)),
+            std::vector<std::string>{
+                "input 'x': element 1 of a sample gives the label of 'y' away: "
+                "it is 0.3 + -1.7 * label in all 20 samples"});
+  // A curve over the label, one other sample, two classes in few samples.
+  EXPECT_TRUE(remarks(facts([&](int64_t input, int64_t sample, int64_t k) {
+                double value = line(input, sample, k);
+                return input == 0 && k == 1 ? value * value : value;
+              })).empty());
+  EXPECT_TRUE(remarks(facts([&](int64_t input, int64_t sample, int64_t k) {
+                return line(input, input == 0 && sample == 19 ? 0 : sample, k);
+              })).size() < 2);
+  auto two = [](int64_t input, int64_t sample, int64_t k) {
+    auto label = static_cast<double>(sample % 2);
+    return input == 1 ? label : k == 1 ? 5 - label : plain(input, sample, k);
+  };
+  EXPECT_TRUE(remarks(facts(two)).empty());
 }
 
-TEST(Rows, LabelsThatMayBePaddingAreSaid) {
-  auto padded = [](int64_t label) {
-    return [=](int64_t row, int64_t k) {
-      return k < 4 ? (3 * row + k) % 10 : label;
-    };
+TEST_F(Samples, LabelsCountedFromOneAreSaid) {
+  auto counted = [&](int64_t labels, int64_t first) {
+    ports[1].limit = labels;
+    ports[1].globalShape = {4};
+    DataFacts found = facts([=](int64_t input, int64_t sample, int64_t k) {
+      return input == 1 ? static_cast<double>(first + sample % (labels - first))
+                        : plain(input, sample, k);
+    });
+    for (int i = 0; i < 4; ++i)
+      for (int64_t label = first; label < labels; ++label)
+        for (int k = 0; k < 2; ++k)
+          found.inputs[1].add(0, &label, 1);
+    return found.inputs[1].countedFromOneText();
   };
-  const std::string said = "input 'y': the labels at positions 4 to 5 are 7 in "
-                           "all 20 samples; if they are padding, the loss "
-                           "counts them; it ignores -100";
-  EXPECT_EQ(textOnRows(padded(7)), said);
-  EXPECT_EQ(textOnRows(padded(7), InputUse::ShiftedLabels), said);
-  EXPECT_NE(textOnRows(padded(7), InputUse::Ids), said);
-  EXPECT_HAS(
-      textOnRows([&](int64_t row, int64_t k) { return padded(7)(row, 5 - k); }),
-      "positions 0 to 1 are 7");
-  for (const std::string &other :
-       {textOnRows(padded(-100)),                // ignored
-        textOnRows([&](int64_t row, int64_t k) { // the end of a text
-          return k == 4 ? row % 10 : padded(7)(row, k);
-        }),
-        textOnRows([&](int64_t row, int64_t k) { // one row has no padding
-          return row == 11 ? k : padded(7)(row, k);
-        })})
-    EXPECT_EQ(other.find("positions"), std::string::npos) << other;
+  EXPECT_EQ(counted(4, 1), "input 'y': no label is 0, but each of 1 to 3 "
+                           "occurs; the loss counts its 4 classes from 0");
+  EXPECT_EQ(counted(4, 0), "");
+  EXPECT_EQ(counted(4, 2), "");  // two classes do not occur
+  EXPECT_EQ(counted(2, 1), "");  // every value is 1
+  EXPECT_EQ(counted(10, 1), ""); // few labels
+}
+
+TEST_F(Samples, ValuesThatBecomeEqualInANarrowTypeAreSaid) {
+  auto text = [&](double first, double step, DType type) {
+    DataFacts found = facts([=](int64_t input, int64_t sample, int64_t k) {
+      return input == 0 && k == 1 ? first + step * static_cast<double>(sample)
+                                  : static_cast<double>(sample % 3);
+    });
+    return found.values[0].text("x", type);
+  };
+  EXPECT_EQ(text(10000, 5, DType::BF16),
+            "input 'x': 20 values of element 1 of a sample (10000 to 10095) "
+            "become 3 in bf16, in which the plan computes from it");
+  EXPECT_EQ(text(10000, 8, DType::F16), "");
+  EXPECT_EQ(text(1, 0.05, DType::BF16), "");
+  EXPECT_EQ(text(-0.5, 0.01, DType::BF16), "");
+  EXPECT_EQ(text(10000, 0, DType::BF16), ""); // one value
 }
 
 TEST_F(Samples, SortedLabelsAreSaid) {

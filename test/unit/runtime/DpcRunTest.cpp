@@ -159,9 +159,12 @@ TEST_F(DpcRun, DataIsCheckedBeforeTheFirstStep) {
 
 TEST_F(DpcRun, TheDataIsDescribedBeforeTheFirstStep) {
   ASSERT_TRUE(writeNpy(at("batches/other.npy"), x()).ok());
+  write("batches/train.safetensors", "");
+  write("batches/notes.txt", "");
   Ran ran = run("plan --batches=batches --steps=4");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
-  EXPECT_HAS(ran.out, "--batches=batches: no input reads 'other.npy'\n");
+  EXPECT_HAS(ran.out, "--batches=batches: no input reads 'other.npy', "
+                      "'train.safetensors'\n");
   EXPECT_HAS(ran.out, "\ninput 'x': -0.75 to 0.7344, mean -0.007812\n");
   EXPECT_HAS(ran.out, "3 batches are repeated\n");
   EXPECT_LT(ran.out.find("input 'x'"), ran.out.find("step 1/4"));

@@ -61,6 +61,25 @@ TEST(SlowRanks, AreTimedWithoutWaits) {
   EXPECT_EQ(*ownSeconds(plan, **session), (std::vector<double>{0, 0, 0}));
 }
 
+TEST(GrowthAlarm, SaysOnceThatTheLossOfTheFirstStepsGrows) {
+  auto look = [](const std::vector<double> &losses) {
+    GrowthAlarm alarm;
+    std::vector<std::string> texts;
+    for (double loss : losses)
+      if (std::string text = alarm.look(loss); !text.empty())
+        texts.push_back(text);
+    return texts;
+  };
+  EXPECT_EQ(look({2, 19, 30, 50, 70}),
+            std::vector<std::string>{
+                "the loss is 50, 25 times that of the first step"});
+  EXPECT_TRUE(look({2, 30, 3, 30, 3}).empty()); // single batches
+  EXPECT_TRUE(look({1e-9, 1, 1}).empty());
+  std::vector<double> late(20, 2);
+  late.insert(late.end(), 5, 100);
+  EXPECT_TRUE(look(late).empty());
+}
+
 TEST(SlowRanks, AreComparedWithTheMedianOfTheirStage) {
   Plan plan = leastSquares(4, 1);
   EXPECT_EQ(slowRanks(plan, {0.1, 0.1, 0.41, 0.15}, 10, 2),

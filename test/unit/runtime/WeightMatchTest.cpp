@@ -260,6 +260,36 @@ TEST_F(WeightMatchTest, MatricesOfZerosAreSaid) {
   }
 }
 
+TEST_F(WeightMatchTest, BiasesOfTwoDimensionsMayBeZeros) {
+  Plan plan = smallPlan();
+  plan.trains = true;
+  plan.tensors[1] = weight("norm.bias", {2, 3});
+  increment = -1; // the second tensor is 1 - 1
+  EXPECT_TRUE(matchWeights(
+                  plan, filesWith({{"wte.weight", {4}}, {"norm.bias", {2, 3}}}))
+                  .zeros.empty());
+}
+
+TEST_F(WeightMatchTest, ACommonPrefixIsSaid) {
+  WeightMatch more = match({{"model.l1.weight", {2, 3}},
+                            {"model.l1.base", {3}},
+                            {"model.wte.weight", {4}}});
+  EXPECT_HAS(more.check(false).message(),
+             "; without 'model.', its names are those of the plan");
+  WeightMatch other = match({{"model.l1.weight", {2, 3}},
+                             {"lm.l1.base", {3}},
+                             {"model.wte.weight", {4}}});
+  EXPECT_EQ(other.prefixText(), "");
+  Plan plan = smallPlan();
+  for (Tensor &tensor : plan.tensors)
+    tensor.name.insert(0, "lm.");
+  WeightMatch less = matchWeights(plan, filesWith({{"l1.weight", {2, 3}},
+                                                   {"l1.base", {3}},
+                                                   {"wte.weight", {4}}}));
+  EXPECT_HAS(less.check(false).message(),
+             "; with 'lm.' before them, its names are those of the plan");
+}
+
 TEST_F(WeightMatchTest, NegativeVariancesAreSaid) {
   Plan plan = smallPlan();
   plan.tensors[1].name = "l1.running_var";

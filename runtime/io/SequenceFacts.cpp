@@ -1,0 +1,131 @@
+#include "runtime/io/SequenceFacts.h"
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/OneLine.h"
+#include "runtime/base/Status.h"
+
+#include <algorithm>
+
+namespace dpc::rt {
+
+std::vector<SequenceFacts> sequencesOf(const std::vector<Port> &ports) {
+  std::vector<SequenceFacts> found;
+  for (size_t i = 0; i < ports.size(); ++i)
+    if ((ports[i].use == InputUse::Ids ||
+         ports[i].use == InputUse::IdsAndLabels) &&
+        isInteger(ports[i].dtype) && ports[i].globalShape.size() == 2)
+      found.emplace_back(i);
+  return found;
+}
+
+void SequenceFacts::add(const Port &port, const void *data, int64_t count) {
+  // Passages of few different ids are equal by chance.
+  constexpr int64_t kLeastIds = 16;
+  std::vector<int64_t> ids(port.globalShape.back());
+  const auto length = static_cast<int64_t>(ids.size());
+  for (int64_t begin = 0; length > 0 && begin < count; begin += length) {
+    for (int64_t k = 0; k < length; ++k)
+      ids[k] = static_cast<int64_t>(loadAsDouble(data, port.dtype, begin + k));
+    addLength(ids);
+    if (port.limit - port.first >= kLeastIds)
+      addPassages(ids);
+  }
+}
+
+/// The finalizer of SplitMix64, by which all bits of the hash depend on all
+/// bits of `value`.
+static uint64_t mixed(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+/// Hashes passages as polynomials, so that the next one follows from the last
+/// one. Runs of padding are no passages.
+void SequenceFacts::addPassages(const std::vector<int64_t> &ids) {
+  constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
+  constexpr uint64_t kTop = [] {
+    uint64_t power = 1;
+    for (int64_t i = 0; i < kPassage; ++i)
+      power *= kBase;
+    return power;
+  }();
+  const auto length = static_cast<int64_t>(ids.size());
+  uint64_t hash = 0;
+  int64_t changes = 0; // from one id to the next
+  for (int64_t k = 0; k < length; ++k) {
+    hash = hash * kBase + static_cast<uint64_t>(ids[k] + 1);
+    changes += k > 0 && ids[k] != ids[k - 1] ? 1 : 0;
+    if (int64_t before = k - kPassage; before >= 0) {
+      hash -= kTop * static_cast<uint64_t>(ids[before] + 1);
+      changes -= ids[before] != ids[before + 1] ? 1 : 0;
+    }
+    if (k + 1 >= kPassage && changes >= kPassage / 2)
+      keep(mixed(hash));
+  }
+}
+
+void SequenceFacts::keep(uint64_t hash) {
+  constexpr size_t kMost = size_t(1) << 20;
+  if ((hash & mask) != 0)
+    return;
+  hashes.push_back(hash);
+  if (hashes.size() < kMost)
+    return;
+  removeRepeated();
+  while (hashes.size() > kMost / 2) {
+    mask = 2 * mask + 1;
+    std::erase_if(hashes, [&](uint64_t other) { return (other & mask) != 0; });
+  }
+}
+
+void SequenceFacts::removeRepeated() {
+  std::ranges::sort(hashes);
+  auto repeated = std::ranges::unique(hashes);
+  hashes.erase(repeated.begin(), repeated.end());
+}
+
+void SequenceFacts::finish() { removeRepeated(); }
+
+std::optional<double>
+SequenceFacts::shareIn(const SequenceFacts &training) const {
+  constexpr int64_t kLeast = 16;
+  int64_t all = 0, common = 0;
+  for (uint64_t hash : hashes)
+    if ((hash & (mask | training.mask)) == 0) {
+      ++all;
+      common += std::ranges::binary_search(training.hashes, hash) ? 1 : 0;
+    }
+  if (all < kLeast)
+    return std::nullopt;
+  return static_cast<double>(common) / static_cast<double>(all);
+}
+
+void SequenceFacts::addLength(const std::vector<int64_t> &ids) {
+  auto isPadding = [](int64_t id) {
+    return [id](int64_t other) { return other == id; };
+  };
+  auto begin = std::find_if_not(ids.begin(), ids.end(), isPadding(ids.front()));
+  auto end = std::find_if_not(ids.rbegin(), ids.rend(), isPadding(ids.back()));
+  int64_t length =
+      std::max<int64_t>(end.base() - begin, 0); // 0: all ids are equal
+  if (sequences++ > 0) {
+    isAscending &= length >= last;
+    isDescending &= length <= last;
+  }
+  lengths.insert(length);
+  last = length;
+}
+
+std::string SequenceFacts::orderText(const Port &port) const {
+  constexpr int64_t kLeastSequences = 16;
+  constexpr size_t kLeastLengths = 5;
+  return sequences >= kLeastSequences && lengths.size() >= kLeastLengths &&
+                 (isAscending || isDescending)
+             ? concat("the samples are sorted by the length of input '",
+                      oneLine(port.name), "' without padding (", lengths.size(),
+                      " lengths): a step sees similar lengths")
+             : "";
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,56 @@
+//===- SequenceFacts.h - the sequences of a run's data ----------*- C++ -*-===//
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace dpc::rt {
+
+/// The sequences of one input of ids [.., T]: a sample of their passages, which
+/// are kPassage ids at any position, and the order of their lengths.
+class SequenceFacts {
+public:
+  static constexpr int64_t kPassage = 12;
+
+  /// The index of an input.
+  explicit SequenceFacts(size_t input) : input(input) {}
+
+  /// Adds `count` elements, which are whole sequences.
+  void add(const Port &port, const void *data, int64_t count);
+  /// Called after the last add().
+  void finish();
+
+  /// Returns about which share of the passages is also in `training`; nothing
+  /// if there are too few.
+  std::optional<double> shareIn(const SequenceFacts &training) const;
+  /// Says that the sequences are sorted by their lengths without padding, or
+  /// "". Padding repeats the first or the last id.
+  std::string orderText(const Port &port) const;
+
+  size_t input;
+
+private:
+  void addPassages(const std::vector<int64_t> &ids);
+  void addLength(const std::vector<int64_t> &ids);
+  void keep(uint64_t hash);
+  void removeRepeated();
+
+  /// Hashes of passages. Only those are kept whose bits of `mask` are 0, so
+  /// that two samples have the same passages if they have the same ids.
+  std::vector<uint64_t> hashes;
+  uint64_t mask = 0;
+
+  int64_t sequences = 0;
+  std::set<int64_t> lengths;
+  int64_t last = 0; ///< the length of the last sequence
+  bool isAscending = true, isDescending = true;
+};
+
+/// Returns the inputs that have sequences of ids.
+std::vector<SequenceFacts> sequencesOf(const std::vector<Port> &ports);
+
+} // namespace dpc::rt

@@ -1,0 +1,122 @@
+//===- SequenceFactsTest.cpp - passages of ids, and lengths ---------------===//
+#include "runtime/io/DataFacts.h"
+#include "test/unit/runtime/Expect.h"
+
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+/// Returns facts on rows of `length` ids, which `id(position)` gives for the
+/// positions row * length + k + offset.
+template <typename Id>
+static DataFacts factsOnIds(Id id, int64_t rows, int64_t length,
+                            int64_t offset = 0) {
+  Port port{"ids", 0, DType::I64, {4, length}, {}, 5000};
+  port.use = InputUse::Ids;
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    for (int64_t i = 0; i < length * count; ++i)
+      storeFromDouble(to[0], DType::I64, i,
+                      static_cast<double>(id(first * length + i + offset)));
+    return Status::success();
+  };
+  return *scanRows({port}, {length}, "sample", rows, read);
+}
+
+static int64_t textAt(int64_t position) {
+  return static_cast<int64_t>((position * 2654435761u) >> 7) % 5000;
+}
+
+TEST(Sequences, PassagesThatAreTrainedAreSaid) {
+  DataFacts training = factsOnIds(textAt, 100, 64);
+  auto text = [&](const DataFacts &heldOut) {
+    return passageText(training, "--data=t", heldOut);
+  };
+  // A slice has other rows.
+  EXPECT_HAS(text(factsOnIds(textAt, 10, 64, 1010)),
+             " % of the passages of 12 ids in input 'ids' of --eval-data are "
+             "also in --data=t");
+  EXPECT_EQ(commonText(training, "--data=t", factsOnIds(textAt, 10, 64, 1010)),
+            "");
+  EXPECT_HAS(text(factsOnIds(textAt, 30, 40, 64)), "also in --data=t");
+  // Equal samples are already counted, and other text or padding is none.
+  EXPECT_EQ(text(factsOnIds(textAt, 10, 64)), "");
+  EXPECT_EQ(text(factsOnIds(textAt, 100, 64, 1000000)), "");
+  auto padding = [](int64_t) { return 7; };
+  EXPECT_EQ(passageText(factsOnIds(padding, 20, 64), "--data=t",
+                        factsOnIds(padding, 20, 32)),
+            "");
+}
+
+TEST(Sequences, MorePassagesThanAreKeptAreCompared) {
+  DataFacts training = factsOnIds(textAt, 40000, 64);
+  EXPECT_HAS(passageText(training, "--data=t",
+                         factsOnIds(textAt, 1000, 64, 64 * 1000 + 7)),
+             "also in --data=t");
+}
+
+TEST(Sequences, SortedLengthsAreSaid) {
+  auto order = [](auto lengthOf) {
+    return factsOnIds(
+               [=](int64_t position) {
+                 int64_t row = position / 64, k = position % 64;
+                 return k < lengthOf(row) ? 1 + textAt(position) % 4999 : 0;
+               },
+               40, 64)
+        .orderTexts();
+  };
+  EXPECT_EQ(order([](int64_t row) { return 8 + row; }),
+            std::vector<std::string>{
+                "the samples are sorted by the length of input 'ids' without "
+                "padding (40 lengths): a step sees similar lengths"});
+  EXPECT_EQ(order([](int64_t row) { return 60 - row / 2; }).size(), 1u);
+  EXPECT_TRUE(order([](int64_t row) { return 8 + 7 * row % 40; }).empty());
+  EXPECT_TRUE(order([](int64_t row) { return 8 + row / 20; }).empty());
+  EXPECT_TRUE(order([](int64_t) { return 64; }).empty());
+}
+
+/// Returns the second line on 20 rows of six labels of `use`. `value(row, k)`
+/// is a label.
+template <typename Value>
+static std::string textOnRows(Value value, InputUse use = InputUse::Labels) {
+  Port port{"y", 0, DType::I64, {4, 6}, {}, 10, -100};
+  port.use = use;
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    for (int64_t i = 0; i < 6 * count; ++i)
+      storeFromDouble(to[0], DType::I64, i,
+                      static_cast<double>(value(first + i / 6, i % 6)));
+    return Status::success();
+  };
+  return scanRows({port}, {6}, "sample", 20, read)->texts()[1];
+}
+
+TEST(Rows, LabelsThatMayBePaddingAreSaid) {
+  auto padded = [](int64_t label) {
+    return [=](int64_t row, int64_t k) {
+      return k < 4 ? (3 * row + k) % 10 : label;
+    };
+  };
+  const std::string said = "input 'y': the labels at positions 4 to 5 are 7 in "
+                           "all 20 samples; if they are padding, the loss "
+                           "counts them; it ignores -100";
+  EXPECT_EQ(textOnRows(padded(7)), said);
+  EXPECT_EQ(textOnRows(padded(7), InputUse::ShiftedLabels), said);
+  EXPECT_NE(textOnRows(padded(7), InputUse::Ids), said);
+  EXPECT_HAS(
+      textOnRows([&](int64_t row, int64_t k) { return padded(7)(row, 5 - k); }),
+      "positions 0 to 1 are 7");
+  for (const std::string &other :
+       {textOnRows(padded(-100)),                // ignored
+        textOnRows([&](int64_t row, int64_t k) { // the end of a text
+          return k == 4 ? row % 10 : padded(7)(row, k);
+        }),
+        textOnRows([&](int64_t row, int64_t k) { // one row has no padding
+          return row == 11 ? k : padded(7)(row, k);
+        })})
+    EXPECT_EQ(other.find("positions"), std::string::npos) << other;
+}
+
+} // namespace
+} // namespace dpc::rt
