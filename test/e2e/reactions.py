@@ -4,7 +4,11 @@ import os
 import unittest
 
 import e2e
-import numpy
+
+try:
+    import numpy
+except ImportError:
+    e2e.run_in_build_environment("numpy")
 
 POSITIONS, CLASSES = 8, 32
 ROWS = "tensor<4x8x16xf32>"

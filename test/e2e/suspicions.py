@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
 """What dpc-opt says of models with a typical mistake, and that it says nothing of the same models without it."""
+import math
 import struct
 import unittest
 
 import e2e
+
+try:
+    import onnx
+except ImportError:
+    e2e.run_in_build_environment("onnx")
 
 CLASSES = """
   func.func @forward(%w: tensor<{classes}x16xf32> {{dpc.name = "w", dpc.role = "parameter"}},
@@ -211,6 +217,24 @@ class Suspicions(e2e.ScratchTest):
             with open(self.path("mask.bin"), "wb") as file:
                 file.write(struct.pack("<64f", *([hidden] + [0.0] * 63)))
             self.assertEqual(self.remarks(model), remarks)
+
+    def test_initializers_that_are_probably_constants(self):
+        """The model standardizes x, adds a table and trains `scale`."""
+        from onnx import TensorProto, helper
+        sines = [math.sin(row) if column % 2 == 0 else math.cos(row) for row in range(4) for column in range(6)]
+        words = ("trained, although probably constants: 'mean' (it scales or shifts an input), 'table' (it is a table of sines); ONNX does not say which "
+                 "weights are buffers; --frozen=table keeps one as it is")
+        for table, remarks in ((sines, [words]), ([0.5 * value for value in sines], [words.replace(", 'table' (it is a table of sines)", "").replace("=table", "=mean")])):
+            nodes = [helper.make_node("Sub", ["x", "mean"], ["a"]), helper.make_node("Mul", ["a", "scale"], ["b"]), helper.make_node("Tanh", ["b"], ["c"]),
+                     helper.make_node("Mul", ["c", "scale"], ["d"]), helper.make_node("Add", ["d", "table"], ["e"]),
+                     helper.make_node("ReduceMean", ["e"], ["loss"], keepdims=0)]
+            weights = [helper.make_tensor(name, TensorProto.FLOAT, shape, values)
+                       for name, shape, values in (("mean", [6], [0.5] * 6), ("scale", [6], [0.3] * 6), ("table", [4, 6], table))]
+            graph = helper.make_graph(nodes, "model", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4, 6])],
+                                      [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], weights)
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.path("model.onnx"))
+            e2e.must([e2e.tool("dpc-opt"), self.path("model.onnx"), "--cluster=local:1", "--global-batch=8", "--emit=report", "--verify=off", "-o", self.path("plan")])
+            self.assertEqual(e2e.read_report(self.path("plan"))["remarks"], remarks)
 
     def test_equal_remarks_are_grouped(self):
         ops = softened(1).replace("tensor<8x4x1xf32>\n%f", 'tensor<8x4x1xf32> loc("{}")\n%f')

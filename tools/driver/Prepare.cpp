@@ -168,6 +168,25 @@ static void choosePrecision(Session &session, const cost::Cluster &cluster) {
                                         "; --precision=fp32 changes it");
 }
 
+/// Remarks on `forward`, a fused model.
+static void remarkOnForward(Session &session, func::FuncOp forward,
+                            bool trains) {
+  const CompileOptions &options = session.options();
+  if (trains) {
+    for (const Suspicion &suspicion : suspicionsOf(forward))
+      suspicion.ruins ? session.notice(suspicion.text)
+                      : session.remark(suspicion.text);
+    if (std::string text = remarkOnFrozen(forward); !text.empty())
+      session.remark(text);
+    if (StringRef(options.model).ends_with(".onnx"))
+      if (std::string text = remarkOnLikelyConstants(forward); !text.empty())
+        session.notice(text);
+  }
+  if (std::string text = remarkOnNarrowWeights(forward);
+      options.precision == "fp32" && !text.empty())
+    session.remark(text);
+}
+
 /// Adds the loss to `model`, an imported @forward, and fuses it. Sets `loss` to
 /// the name of the output that is the loss, or to "", and `settings` if a plan
 /// is written.
@@ -217,19 +236,8 @@ static LogicalResult fuse(Session &session, ModuleOp model,
   markBatchDims(model.lookupSymbol<func::FuncOp>(kForwardFunction));
   session.dump("fused", model);
   forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
-  if (trains)
-    for (const Suspicion &suspicion : suspicionsOf(forward))
-      suspicion.ruins ? session.notice(suspicion.text)
-                      : session.remark(suspicion.text);
   markNormWeights(forward);
-  if (std::string text = remarkOnFrozen(forward); trains && !text.empty())
-    session.remark(text);
-  if (trains && StringRef(options.model).ends_with(".onnx"))
-    if (std::string text = remarkOnLikelyConstants(forward); !text.empty())
-      session.notice(text);
-  if (std::string text = remarkOnNarrowWeights(forward);
-      options.precision == "fp32" && !text.empty())
-    session.remark(text);
+  remarkOnForward(session, forward, trains);
   return success();
 }
 
