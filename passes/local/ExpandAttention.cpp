@@ -20,6 +20,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <array>
+
 using namespace mlir;
 
 namespace dpc {
@@ -67,15 +69,27 @@ Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb,
   return MatmulOp::create(builder, loc, type, a, b, ta, tb);
 }
 
-void AttentionExpander::expand(AttentionOp attention) {
+/// Replaces the users of `result`, which convert it to the type of `value`.
+static void replaceConverts(Value result, Value value) {
+  for (Operation *user : llvm::make_early_inc_range(result.getUsers())) {
+    user->getResult(0).replaceAllUsesWith(value);
+    user->erase();
+  }
+}
+
+void AttentionExpander::expand(AttentionOp attention, bool isStep) {
   Value q = fold(attention.getQ());
-  Value scores = unfold(wideMatmul(q, attention.getK(), false, true));
+  Value scores = unfold(matmul(q, attention.getK(), false, true, wide));
   auto probs = AttentionProbsOp::create(
       builder, loc, scores.getType(), attention.getLse().getType(), scores,
       attention.getMask(), attention.getScaleAttr(), attention.getCausalAttr());
   Value out = matmul(fold(g.convert(probs.getProbs(), element)),
-                     attention.getV(), false, false);
-  attention.replaceAllUsesWith(ValueRange{unfold(out), probs.getLse()});
+                     attention.getV(), false, false, isStep ? wide : element);
+  attention.getLse().replaceAllUsesWith(probs.getLse());
+  if (isStep)
+    replaceConverts(attention.getOut(), unfold(out));
+  else
+    attention.getOut().replaceAllUsesWith(unfold(out));
   attention.erase();
 }
 
@@ -86,22 +100,32 @@ Value AttentionExpander::rowDot(Value a, Value b, RankedTensorType type) {
                           ArrayRef<int64_t>{3});
 }
 
-void AttentionExpander::expand(AttentionGradOp grad) {
+void AttentionExpander::expand(AttentionGradOp grad, bool isStep) {
+  const Type result = isStep ? wide : element;
   Value q = fold(grad.getQ());
   Value dout = fold(grad.getDout());
-  Value scores = unfold(wideMatmul(q, grad.getK(), false, true));
-  Value dprobs = unfold(wideMatmul(dout, grad.getV(), false, true));
+  Value scores = unfold(matmul(q, grad.getK(), false, true, wide));
+  Value dprobs = unfold(matmul(dout, grad.getV(), false, true, wide));
   Value delta = rowDot(grad.getDout(), grad.getOut(), grad.getLse().getType());
   auto rows = AttentionScoresGradOp::create(
       builder, loc, scores.getType(), scores.getType(), scores, grad.getLse(),
       dprobs, delta, grad.getMask(), grad.getScaleAttr(), grad.getCausalAttr());
   Value probs = fold(g.convert(rows.getProbs(), element));
   Value dscores = fold(g.convert(rows.getDscores(), element));
-  Value dq = unfold(matmul(dscores, grad.getK(), false, false));
-  Value dk = matmul(dscores, q, true, false);
-  Value dv = matmul(probs, dout, true, false);
-  grad.replaceAllUsesWith(ValueRange{dq, dk, dv});
+  Value dq = unfold(matmul(dscores, grad.getK(), false, false, result));
+  Value dk = matmul(dscores, q, true, false, result);
+  Value dv = matmul(probs, dout, true, false, result);
+  for (auto [old, value] :
+       llvm::zip(grad->getResults(), std::array{dq, dk, dv}))
+    if (isStep)
+      replaceConverts(old, value);
+    else
+      old.replaceAllUsesWith(value);
   grad.erase();
+}
+
+bool isRing(Operation *op) {
+  return op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal);
 }
 
 Value maskOf(Operation *op) {
@@ -116,6 +140,7 @@ enum class FusedKernels {
   none,
   cudnn,
   loops, ///< The loops of runtime/kernels/Attention.h, on CPUs.
+  any,   ///< Those of other software, which run every attention of one rank.
 };
 
 /// Returns the reason why cuDNN has no kernel for the shapes of `op`, or "" if
@@ -140,8 +165,6 @@ std::string whyNotShape(Operation *op) {
 /// Returns the reason why `kernels` cannot run `op` (a local attention or its
 /// gradient) as one instruction, and what is accepted; "" if they can.
 std::string whyNotFused(Operation *op, FusedKernels kernels) {
-  if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
-    return "it is ring attention, cp_kind=ulysses is accepted";
   if (maskOf(op))
     return "it has an additive mask, causal or none is accepted";
   Type type = elementTypeOf(op->getOperand(0));
@@ -175,10 +198,11 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
             .Case("", FusedKernels::none)
             .Case("cudnn", FusedKernels::cudnn)
             .Case("loops", FusedKernels::loops)
+            .Case("any", FusedKernels::any)
             .Default(std::nullopt);
     if (!known) {
       getOperation().emitError("keep is '")
-          << keep << "', expected cudnn or loops";
+          << keep << "', expected cudnn, loops or any";
       return signalPassFailure();
     }
     kernels = *known;
@@ -197,7 +221,17 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
     }
   }
 
-  LogicalResult expandOp(Operation *op, MeshAttr mesh) const {
+  LogicalResult expandOp(Operation *op, MeshAttr mesh,
+                         bool isStep = false) const {
+    if (isRing(op)) {
+      auto steps = expandRing(op, mesh);
+      return success(succeeded(steps) &&
+                     llvm::all_of(*steps, [&](Operation *step) {
+                       return succeeded(expandOp(step, mesh, /*isStep=*/true));
+                     }));
+    }
+    if (kernels == FusedKernels::any)
+      return success();
     if (kernels != FusedKernels::none) {
       std::string why = whyNotFused(op, kernels);
       if (why.empty() && kernels == FusedKernels::cudnn)
@@ -210,15 +244,13 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
         return op->emitError("attention cannot be fused: ")
                << why << "; --attention=expanded accepts every attention";
     }
-    if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
-      return expandRing(op, mesh);
     AttentionExpander expander(op);
     if (failed(expander.check()))
       return failure();
     if (auto attention = dyn_cast<AttentionOp>(op))
-      expander.expand(attention);
+      expander.expand(attention, isStep);
     else
-      expander.expand(cast<AttentionGradOp>(op));
+      expander.expand(cast<AttentionGradOp>(op), isStep);
     return success();
   }
 

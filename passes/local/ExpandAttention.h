@@ -17,20 +17,17 @@ public:
   /// the number of key heads.
   llvm::LogicalResult check();
 
-  void expand(AttentionOp attention);
-  void expand(AttentionGradOp grad);
+  /// With `isStep`, all users convert the results to `wide`, and get them
+  /// without rounding.
+  void expand(AttentionOp attention, bool isStep);
+  void expand(AttentionGradOp grad, bool isStep);
 
 protected:
   /// Reshapes [B, H, T, x] to [B, G, R * T, x], for any number T of queries.
   mlir::Value fold(mlir::Value value);
   mlir::Value unfold(mlir::Value value);
-  mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
-    return matmul(a, b, ta, tb, element);
-  }
-  /// Returns a matmul whose result has type `wide`, for scores and sums.
-  mlir::Value wideMatmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
-    return matmul(a, b, ta, tb, wide);
-  }
+  mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb,
+                     mlir::Type result);
   /// Returns the sum of a * b along the last dimension, converted to `type`.
   mlir::Value rowDot(mlir::Value a, mlir::Value b, mlir::RankedTensorType type);
 
@@ -42,16 +39,16 @@ protected:
   mlir::Type element;
   mlir::Type wide; ///< The type of sums, sumType(element).
   int64_t batch, heads, queries, groups, keys;
-
-private:
-  mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb,
-                     mlir::Type result);
 };
 
 mlir::Value maskOf(mlir::Operation *op);
 
-/// Expands `op`, an attention or its gradient with the attributes `dpc.ring`
-/// and `dpc.global`. Fails with a diagnostic.
-llvm::LogicalResult expandRing(mlir::Operation *op, MeshAttr mesh);
+/// Whether `op`, an attention or its gradient, sends keys around ranks.
+bool isRing(mlir::Operation *op);
+
+/// Expands `op`, for which isRing() is true, into steps. Returns the attentions
+/// of the steps, or their gradients. Fails with a diagnostic.
+llvm::FailureOr<llvm::SmallVector<mlir::Operation *>>
+expandRing(mlir::Operation *op, MeshAttr mesh);
 
 } // namespace dpc

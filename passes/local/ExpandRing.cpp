@@ -22,11 +22,15 @@
 // every step, every rank computes (m + 1) / 2m of the products, on slices that
 // do not depend on the rank.
 //
-// A block is hidden as a whole, so one number per rank (0 or kHidden) is added
-// to the scores, or one number per key if there is padding. Each step reads its
-// columns of an additive mask. kHidden is finite: a step with only hidden keys
-// has l' = kHidden and weight exp(kHidden - h) = 0 instead of NaN.
+// Each attention of a step is an op that fused kernels may run: on the keys of
+// the stripes before a, which are all visible, and on the block of stripe a. If
+// this block is hidden, one number per rank changes l' instead of the scores.
+// Forward, -1e30 gives the block the weight exp(-1e30 - h) = 0; backward, 1e30
+// makes its probabilities exp(s - 1e30) = 0.
 //
+// With padding or an additive mask, one op attends to all keys of a step, with
+// a mask that also hides the block (kHidden, which is finite, because a step
+// with only hidden keys must have weight 0 instead of NaN).
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
 
@@ -49,14 +53,16 @@ struct Step {
   Value mask; ///< The columns of the op's mask for `k`, or null.
 };
 
-/// Says which keys of a step a stripe attends to; all if no member is set.
-struct Sight {
-  bool causal = false;
-  Value mask;
+/// `count` keys of a step from `first` on, to which a stripe attends.
+struct Piece {
+  int64_t first, count;
+  UnitAttr causal = {};
+  bool isHidden = false; ///< on ranks before the step
+  Value mask = {};
 };
 
 struct Saved {
-  Value q, dout, lse, delta;
+  Value q, dout, out, lse;
 };
 
 /// Sums over the steps so far; `dq` is indexed by stripe.
@@ -74,7 +80,8 @@ public:
         isCausal(op->hasAttr("causal")), mask(maskOf(op)),
         scale(op->getAttrOfType<FloatAttr>("scale")) {}
 
-  LogicalResult run() {
+  /// Returns the attentions of all steps.
+  FailureOr<SmallVector<Operation *>> run() {
     if (failed(check()) || failed(findAxis()))
       return failure();
     findPadding();
@@ -85,7 +92,7 @@ public:
       forward(attention);
     else
       backward(cast<AttentionGradOp>(op));
-    return success();
+    return parts;
   }
 
 private:
@@ -180,26 +187,28 @@ private:
   /// Returns an additive mask that hides padding keys and keys after the
   /// queries of `stripe`; null if it would hide nothing.
   Value hidden(int64_t step, const Stripe &stripe) {
-    bool hidesLast = isCausal && step > 0, byKey = !padding.empty();
-    if (!hidesLast && !byKey)
+    bool hidesLast = isCausal && step > 0;
+    if (!hidesLast && padding.empty())
       return {};
-    int64_t first = byKey ? 0 : stripe.first,
-            end = byKey ? stripe.keys : first + 1;
     SmallVector<double> values;
     for (int64_t rank = 0; rank < ranks; ++rank)
-      for (int64_t key = first; key < end; ++key) {
-        bool isPadding = byKey && padding[(rank - step + ranks) % ranks][key];
+      for (int64_t key = 0; key < stripe.keys; ++key) {
+        bool isPadding =
+            !padding.empty() && padding[(rank - step + ranks) % ranks][key];
         bool isBehind = hidesLast && rank < step && key >= stripe.first;
         values.push_back(isPadding || isBehind ? kHidden : 0);
       }
-    Value row = table(values, end - first);
-    if (byKey)
-      return row;
-    row = spread(row, {1, 1, 1, stripe.length});
-    if (stripe.first == 0)
-      return row;
-    SmallVector<int64_t> low = {0, 0, 0, stripe.first}, strides(4, 1);
-    return g.pad(row, {1, 1, 1, stripe.keys}, low, strides);
+    return table(values, stripe.keys);
+  }
+
+  /// Returns `lse`, changed by `number` on ranks before the step.
+  Value hide(Value lse, int64_t step, double number) {
+    SmallVector<double> values;
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      values.push_back(rank < step ? number : 0);
+    Value row =
+        g.convert(g.reshape(table(values, 1), {1, 1, 1}), elementTypeOf(lse));
+    return g.add(lse, g.broadcast(row, shapeOf(lse), {0, 1, 2}));
   }
 
   /// Fills the padding of `value`, [B, heads, positions, ..], with zeros,
@@ -260,26 +269,43 @@ private:
     return g.binary(BinaryKind::maximum, own, least);
   }
 
-  Sight sightOf(const Step &step, const Stripe &stripe) {
-    Sight sight;
-    sight.causal = isCausal && step.index == 0;
-    sight.mask = hidden(step.index, stripe);
+  SmallVector<Piece> piecesOf(const Step &step, const Stripe &stripe) {
+    UnitAttr causal;
+    if (isCausal && step.index == 0)
+      causal = builder.getUnitAttr();
+    Piece whole{0, stripe.keys, causal};
+    if (step.mask || !padding.empty()) {
+      whole.mask = maskFor(step, stripe);
+      return {whole};
+    }
+    if (!isCausal)
+      return {whole};
+    SmallVector<Piece> pieces;
+    if (stripe.first > 0)
+      pieces.push_back({0, stripe.first});
+    pieces.push_back({stripe.first, stripe.length, causal,
+                      /*isHidden=*/step.index > 0});
+    return pieces;
+  }
+
+  Value maskFor(const Step &step, const Stripe &stripe) {
+    Value hides = hidden(step.index, stripe);
     if (!step.mask)
-      return sight;
+      return hides;
     Value given = slice(step.mask, 3, 0, stripe.keys);
     if (shapeOf(given)[2] != 1)
       given = own(given, stripe);
-    sight.mask =
-        sight.mask ? g.add(given, spread(sight.mask, shapeOf(given))) : given;
-    return sight;
+    return hides ? g.add(given, spread(hides, shapeOf(given))) : given;
   }
 
-  Value extended(Value value, int64_t count) {
+  /// Returns `value` as `count` positions, in which it begins at `first`.
+  Value extended(Value value, int64_t first, int64_t count) {
     SmallVector<int64_t> shape(shapeOf(value));
     if (count == shape[2])
       return value;
     shape[2] = count;
     SmallVector<int64_t> low(shape.size(), 0), strides(shape.size(), 1);
+    low[2] = first;
     return g.pad(value, shape, low, strides);
   }
 
@@ -292,37 +318,49 @@ private:
                             tensorType(parts.front()).clone(shape), parts, 2);
   }
 
-  Value weighted(Value out, Value weight) {
-    weight = g.convert(weight, wide);
-    Value each = g.broadcast(weight, shapeOf(out), {0, 1, 2});
-    return g.mul(out, each);
+  /// Converts the result of a part, even if the type does not change.
+  Value widened(Value value) {
+    return ConvertOp::create(builder, loc, tensorType(value).clone(wide),
+                             value);
   }
 
   /// Merges a step of a stripe into `result`, (out, lse) of earlier steps.
   void attend(AttentionOp attention, const Step &step, const Stripe &stripe,
               Value q, std::pair<Value, Value> &result) {
-    Sight sight = sightOf(step, stripe);
-    Value k = slice(step.k, 2, 0, stripe.keys);
-    Value v = slice(step.v, 2, 0, stripe.keys);
-    Value scores = unfold(wideMatmul(fold(own(q, stripe)), k, false, true));
-    auto lseType = attention.getLse().getType();
-    auto probs = AttentionProbsOp::create(
-        builder, loc, scores.getType(),
-        lseType.clone({batch, heads, stripe.length}), scores, sight.mask, scale,
-        sight.causal ? builder.getUnitAttr() : UnitAttr());
-    Value ownOut = unfold(wideMatmul(fold(g.convert(probs.getProbs(), element)),
-                                     v, false, false));
+    Type outType = tensorType(attention.getOut())
+                       .clone({batch, heads, stripe.length,
+                               shapeOf(attention.getOut())[3]}),
+         lseType = tensorType(attention.getLse())
+                       .clone({batch, heads, stripe.length});
+    for (const Piece &piece : piecesOf(step, stripe)) {
+      auto part =
+          AttentionOp::create(builder, loc, outType, lseType, own(q, stripe),
+                              slice(step.k, 2, piece.first, piece.count),
+                              slice(step.v, 2, piece.first, piece.count),
+                              piece.mask, scale, piece.causal);
+      parts.push_back(part);
+      Value lse = part.getLse();
+      if (piece.isHidden)
+        lse = hide(lse, step.index, kHidden);
+      merge(widened(part.getOut()), lse, result);
+    }
+  }
+
+  void merge(Value ownOut, Value ownLse, std::pair<Value, Value> &result) {
     auto &[out, lse] = result;
     if (!out) {
-      result = {ownOut, probs.getLse()};
+      result = {ownOut, ownLse};
       return;
     }
-    Value ownLse = probs.getLse();
     Value high = g.binary(BinaryKind::maximum, lse, ownLse);
     Value a = g.unary(UnaryKind::exp, g.sub(lse, high));
     Value b = g.unary(UnaryKind::exp, g.sub(ownLse, high));
     Value sum = g.add(a, b);
-    out = g.add(weighted(out, g.div(a, sum)), weighted(ownOut, g.div(b, sum)));
+    auto weighted = [&](Value part, Value weight) {
+      weight = g.convert(g.div(weight, sum), wide);
+      return g.mul(part, g.broadcast(weight, shapeOf(part), {0, 1, 2}));
+    };
+    out = g.add(weighted(out, a), weighted(ownOut, b));
     lse = g.add(high, g.unary(UnaryKind::log, sum));
   }
 
@@ -351,34 +389,31 @@ private:
 
   void attendBack(const Step &step, const Stripe &stripe, const Saved &saved,
                   Gradients &sums) {
-    Sight sight = sightOf(step, stripe);
     auto addTo = [&](Value &sum, Value more) {
       sum = sum ? g.add(sum, more) : more;
     };
-    Value k = slice(step.k, 2, 0, stripe.keys);
-    Value v = slice(step.v, 2, 0, stripe.keys);
-    Value q = fold(own(saved.q, stripe)), dout = fold(own(saved.dout, stripe));
-    Value scores = unfold(wideMatmul(q, k, false, true));
-    Value dprobs = unfold(wideMatmul(dout, v, false, true));
-    auto rows = AttentionScoresGradOp::create(
-        builder, loc, scores.getType(), scores.getType(), scores,
-        own(saved.lse, stripe), dprobs, own(saved.delta, stripe), sight.mask,
-        scale, sight.causal ? builder.getUnitAttr() : UnitAttr());
-    Value probs = fold(g.convert(rows.getProbs(), element));
-    Value dscores = fold(g.convert(rows.getDscores(), element));
-    addTo(sums.dq[&stripe - stripes.data()],
-          unfold(wideMatmul(dscores, k, false, false)));
-    addTo(sums.dk, extended(wideMatmul(dscores, q, true, false), keys));
-    addTo(sums.dv, extended(wideMatmul(probs, dout, true, false), keys));
+    Value q = own(saved.q, stripe), lse = own(saved.lse, stripe);
+    for (const Piece &piece : piecesOf(step, stripe)) {
+      Value k = slice(step.k, 2, piece.first, piece.count),
+            v = slice(step.v, 2, piece.first, piece.count);
+      auto part = AttentionGradOp::create(
+          builder, loc, q.getType(), k.getType(), v.getType(), q, k, v,
+          own(saved.out, stripe),
+          piece.isHidden ? hide(lse, step.index, -kHidden) : lse,
+          own(saved.dout, stripe), piece.mask, scale, piece.causal);
+      parts.push_back(part);
+      addTo(sums.dq[&stripe - stripes.data()], widened(part.getDq()));
+      addTo(sums.dk, extended(widened(part.getDk()), piece.first, keys));
+      addTo(sums.dv, extended(widened(part.getDv()), piece.first, keys));
+    }
   }
 
   void backward(AttentionGradOp grad) {
     Saved saved;
     saved.q = withoutPadding(grad.getQ());
     saved.dout = withoutPadding(grad.getDout());
+    saved.out = withoutPadding(grad.getOut());
     saved.lse = withoutPadding(grad.getLse());
-    saved.delta = rowDot(saved.dout, withoutPadding(grad.getOut()),
-                         tensorType(saved.lse));
     Value k = withoutPadding(grad.getK()), v = withoutPadding(grad.getV());
     Gradients sums;
     sums.dq.resize(stripes.size());
@@ -411,11 +446,12 @@ private:
   /// padding[rank][position] is true for padding. Empty without padding.
   std::vector<std::vector<bool>> padding;
   std::vector<Stripe> stripes;
+  SmallVector<Operation *> parts;
 };
 
 } // namespace
 
-LogicalResult expandRing(Operation *op, MeshAttr mesh) {
+FailureOr<SmallVector<Operation *>> expandRing(Operation *op, MeshAttr mesh) {
   return RingExpander(op, mesh).run();
 }
 

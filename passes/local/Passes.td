@@ -95,12 +95,13 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
     `keep` names a library. An attention stays one op if the library has a kernel
     for it: `cudnn` (16 bits, no mask, head_dim up to 128 in multiples of 8, causal
     with as many keys as queries) or `loops`, the reference of the runtime on CPUs
-    (16 or 32 bits, no mask). A gradient for cuDNN gets `dpc.workspace`, the bytes
-    of memory that it needs. With `require`, any other attention is an error.
+    (16 or 32 bits, no mask). `any` keeps each attention on one rank, for estimates
+    of other software. A gradient for cuDNN gets `dpc.workspace`, the bytes of
+    memory that it needs. With `require`, any other attention is an error.
   }];
   let options = [
     Option<"keep", "keep", "std::string", "\"\"",
-           "Keep an attention as one op if this library has a kernel for it: cudnn, loops.">,
+           "Keep an attention as one op if this library has a kernel for it: cudnn, loops, any.">,
     Option<"require", "require", "bool", "false",
            "An attention that cannot stay one op is an error.">,
   ];

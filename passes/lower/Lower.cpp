@@ -64,7 +64,8 @@ static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
     options.keep = "loops";
     return createDpcExpandAttention(options);
   case AttentionForm::whole:
-    return nullptr;
+    options.keep = "any";
+    return createDpcExpandAttention(options);
   }
   llvm_unreachable("all forms are handled");
 }
@@ -85,8 +86,7 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
     pm.addPass(createDpcSplitStages(split));
   }
   // After the partition: fused attention depends on the shapes of one rank.
-  if (std::unique_ptr<Pass> attention = attentionPass(spec))
-    pm.addPass(std::move(attention));
+  pm.addPass(attentionPass(spec));
   // Folds the constants and slices that the passes above leave. A function of
   // one block has no regions to simplify.
   GreedyRewriteConfig config;

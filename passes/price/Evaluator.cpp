@@ -91,14 +91,13 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   return bounds;
 }
 
-/// In other frameworks, fused attention requires a 16-bit type and does not run
-/// as a ring, and GEMMs have no epilogues.
+/// In other frameworks, fused attention requires a 16-bit type, and GEMMs have
+/// no epilogues.
 LoweringSpec dpc::pricedSpec(LoweringSpec spec, const cost::Software &software,
                              cost::DType type) {
   using cost::AttentionKernels;
   bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
   spec.checkpoints = software.checkpoints;
-  bool isRing = spec.cp > 1 && spec.cpKind == cost::CpKind::Ring;
   switch (software.attention) {
   case AttentionKernels::Planned:
     break;
@@ -110,10 +109,9 @@ LoweringSpec dpc::pricedSpec(LoweringSpec spec, const cost::Software &software,
   case AttentionKernels::Fused:
   case AttentionKernels::Unfused:
     spec.fusesEpilogues = false;
-    spec.attention =
-        !isRing && (isHalf || software.attention == AttentionKernels::Unfused)
-            ? AttentionForm::whole
-            : AttentionForm::expanded;
+    spec.attention = isHalf || software.attention == AttentionKernels::Unfused
+                         ? AttentionForm::whole
+                         : AttentionForm::expanded;
     break;
   }
   return spec;

@@ -3,7 +3,7 @@
 // RUN: not dpc-opt %s --split-input-file --dpc-expand-attention="keep=cudnn require=true" 2>&1 | FileCheck %s --check-prefix=REQUIRED
 // RUN: not dpc-opt %s --split-input-file --dpc-expand-attention=keep=tiles 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: keep is 'tiles', expected cudnn or loops
+// UNKNOWN: keep is 'tiles', expected cudnn, loops or any
 
 // Query heads share key heads. The mask is causal, with as many keys as queries.
 
