@@ -97,6 +97,25 @@ OVER_SAMPLES = f"""%sum = dpc.reduce sum %x dims = [0] : {ROWS} -> tensor<8x16xf
     %wide = dpc.broadcast %sum dims = [1, 2] : tensor<8x16xf32> -> {ROWS}
     %z = dpc.binary add %x, %wide : ({ROWS}, {ROWS}) -> {ROWS}"""
 
+# A table of positions along the batch, and only the first position for all.
+ALONG_BATCH = f"""%one = dpc.iota dim = 0 : tensor<4x8x16xi64>
+    %place = dpc.convert %one : tensor<4x8x16xi64> -> {ROWS}
+    %z = dpc.binary add %x, %place : ({ROWS}, {ROWS}) -> {ROWS}"""
+FIRST = f"""%start = dpc.slice %x offsets = [0, 0, 0] strides = [1, 1, 1] : {ROWS} -> tensor<4x1x16xf32>
+    %flat = dpc.reshape %start : tensor<4x1x16xf32> -> tensor<4x16xf32>
+    %z = dpc.broadcast %flat dims = [0, 2] : tensor<4x16xf32> -> {ROWS}"""
+# Attention in which the first 3 positions read each other, and the others are causal.
+PREFIX = f"""%t = dpc.iota dim = 1 : tensor<4x8x8xi64>
+    %c = dpc.iota dim = 2 : tensor<4x8x8xi64>
+    %two = dpc.constant dense<2> : tensor<4x8x8xi64> -> tensor<4x8x8xi64>
+    %last = dpc.binary maximum %t, %two : (tensor<4x8x8xi64>, tensor<4x8x8xi64>) -> tensor<4x8x8xi64>
+    %hit = dpc.compare gt %c, %last : (tensor<4x8x8xi64>, tensor<4x8x8xi64>) -> tensor<4x8x8xi1>
+    %s = dpc.matmul %x, %x tb : ({ROWS}, {ROWS}) -> tensor<4x8x8xf32>
+    %low = dpc.constant dense<-1.0e9> : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %kept = dpc.select %hit, %low, %s : (tensor<4x8x8xi1>, tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+    %p = dpc.softmax %kept : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %z = dpc.matmul %p, %x : (tensor<4x8x8xf32>, {ROWS}) -> {ROWS}"""
+
 LEAK = ", but the loss compares the scores of position t with token t + 1 of 'ids': each position reads the token that it predicts"
 SAMPLES = "the scores of a sample depend on the other samples of its batch: does a reshape or a dimension mix them?"
 SEEN = ("input 'labels' holds the ids of the next position, which the scores of each position depend on: the model reads what it predicts; is a causal mask "
@@ -110,7 +129,7 @@ LEAKS = {
     "mean": (MEAN, "'dpc.reduce' mixes positions"),
     "later": (LATER, "'dpc.slice' mixes positions"),
 }
-TIGHT = {"causal": attention(), "alone": ALONE}
+TIGHT = {"causal": attention(), "alone": ALONE, "prefix": PREFIX}
 
 
 class Reactions(e2e.ScratchTest):
@@ -197,6 +216,15 @@ class Reactions(e2e.ScratchTest):
         self.assertEqual(self.compiled(MASKED.format(hidden=0), mask="token_type_ids"),
                          ["input 'token_type_ids' hides tokens where it is 0: is it swapped with the attention mask?"])
 
+    def test_masks_that_hide_nothing(self):
+        text = ("the scores depend on tokens where '{}' is 0 and on those where it is 1; a mask hides one of them, also from a mean over positions")
+        # What the mask hides from the attention comes back with the mean.
+        body = MASKED.format(hidden=0).replace("%z =", "%y =") + MEAN.replace("%z = dpc.binary add %x", "%z = dpc.binary add %y")
+        adds = body.replace("dense<-1.0e9>", "dense<-1.0e-9>")
+        self.assertEqual(self.compiled(adds, mask="key_mask"), [text.format("key_mask")])
+        self.assertEqual(self.compiled(adds, mask="flags"), [])
+        self.assertEqual(self.compiled(ALONE, mask="key_mask"), [])
+
     def test_ignored_labels(self):
         ids, labels = self.tokens()
         labels[:, :2] = -100
@@ -208,6 +236,11 @@ class Reactions(e2e.ScratchTest):
 
     def test_samples_that_mix(self):
         self.assertEqual(self.compiled(OVER_SAMPLES), [SAMPLES])
+        self.assertEqual(self.compiled(ALONG_BATCH),
+                         ["the scores of a sample depend on its place in the batch: is a table of positions added along the batch?"])
+
+    def test_scores_of_one_token(self):
+        self.assertEqual(self.compiled(FIRST), ["the scores depend on the first token of 'ids', but not on those in the middle or at the end"])
 
 
 if __name__ == "__main__":

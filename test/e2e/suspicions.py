@@ -129,6 +129,8 @@ def attention(mask="", causal=False, target="ids", scored=0, shape=SQUARE, ids=R
 
 TWICE = "'dpc.cross_entropy' applies a softmax to the result of '{}', which is a {} already"
 CUT = "'dpc.cross_entropy' gets scores that 'dpc.unary' cuts off at 0 (relu): classes below 0 get no gradient"
+TANH = "'dpc.cross_entropy' gets scores of 'dpc.unary', a tanh, which are small: the loss cannot become small"
+NEGATED = "'dpc.cross_entropy' has a negative factor in the loss: training makes the labels less likely"
 ONE_CLASS = "'dpc.cross_entropy' gets scores of one class: the loss is always 0 and trains nothing"
 NO_LABELS = "'dpc.cross_entropy' gives its labels the weight 0 (label_smoothing=1): the loss does not depend on them"
 ZERO = "'dpc.binary' multiplies the loss by 0: it trains nothing"
@@ -152,6 +154,8 @@ MISTAKES = {
     "softmax": (classes("%s = dpc.softmax %h : tensor<8x4xf32> -> tensor<8x4xf32>"), TWICE.format("dpc.softmax", "softmax")),
     "sigmoid": (classes(unary("s", "sigmoid", "h", "8x4xf32")), TWICE.format("dpc.unary", "sigmoid")),
     "relu": (classes(unary("s", "relu", "h", "8x4xf32")), CUT),
+    "tanh": (classes(unary("s", "tanh", "h", "8x4xf32")), TANH),
+    "a negated loss": (classes(share=-0.125), NEGATED),
     "one class": (classes(keep("s", "h", "8x1xf32"), count=1), ONE_CLASS),
     "label smoothing": (classes(weights=SMOOTHED.format("0.0")), NO_LABELS),
     "loss times 0": (classes(weights=WHOLE.format("0.0")), ZERO),
@@ -173,6 +177,7 @@ RIGHT = {
     "scores": classes(),
     "less label smoothing": classes(weights=SMOOTHED.format("0.9")),
     "a share of the sum": classes(share=0.0625),
+    "capped scores": classes(unary("c", "tanh", "h", "8x4xf32") + number("cap", "30.0", "8x4xf32") + binary("s", "mul", "c", "cap", "8x4xf32")),
     "scaled loss": classes(weights=WHOLE.format("0.5")),
     "a term times 0": classes(weights=number("k", "0.0", "8xf32") + "%sum = dpc.reduce sum %h dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n"
                               + binary("none", "mul", "sum", "k", "8xf32") + binary("rows", "add", "losses", "none", "8xf32")),

@@ -267,11 +267,7 @@ PlanSearch::runAll(std::vector<std::string> &remarks) const {
   std::string why =
       asked->microBatch ? "" : whyOneMicroBatch(findProgram(program.sample()));
   if (!why.empty())
-    remarks.push_back(
-        (objective() == cost::Objective::Throughput && !asked->pp
-             ? "micro-batches were not searched, nor pipelines of them: "
-             : "micro-batches were not searched: ") +
-        why);
+    remarks.push_back("micro-batches were not searched: " + why);
   auto showProgress = showingOn(progress, objective());
   cost::PartProblem problem;
   problem.evaluator = [&](const cost::Cluster &part) {
@@ -283,12 +279,8 @@ PlanSearch::runAll(std::vector<std::string> &remarks) const {
     search.baselines &= baselines;
     search.freesBaselines =
         asked->isFixed() && options.microBatch == 0 && why.empty();
-    if (!why.empty()) { // one micro-batch per rank
+    if (!why.empty()) // one micro-batch per rank
       search.request.microBatch = search.space.globalBatch;
-      // With one micro-batch, stages do not overlap and only save memory.
-      if (objective() == cost::Objective::Throughput)
-        search.space.maxPp = 1;
-    }
     return search;
   };
   auto found = searchGroups(*asked, problem);

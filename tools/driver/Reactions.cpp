@@ -12,8 +12,10 @@
 #include "tools/driver/SmallModel.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 using namespace mlir;
 
@@ -68,6 +70,11 @@ public:
 
   /// Returns the rows whose scores differ between two runs.
   std::vector<size_t> changed(size_t runA, size_t runB) const;
+
+  /// Whether the scores of the first sample in `runA` differ from those of the
+  /// last sample in `runB`, in which the two have changed places. Compares rows
+  /// that have a label in both.
+  bool dependsOnPlace(size_t runA, size_t runB) const;
 
   /// Returns random values that the input accepts as data.
   static rt::HostTensor random(const rt::Port &port, uint64_t seed) {
@@ -155,6 +162,38 @@ std::vector<size_t> Experiment::changed(size_t runA, size_t runB) const {
   return rows;
 }
 
+bool Experiment::dependsOnPlace(size_t runA, size_t runB) const {
+  constexpr double kNoise = 1e-4;
+  std::map<std::tuple<size_t, size_t, int64_t>, size_t> rowOf;
+  size_t first = 0;
+  auto keyOf = [&](size_t loss, size_t row) {
+    const std::optional<Element> &label = all[row].label;
+    return label ? std::tuple(loss, label->input, label->index)
+                 : std::tuple(loss, SIZE_MAX, int64_t(0));
+  };
+  for (size_t loss = 0; loss < rowsOf.size(); first += rowsOf[loss++])
+    for (int64_t row = 0; row < rowsOf[loss]; ++row)
+      rowOf[keyOf(loss, first + row)] = row;
+  for (const auto &[key, row] : rowOf) {
+    auto [loss, input, index] = key;
+    if (input == SIZE_MAX)
+      continue;
+    const std::vector<int64_t> &shape = ports[input].globalShape;
+    const int64_t last = rt::numElements(shape) / shape[0] * (shape[0] - 1);
+    auto other = rowOf.find({loss, input, index + last});
+    if (other == rowOf.end())
+      continue;
+    const rt::HostTensor &a = results[runA].at(resultName("scores", loss)),
+                         &b = results[runB].at(resultName("scores", loss));
+    const int64_t classes = a.shape.back();
+    for (int64_t i = 0; i < classes; ++i)
+      if (std::abs(a.at(row * classes + i) -
+                   b.at(other->second * classes + i)) > kNoise)
+        return true;
+  }
+  return false;
+}
+
 bool isTokens(const rt::Port &port) {
   return (port.use == rt::InputUse::Ids ||
           port.use == rt::InputUse::IdsAndLabels) &&
@@ -192,6 +231,7 @@ public:
   Reactions reactions;
   /// The tokens of which a position reads the one that it predicts.
   std::optional<rt::Port> leak;
+  bool mixesSamples = false;
 
 private:
   Experiment &experiment;
@@ -202,10 +242,12 @@ private:
   static void fillFlags(rt::HostTensor &flags, double value);
   bool isHiddenBy(const rt::Port &mask, double hidden, double shown);
   std::optional<int64_t> hiddenBy(const rt::Port &mask);
+  bool isReadByScores(const rt::Port &mask);
   void positionsOf(const rt::Port &tokens);
   std::set<int64_t> labelsOf(const std::vector<size_t> &rows,
                              int64_t positions) const;
   void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
+  std::optional<int64_t> inFirst(size_t row) const;
   bool isProportional(size_t run, double &factor) const;
 };
 
@@ -226,21 +268,32 @@ void Measurement::fillFlags(rt::HostTensor &flags, double value) {
 /// it is `shown`.
 bool Measurement::isHiddenBy(const rt::Port &mask, double hidden,
                              double shown) {
-  for (int64_t place : {int64_t(0), mask.globalShape.back() - 1}) {
-    std::vector<NamedTensors> runs(4, experiment.start());
-    for (size_t i = 0; i < runs.size(); ++i) {
-      fillFlags(runs[i][mask.name], shown);
-      if (i >= 2)
-        runs[i][mask.name].set(place, hidden);
-      for (const rt::Port &port : ports)
-        if (i % 2 == 1 && isTokens(port) && isFor(mask, port))
-          Experiment::change(port, runs[i][port.name], place);
+  for (const rt::Port &tokens : ports)
+    for (int64_t place : {int64_t(0), mask.globalShape.back() - 1}) {
+      if (!isTokens(tokens) || !isFor(mask, tokens))
+        continue;
+      std::vector<NamedTensors> runs(4, experiment.start());
+      for (size_t i = 0; i < runs.size(); ++i) {
+        fillFlags(runs[i][mask.name], shown);
+        if (i >= 2)
+          runs[i][mask.name].set(place, hidden);
+        if (i % 2 == 1)
+          Experiment::change(tokens, runs[i][tokens.name], place);
+      }
+      if (experiment.run(runs) &&
+          experiment.changed(0, 1).size() > experiment.changed(2, 3).size())
+        return true;
     }
-    if (experiment.run(runs) &&
-        experiment.changed(0, 1).size() > experiment.changed(2, 3).size())
-      return true;
-  }
   return false;
+}
+
+/// Whether scores differ between a mask of 0 and a mask of 1.
+bool Measurement::isReadByScores(const rt::Port &mask) {
+  std::vector<NamedTensors> runs(2, experiment.start());
+  const int64_t half = mask.globalShape.back() / 2;
+  for (int64_t k = 0; k < half; ++k)
+    runs[1][mask.name].set(k, 1 - runs[1][mask.name].at(k));
+  return experiment.run(runs) && !experiment.changed(0, 1).empty();
 }
 
 /// Returns the value of a mask that hides tokens, if one of two does.
@@ -261,6 +314,13 @@ void Measurement::masks() {
     rt::HostTensor &flags = experiment.start()[port.name];
     fillFlags(flags, 1);
     std::optional<int64_t> hidden = hiddenBy(port);
+    const bool isMask = StringRef(port.name).contains_insensitive("mask") ||
+                        port.dtype == rt::DType::Bool;
+    if (!hidden && isMask && isReadByScores(port))
+      reactions.mistakes.push_back(
+          "the scores depend on tokens where '" + port.name +
+          "' is 0 and on those where it is 1; a mask hides one of them, also "
+          "from a mean over positions");
     if (!hidden)
       continue;
     reactions.inputs[port.name].hidden = hidden;
@@ -324,9 +384,10 @@ void Measurement::positionsOf(const rt::Port &tokens) {
   constexpr size_t kDraws = 4;
   const int64_t positions = tokens.globalShape[1], half = positions / 2;
   const size_t input = &tokens - ports.data();
-  std::vector<int64_t> places = {positions - 1, half - 1, half - 2};
-  std::erase_if(places, [](int64_t place) { return place < 0; });
-  const size_t perDraw = 1 + places.size();
+  if (half < 2)
+    return;
+  const std::array places = {positions - 1, half - 1, half - 2, int64_t(0)};
+  constexpr size_t perDraw = 1 + places.size();
   std::vector<NamedTensors> runs(kDraws * perDraw, experiment.start());
   for (size_t i = 0; i < runs.size(); ++i) {
     rt::HostTensor &ids = runs[i][tokens.name];
@@ -342,11 +403,17 @@ void Measurement::positionsOf(const rt::Port &tokens) {
       continue;
     std::vector<size_t> rows = experiment.changed(i - i % perDraw, i);
     const size_t place = i % perDraw - 1;
-    note(input, places[place], rows);
+    // A prefix may read all of itself, so the last position decides.
+    if (place == 0)
+      note(input, places[place], rows);
     readers[place].merge(labelsOf(rows, positions));
   }
-  if (places.size() == 3 && isReadByNext(readers[2]) &&
-      !isReadByNext(readers[1]))
+  if (readers[0].empty() && readers[1].empty() && readers[2].empty() &&
+      !readers[3].empty())
+    reactions.mistakes.push_back(
+        "the scores depend on the first token of '" + tokens.name +
+        "', but not on those in the middle or at the end");
+  if (isReadByNext(readers[2]) && !isReadByNext(readers[1]) && !mixesSamples)
     reactions.mistakes.push_back(
         "halfway through '" + tokens.name +
         "', a position does not read the one before it, although earlier "
@@ -359,35 +426,48 @@ void Measurement::positions() {
       positionsOf(port);
 }
 
-/// Changes all inputs of the last sample that are not only labels.
+/// Returns the index of an element of the first sample, or nullopt for other
+/// samples and for rows without a label.
+std::optional<int64_t> Measurement::inFirst(size_t row) const {
+  const std::optional<Element> &label = experiment.rows()[row].label;
+  if (!label)
+    return std::nullopt;
+  const rt::Port &port = ports[label->input];
+  int64_t perSample = rt::numElements(port.globalShape) / port.globalShape[0];
+  return label->index < perSample ? std::optional(label->index) : std::nullopt;
+}
+
+/// Changes all inputs of the last sample that are not only labels (run 1), and
+/// exchanges the first and the last sample (run 2).
 void Measurement::samples() {
-  std::vector<NamedTensors> runs(2, experiment.start());
+  std::vector<NamedTensors> runs(3, experiment.start());
   for (const rt::Port &port : ports) {
     if (port.batchDim != 0)
       return;
-    if (areLabels(port) && port.use != rt::InputUse::IdsAndLabels)
-      continue;
-    rt::HostTensor &tensor = runs[1][port.name];
+    rt::HostTensor &tensor = runs[1][port.name], &swapped = runs[2][port.name];
     const rt::HostTensor other = Experiment::random(port, 1);
-    const int64_t count = tensor.elements();
-    for (int64_t k = count - count / port.globalShape[0]; k < count; ++k)
-      tensor.set(k, other.at(k));
+    const int64_t count = tensor.elements(),
+                  last = count - count / port.globalShape[0];
+    for (int64_t k = last; k < count; ++k) {
+      swapped.set(k, tensor.at(k - last));
+      swapped.set(k - last, tensor.at(k));
+      if (!areLabels(port) || port.use == rt::InputUse::IdsAndLabels)
+        tensor.set(k, other.at(k));
+    }
   }
   if (!experiment.run(runs))
     return;
-  for (size_t row : experiment.changed(0, 1)) {
-    const std::optional<Element> &label = experiment.rows()[row].label;
-    if (!label)
-      continue;
-    const rt::Port &port = ports[label->input];
-    int64_t perSample = rt::numElements(port.globalShape) / port.globalShape[0];
-    if (label->index < perSample) {
-      reactions.mistakes.push_back(
-          "the scores of a sample depend on the other samples of its batch: "
-          "does a reshape or a dimension mix them?");
-      return;
-    }
-  }
+  mixesSamples = llvm::any_of(experiment.changed(0, 1), [&](size_t row) {
+    return inFirst(row).has_value();
+  });
+  if (mixesSamples)
+    reactions.mistakes.push_back(
+        "the scores of a sample depend on the other samples of its batch: "
+        "does a reshape or a dimension mix them?");
+  else if (experiment.dependsOnPlace(0, 2))
+    reactions.mistakes.push_back(
+        "the scores of a sample depend on its place in the batch: is a table "
+        "of positions added along the batch?");
 }
 
 /// Whether the loss is a multiple of the sum of the rows' losses.
@@ -587,9 +667,9 @@ Reactions reactionsOf(ModuleOp fused, const PlanSettings &settings,
   const std::set<TokenPair> predicted = predictedTokens(forward);
   Measurement measurement(experiment, predicted);
   measurement.masks();
-  measurement.positions();
   if (!sharesBatch(forward))
     measurement.samples();
+  measurement.positions();
   measurement.ignoredLabels();
   if (measurement.leak)
     measurement.reactions.mistakes.push_back(

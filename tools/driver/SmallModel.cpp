@@ -59,15 +59,35 @@ static void replaceByConstant(func::FuncOp forward, unsigned index,
   (void)forward.eraseArgument(index);
 }
 
-/// Replaces the number of the step, from which dropout draws.
-static void fixDropout(func::FuncOp forward) {
-  for (unsigned i = forward.getNumArguments(); i-- > 0;)
-    if (roleOf(forward.getArgument(i)) == role::kScalar) {
-      auto type = cast<RankedTensorType>(forward.getArgument(i).getType());
-      Attribute zero =
-          Builder(type.getContext()).getZeroAttr(type.getElementType());
-      replaceByConstant(forward, i, DenseElementsAttr::get(type, zero));
-    }
+/// Makes all elements pass each dropout: replaces the booleans that follow from
+/// the number of the step.
+static void turnOffDropout(func::FuncOp forward) {
+  for (unsigned i = forward.getNumArguments(); i-- > 0;) {
+    BlockArgument step = forward.getArgument(i);
+    if (roleOf(step) != role::kScalar)
+      continue;
+    llvm::SetVector<Value> drawn;
+    drawn.insert(step);
+    for (size_t k = 0; k < drawn.size(); ++k)
+      for (Operation *user : llvm::make_early_inc_range(drawn[k].getUsers()))
+        for (Value result : user->getResults()) {
+          RankedTensorType type = tensorType(result);
+          if (!type.getElementType().isInteger(1)) {
+            drawn.insert(result);
+            continue;
+          }
+          OpBuilder builder(user);
+          result.replaceAllUsesWith(
+              ConstantOp::create(builder, user->getLoc(), type,
+                                 DenseElementsAttr::get(type, /*value=*/true)));
+        }
+    RankedTensorType type = tensorType(step);
+    replaceByConstant(
+        forward, i,
+        DenseElementsAttr::get(
+            type,
+            Builder(type.getContext()).getZeroAttr(type.getElementType())));
+  }
 }
 
 /// Whether a fourth of the elements are equal, and some are not, as in a mask.
@@ -131,7 +151,7 @@ SmallModel::SmallModel(ModuleOp fused, const PlanSettings &settings,
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(fused->clone()));
   func::FuncOp forward = findProgram(*module);
   removeGradientStops(forward);
-  fixDropout(forward);
+  turnOffDropout(forward);
   if (fixMasks(forward) && succeeded(shrinkProgram(forward, shrinkOptions())))
     program = std::move(module);
 }

@@ -19,9 +19,8 @@ namespace dpc {
 /// hide errors in the branches. Scales, biases and variances are positive.
 NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed);
 
-/// What a small version of a model computes on one device, without training.
-/// Dropout keeps the same elements in every run. Masks have the values of the
-/// model file.
+/// What a small version of a model computes on one device, without training and
+/// without dropout. Masks have the values of the model file.
 class SmallModel {
 public:
   /// `fused`: a module with the @forward of dpc-fuse. It has a loss.

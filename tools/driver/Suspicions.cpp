@@ -119,6 +119,25 @@ static Detail scalesOneElement(Operation *op, const SuspectModel &) {
               shapeOf(norm.getX()).back() == 1);
 }
 
+static Detail isNegated(Operation *op, const SuspectModel &model) {
+  return when(model.negated.contains(op));
+}
+
+/// A cross entropy of a tanh, unless it is scaled, as for soft caps of scores.
+static Detail getsTanh(Operation *op, const SuspectModel &) {
+  constexpr double kSmallScale = 3;
+  auto loss = dyn_cast<CrossEntropyOp>(op);
+  if (!loss)
+    return std::nullopt;
+  Value scores = skipMoves(loss.getLogits());
+  double factor = 1;
+  if (Value scaled = scaledValue(scores, factor))
+    scores = skipMoves(scaled);
+  return unaryOf(scores, UnaryKind::tanh) && std::abs(factor) <= kSmallScale
+             ? Detail(nodeOf(scores.getDefiningOp()))
+             : std::nullopt;
+}
+
 static Detail sumsSamples(Operation *op, const SuspectModel &model) {
   return when(model.totals.contains(op));
 }
@@ -167,6 +186,12 @@ static const Pattern kPatterns[] = {
     {normalizesOneElement,
      "normalizes groups of one element: its result is its bias, whatever its "
      "input is",
+     false},
+    {isNegated,
+     "has a negative factor in the loss: training makes the labels less likely",
+     true},
+    {getsTanh,
+     "gets scores of {}, a tanh, which are small: the loss cannot become small",
      false},
     {sumsSamples,
      "sums the loss over the batch and divides by no number of samples: the "
@@ -222,29 +247,38 @@ static bool growsWithBatch(ReduceOp sum, double factor, int64_t samples) {
          (std::abs(scale * perSample - 1) < 1e-6 && perSample % samples != 0);
 }
 
-static llvm::DenseSet<Operation *> totalsOf(func::FuncOp forward, Value loss) {
+/// Sets `totals` and `negated`.
+static void followTerms(func::FuncOp forward, Value loss, SuspectModel &model) {
   const BatchSums sums = sumsOverBatch(forward);
-  llvm::DenseSet<Operation *> totals;
   SmallVector<std::pair<Value, double>> work = {{loss, 1.0}};
   while (!work.empty()) {
     auto [value, factor] = work.pop_back_val();
     double scale = 1;
     Operation *op = value.getDefiningOp();
-    if (Value scaled = scaledValue(value, scale))
+    auto binary = dyn_cast_or_null<BinaryOp>(op);
+    if (Value scaled = scaledValue(value, scale)) {
       work.emplace_back(scaled, factor * scale);
-    else if (isa_and_present<ReshapeOp, ConvertOp>(op) ||
-             unaryOf(value, UnaryKind::neg))
+    } else if (unaryOf(value, UnaryKind::neg)) {
+      work.emplace_back(op->getOperand(0), -factor);
+    } else if (isa_and_present<ReshapeOp, ConvertOp>(op)) {
       work.emplace_back(op->getOperand(0), factor);
-    else if (auto sum = dyn_cast_or_null<BinaryOp>(op);
-             sum && (sum.getKind() == BinaryKind::add ||
-                     sum.getKind() == BinaryKind::sub)) {
-      work.emplace_back(sum.getA(), factor);
-      work.emplace_back(sum.getB(), factor);
-    } else if (sums.ops.contains(op) &&
-               growsWithBatch(cast<ReduceOp>(op), factor, sums.samples))
-      totals.insert(op);
+    } else if (binary && (binary.getKind() == BinaryKind::add ||
+                          binary.getKind() == BinaryKind::sub)) {
+      bool subtracts = binary.getKind() == BinaryKind::sub;
+      work.emplace_back(binary.getA(), factor);
+      work.emplace_back(binary.getB(), subtracts ? -factor : factor);
+    } else if (binary && binary.getKind() == BinaryKind::div) {
+      // By a count. The sum does not grow with the batch any more.
+      work.emplace_back(binary.getA(), factor < 0 ? -0.0 : 0.0);
+    } else if (auto reduce = dyn_cast_or_null<ReduceOp>(op)) {
+      if (sums.ops.contains(op) && growsWithBatch(reduce, factor, sums.samples))
+        model.totals.insert(op);
+      if (reduce.getKind() == ReduceKind::sum)
+        work.emplace_back(reduce.getX(), factor);
+    } else if (isa_and_present<CrossEntropyOp>(op) && std::signbit(factor)) {
+      model.negated.insert(op);
+    }
   }
-  return totals;
 }
 
 static std::string textOf(const Pattern &pattern, Operation *op,
@@ -258,7 +292,7 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   SuspectModel model;
   if (Value loss = lossOf(forward)) {
     model.factors = factorsOf(loss);
-    model.totals = totalsOf(forward, loss);
+    followTerms(forward, loss, model);
   }
   std::vector<Suspicion> suspicions;
   for (const Pattern &pattern : kPatterns)

@@ -26,6 +26,8 @@ struct SuspectModel {
   llvm::DenseSet<mlir::Value> factors;
   /// Sums over the batch that the loss contains and does not divide.
   llvm::DenseSet<mlir::Operation *> totals;
+  /// Cross entropies that the loss contains with a negative factor.
+  llvm::DenseSet<mlir::Operation *> negated;
 };
 
 // Each matcher returns what fills the text of its pattern, or nullopt if `op`

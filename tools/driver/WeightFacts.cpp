@@ -138,6 +138,7 @@ static std::string rounded(int64_t count) {
 
 std::string remarkOnFrozen(func::FuncOp forward) {
   int64_t frozen = 0, all = 0, frozenElements = 0, allElements = 0;
+  std::string tied;
   for (BlockArgument argument : forward.getArguments()) {
     unsigned index = argument.getArgNumber();
     bool isFrozen = forward.getArgAttr(index, attr::kFrozen) != nullptr;
@@ -148,12 +149,17 @@ std::string remarkOnFrozen(func::FuncOp forward) {
     allElements += type.getNumElements();
     frozen += isFrozen ? 1 : 0;
     frozenElements += isFrozen ? type.getNumElements() : 0;
+    auto name = forward.getArgAttrOfType<StringAttr>(index, attr::kName);
+    auto aliases = forward.getArgAttrOfType<ArrayAttr>(index, attr::kAliases);
+    if (isFrozen && name && aliases)
+      for (auto alias : aliases.getAsRange<StringAttr>())
+        tied += "; '" + name.str() + "' is also '" + alias.str() + "'";
   }
   if (frozen == 0)
     return "";
   return "frozen: " + std::to_string(frozen) + " of " + std::to_string(all) +
          " weights (" + rounded(frozenElements) + " of " +
-         rounded(allElements) + " parameters)";
+         rounded(allElements) + " parameters)" + tied;
 }
 
 static Value skipMoves(Value value) {
