@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numbers>
+#include <string_view>
+#include <unordered_map>
 
 namespace dpc::cost {
-
-/// Estimates of memory may be too high by this factor.
-static constexpr double kBytesError = 1.2;
 
 BlockSearch::BlockSearch(const SearchProblem &problem,
                          std::vector<Pending> &pending,
@@ -22,7 +22,7 @@ BlockSearch::BlockSearch(const SearchProblem &problem,
   findBlocks();
   takeSamples(estimate);
   for (const Lesson &lesson : lessons)
-    teach(lesson);
+    corrections.teach(lesson);
 }
 
 void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
@@ -87,12 +87,11 @@ void BlockSearch::findBlocks() {
   for (const Part &part : parts)
     most += part.keys.size();
   numbers.reserve(most);
-  PlaceNumbers placeNumbers;
   for (Part &part : parts)
     for (size_t k = 0; k < part.keys.size(); ++k) {
       auto [it, isNew] = numbers.try_emplace(*part.keys[k], blocks.size());
       if (isNew)
-        addBlock(part.members[k].front(), placeNumbers);
+        addBlock(part.members[k].front());
       std::vector<size_t> &members = blocks[it->second].members;
       members.insert(members.end(), part.members[k].begin(),
                      part.members[k].end());
@@ -102,81 +101,94 @@ void BlockSearch::findBlocks() {
 }
 
 /// Adds an empty block for strategies with the segments of `pending[first]`.
-void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
-  Features features = featuresOf(*pending[first].strategy);
-  auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
-  if (isFirst)
-    places.push_back({features, {}, {}});
-  blocks.emplace_back().place = place->second;
+void BlockSearch::addBlock(size_t first) {
+  Block &block = blocks.emplace_back();
+  block.features = blockFeatures(*pending[first].strategy);
+  block.place = corrections.addPlace(block.features);
 }
 
-/// Returns the coordinates of a strategy. They are scaled so that a difference
-/// of 1 in a coordinate changes the error of the formulas a lot.
-BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
-  auto octaves = [](int64_t degree) {
-    return std::log2(static_cast<double>(degree));
-  };
-  double recompute = strategy.recompute == Recompute::None        ? 0
-                     : strategy.recompute == Recompute::Selective ? 1
-                                                                  : 2;
-  return {octaves(strategy.tp),
-          octaves(strategy.cp),
-          octaves(strategy.ep),
-          octaves(std::max<int64_t>(strategy.microBatch, 1)) / 2,
-          recompute,
-          strategy.sp ? 0.7 : 0,
-          strategy.tp.grid.empty() ? 0.0 : 1.0,
-          strategy.cp > 1 && strategy.cpKind == CpKind::Ring ? 0.7 : 0,
-          strategy.zero >= 2  ? 0.5 + 0.25 * double(strategy.zero - 1)
-          : strategy.zero > 0 ? 0.2
-                              : 0,
-          strategy.hybridShard > 1 ? 0.5 : 0,
-          strategy.pp == 1                    ? 2
-          : splitsBackward(strategy.schedule) ? 1
-                                              : 0.0,
-          strategy.offload == Offload::None ? 0.0 : 1.0};
+/// Returns the probability that a normal variable is below `z` deviations.
+static double probabilityBelow(double z) {
+  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
+}
+
+/// Returns how much a normal variable is expected to fall below `least`, where
+/// values above it count as 0 (Jones et al., Efficient Global Optimization of
+/// Expensive Black-Box Functions, 1998, equation 15).
+static double expectedImprovement(double mean, double deviation, double least) {
+  constexpr double kFar = 4; // deviations
+  double ahead = least - mean;
+  if (ahead < -kFar * deviation || deviation <= 0)
+    return std::max(0.0, ahead);
+  double z = ahead / deviation;
+  double density =
+      std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi_v<double>);
+  return ahead * probabilityBelow(z) + deviation * density;
+}
+
+/// Returns by how much a strategy is expected to be better than the value
+/// `least`, if it fits.
+double BlockSearch::gainOf(const Sample &sample, size_t place,
+                           double least) const {
+  double seconds = sample.seconds * corrections.secondsFactor(place);
+  double others = sample.otherBytes * corrections.bytesFactor(place);
+  double bytesError = corrections.bytesDeviation(place);
+  if (problem.options.objective == Objective::Memory)
+    return expectedImprovement(sample.stateBytes + others, others * bytesError,
+                               least);
+  if (sample.boundSeconds >= least)
+    return 0;
+  double gain = expectedImprovement(
+      seconds, seconds * corrections.secondsDeviation(place), least);
+  double left = problem.feasibility.limitBytes() - sample.stateBytes;
+  if (gain <= 0 || left <= 0)
+    return 0;
+  return gain * probabilityBelow(std::log(left / others) / bytesError);
 }
 
 /// Returns the promise of `block`, or nullopt if the block is already measured
 /// or not allowed in this turn. If `near` is set, only its neighbours are
-/// allowed. `fits` says whether a measured entry fits.
+/// allowed. `least` is the value of the best plan, or infinite if none fits.
 std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
                                                            Turn turn,
                                                            const Pending *near,
-                                                           bool fits) const {
+                                                           double least) const {
   if (block.isMeasured ||
       (near && !areNeighbourBlocks(*pending[block.members.front()].strategy,
                                    *near->strategy)))
     return std::nullopt;
-  const Place &place = places[block.place];
-  double secondsFactor = place.seconds.hopeful();
-  double bytesFactor = place.bytes.get();
-  std::optional<Promise> least;
+  double secondsFactor = corrections.secondsFactor(block.place);
+  double bytesFactor = corrections.bytesFactor(block.place) *
+                       std::exp(-2 * corrections.bytesDeviation(block.place));
+  std::optional<Promise> best;
   for (size_t k = block.begin; k < block.end; ++k) {
     const Sample &sample = samples[k];
     if (turn == Turn::Megatron ? !sample.isMegatron : !sample.isAllowed)
       continue;
-    double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
-    double seconds =
-        std::max(sample.seconds * secondsFactor, sample.boundSeconds);
-    bool isTooLarge = bytes > kBytesError * problem.feasibility.limitBytes();
-    // Until a plan fits, blocks that seem too large are compared by bytes.
-    bool isForBytes = isTooLarge && !fits;
-    Promise promise{isTooLarge,
-                    isForBytes ? bytes : problem.value(seconds, bytes)};
-    if (!least || promise < *least)
-      least = promise;
+    Promise promise;
+    if (std::isfinite(least)) {
+      promise = {false, -gainOf(sample, block.place, least)};
+    } else {
+      double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
+      bool isTooLarge = bytes > problem.feasibility.limitBytes();
+      double seconds =
+          std::max(sample.seconds * secondsFactor, sample.boundSeconds);
+      promise = {isTooLarge,
+                 isTooLarge ? bytes : problem.value(seconds, bytes)};
+    }
+    if (!best || promise < *best)
+      best = promise;
   }
-  return least;
+  return best;
 }
 
 std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
   const Pending *found = best();
   const Pending *near = turn == Turn::Near ? found : nullptr;
-  bool fits = found && !rankOf(*found).first;
+  double least = leastValue();
   std::vector<std::optional<Promise>> promises(blocks.size());
   parallelFor(blocks.size(), kPendingAtOnce, [&](size_t b) {
-    promises[b] = promiseOf(blocks[b], turn, near, fits);
+    promises[b] = promiseOf(blocks[b], turn, near, least);
   });
   std::vector<std::pair<Promise, size_t>> order;
   for (size_t b = 0; b < blocks.size(); ++b)
@@ -245,8 +257,8 @@ void BlockSearch::learn(const Block &block) {
     secondsOff = std::log(truth.stepSeconds / found->seconds);
   if (bytes > 0 && found->otherBytes > 0)
     bytesOff = std::log(bytes / found->otherBytes);
-  lessons.push_back({places[block.place].features, secondsOff, bytesOff});
-  teach(lessons.back());
+  lessons.push_back({block.features, secondsOff, bytesOff});
+  corrections.teach(lessons.back());
 }
 
 /// Corrects the formulas if all strategies of `block` are slower than the
@@ -260,27 +272,8 @@ void BlockSearch::learnFromBounds(const Block &block) {
   }
   // A bound below the estimate does not say that the estimate is too high.
   if (least > 1 && std::isfinite(least)) {
-    lessons.push_back(
-        {places[block.place].features, std::log(least), std::nullopt});
-    teach(lessons.back());
-  }
-}
-
-void BlockSearch::teach(const Lesson &lesson) {
-  const Features &here = lesson.features;
-  for (Place &other : places) {
-    double distance = 0;
-    for (size_t k = 0; k < here.size(); ++k)
-      distance += std::abs(other.features[k] - here[k]);
-    double weight = std::exp(-6 * distance);
-    auto add = [&](Factor &factor, std::optional<double> value) {
-      if (!value)
-        return;
-      factor.weight += weight;
-      factor.sum += weight * *value;
-    };
-    add(other.seconds, lesson.seconds);
-    add(other.bytes, lesson.bytes);
+    lessons.push_back({block.features, std::log(least), std::nullopt});
+    corrections.teach(lessons.back());
   }
 }
 
@@ -320,27 +313,54 @@ std::pair<double, double> BlockSearch::expected(size_t i) const {
     return {entry.composed->stepSeconds, entry.composed->memory.total()};
   double secondsFactor = 1, bytesFactor = 1;
   if (entry.block < blocks.size()) {
-    const Place &place = places[blocks[entry.block].place];
-    secondsFactor = place.seconds.get();
-    bytesFactor = place.bytes.get();
+    size_t place = blocks[entry.block].place;
+    secondsFactor = corrections.secondsFactor(place);
+    bytesFactor = corrections.bytesFactor(place);
   }
   return {std::max(entry.seconds * secondsFactor, entry.bounds.stepSeconds),
           entry.stateBytes + entry.otherBytes * bytesFactor};
 }
 
-/// Returns whether `block` seems to be as good as the best plan so far, with a
-/// margin for the errors of the estimates, or whether no plan fits so far.
-bool BlockSearch::mayImprove(size_t block) const {
-  constexpr double kError = 1.2;
+/// Returns the value of the best plan that fits, or infinity.
+double BlockSearch::leastValue() const {
   const Pending *found = best();
-  double least = incumbent;
-  if (found && !rankOf(*found).first)
-    least = std::min(least, rankOf(*found).second);
+  bool fits = found && !rankOf(*found).first;
+  return fits ? std::min(incumbent, rankOf(*found).second) : incumbent;
+}
+
+/// Returns whether `block` has a strategy that is estimated to be at most 1.2
+/// times as slow, or as large, as `least`.
+bool BlockSearch::isNear(const Block &block, double least) const {
+  constexpr double kError = 1.2;
+  const double secondsFactor = corrections.secondsFactor(block.place),
+               bytesFactor = corrections.bytesFactor(block.place);
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Sample &sample = samples[k];
+    const double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
+    const double seconds =
+        std::max(sample.seconds * secondsFactor, sample.boundSeconds);
+    if (sample.isAllowed &&
+        bytes <= kError * problem.feasibility.limitBytes() &&
+        problem.value(seconds, bytes) < kError * least)
+      return true;
+  }
+  return false;
+}
+
+/// Returns whether a measurement of `block` seems worth its time, or whether no
+/// plan fits so far. The first measurements are cheap in comparison with a lost
+/// plan, and the errors are not yet known well.
+bool BlockSearch::mayImprove(size_t block) const {
+  constexpr double kLeastGain = 0.0003; // of the best plan
+  constexpr int64_t kCheap = 64;
+  double least = leastValue();
   if (!std::isfinite(least))
     return true;
+  if (count < kCheap && isNear(blocks[block], least))
+    return true;
   std::optional<Promise> promise =
-      promiseOf(blocks[block], Turn::Any, nullptr, /*fits=*/true);
-  return !promise->first && promise->second < kError * least;
+      promiseOf(blocks[block], Turn::Any, nullptr, least);
+  return promise && -promise->second > kLeastGain * least;
 }
 
 void BlockSearch::run(int64_t most, bool all) {
@@ -356,6 +376,9 @@ void BlockSearch::run(int64_t most, bool all) {
       return;
     Turn turn = all ? kTurns[round % 5] : Turn::Megatron;
     std::vector<size_t> chosen = turn == Turn::Any ? any : choose(turn, wanted);
+    // The first round also finds the baseline with a layout of Megatron-LM.
+    if (all && round > 0)
+      std::erase_if(chosen, [&](size_t block) { return !mayImprove(block); });
     if (chosen.empty())
       chosen = std::move(any);
     if (chosen.empty())

@@ -4,41 +4,33 @@
 // (Evaluator::blockOf). A few measurements of the segments of a block give the
 // composed evaluations of all its strategies.
 //
-// The promise of a block is the best estimate of its strategies, corrected by
-// the errors of the formulas for measured blocks. The more similar a measured
-// block is, the more its error counts. Each round measures several blocks of
-// one kind. Three kinds take turns:
+// The estimates of strategies are corrected by the errors of the formulas for
+// measured blocks (ErrorModel.h), which also gives the deviation of the
+// correction. The promise of a block is the expected improvement of its best
+// strategy times the probability that it fits. Each round measures several
+// blocks of one kind. Three kinds take turns:
 //   * the neighbours of the best block so far,
 //   * the most promising blocks of all, and
 //   * the most promising blocks with layouts of Megatron-LM.
-// The search ends when no other block seems to be about as good as the best
-// plan, but not before a plan fits. Until then, of the blocks that seem too
-// large, the smallest is the most promising. The result does not depend on the
-// number of threads.
+// The search ends when no expected improvement is worth a measurement and, in
+// its first measurements, no block is estimated to be nearly as good as the
+// best plan; but not before a plan fits. Until then, of the blocks that seem
+// too large, the smallest is the most promising. The result does not depend on
+// the number of threads.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "cost-model/search/CandidatePool.h"
+#include "cost-model/search/ErrorModel.h"
 #include "cost-model/search/Pending.h"
 
-#include <array>
 #include <functional>
-#include <string_view>
-#include <unordered_map>
 
 namespace dpc::cost {
 
 class BlockSearch {
 public:
-  /// Similar blocks have similar coordinates.
-  using Features = std::array<double, 12>;
-  /// The logarithms of the formulas' errors for a measured block.
-  struct Lesson {
-    Features features{};
-    std::optional<double> seconds, bytes;
-  };
-
   /// Computes composed evaluations of `pending`. `estimate` computes the
   /// estimate of an entry and stores it in the entry. The errors of the
   /// formulas are learned from `lessons`, to which this search adds. A plan
@@ -58,31 +50,6 @@ public:
   std::function<void()> onMeasured;
 
 private:
-  struct HashFeatures {
-    size_t operator()(const Features &features) const {
-      return std::hash<std::string_view>()(
-          {reinterpret_cast<const char *>(features.data()), sizeof features});
-    }
-  };
-  using PlaceNumbers = std::unordered_map<Features, size_t, HashFeatures>;
-  /// The weighted mean of the logarithms of the formulas' errors. Without
-  /// similar blocks, the formulas are trusted.
-  struct Factor {
-    static constexpr double kPrior = 0.03;
-    double weight = kPrior, sum = 0;
-    double get() const { return std::exp(sum / weight); }
-    /// The factor of an estimate that is not too high, because few similar
-    /// blocks are measured.
-    double hopeful() const {
-      constexpr double kError = 0.1;
-      return get() * (1 - kError * kPrior / weight);
-    }
-  };
-  /// Blocks with the same coordinates.
-  struct Place {
-    Features features{};
-    Factor seconds, bytes;
-  };
   /// The values of an entry that promises are computed from. Every round reads
   /// all samples, so they are contiguous.
   struct Sample {
@@ -91,29 +58,33 @@ private:
   };
   struct Block {
     std::vector<size_t> members;
-    size_t place = 0;
+    Features features{};
+    size_t place = 0; ///< in `corrections`
     /// The range of the block in `samples`. Of interleaved strategies, only the
     /// ones with the most virtual stages have samples: they have the smallest
     /// bubbles.
     size_t begin = 0, end = 0;
     bool isMeasured = false;
   };
-  /// Whether the block seems too large, and the value of its best strategy.
+  /// Smaller is better. While no plan fits: whether the block seems too large,
+  /// and the bytes or the value of its best strategy. Then: false, and the
+  /// negative gain.
   using Promise = std::pair<bool, double>;
   enum class Turn { Near, Any, Megatron };
 
   void findBlocks();
-  void addBlock(size_t first, PlaceNumbers &placeNumbers);
+  void addBlock(size_t first);
   void takeSamples(const std::function<void(Pending &)> &estimate);
-  static Features featuresOf(const Strategy &strategy);
+  double gainOf(const Sample &sample, size_t place, double least) const;
   std::optional<Promise> promiseOf(const Block &block, Turn turn,
-                                   const Pending *near, bool fits) const;
+                                   const Pending *near, double least) const;
   std::vector<size_t> choose(Turn turn, size_t wanted) const;
   void measure(const std::vector<size_t> &chosen);
   void learn(const Block &block);
   void learnFromBounds(const Block &block);
-  void teach(const Lesson &lesson);
   const Pending *best() const;
+  double leastValue() const;
+  bool isNear(const Block &block, double least) const;
   bool mayImprove(size_t block) const;
   Promise rankOf(const Pending &entry) const;
   double limit() const;
@@ -123,7 +94,7 @@ private:
   std::vector<Lesson> &lessons;
   double incumbent;
   std::vector<Block> blocks;
-  std::vector<Place> places;
+  Corrections corrections;
   std::vector<size_t> sampled;
   std::vector<Sample> samples;
   std::vector<size_t> known; ///< The entries with composed evaluations.

@@ -19,7 +19,6 @@ namespace dpc::cost {
 Pending BranchAndBound::bounded(const Strategy &strategy) const {
   Pending entry;
   entry.bounds = problem.evaluator.bound(strategy);
-  entry.family = familyOf(strategy);
   entry.strategy = &strategy;
   return entry;
 }
@@ -55,7 +54,7 @@ std::vector<Pending> BranchAndBound::list(std::vector<Strategy> strategies) {
 void BranchAndBound::learn(const Candidate &candidate) {
   Pending entry = bounded(candidate.strategy);
   estimate(entry);
-  corrections.learn(entry, candidate.evaluation);
+  lessons.push_back(lessonOf(entry, candidate.evaluation));
 }
 
 /// Applies (P1) and (P2) of Search.h. Candidates must beat the value `worst`.
@@ -90,12 +89,15 @@ std::string BranchAndBound::whyPruned(const Pending &entry, double worst,
 BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
   double limit = problem.feasibility.limitBytes();
   bool isTooLarge = entry.bounds.memoryBytes > limit;
-  const Correction &correction = corrections[entry.family];
-  double bytes = entry.stateBytes + entry.otherBytes * correction.bytesFactor();
-  double promise =
-      problem.value(std::max(entry.seconds * correction.secondsFactor(),
-                             entry.bounds.stepSeconds),
-                    bytes);
+  // Before the search, nothing is known of the errors.
+  double secondsFactor = 1, bytesFactor = 1;
+  if (entry.place != SIZE_MAX) {
+    secondsFactor = corrections.hopefulSecondsFactor(entry.place);
+    bytesFactor = corrections.bytesFactor(entry.place);
+  }
+  double bytes = entry.stateBytes + entry.otherBytes * bytesFactor;
+  double promise = problem.value(
+      std::max(entry.seconds * secondsFactor, entry.bounds.stepSeconds), bytes);
   return {isTooLarge, isTooLarge ? entry.bounds.memoryBytes : 0, bytes > limit,
           promise};
 }
@@ -137,6 +139,7 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
 std::optional<int64_t>
 BranchAndBound::evaluateSome(std::vector<Pending> &pending,
                              const std::vector<size_t> &chosen, bool isFirst) {
+  constexpr size_t kMostLessons = 256;
   double worst = pool.worstShown();
   std::vector<Strategy> strategies;
   std::vector<size_t> asked;
@@ -161,7 +164,11 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
   for (size_t k = 0; k < asked.size(); ++k) {
     Candidate candidate =
         candidateOf(problem, strategies[k], std::move(answers[k]));
-    corrections.learn(pending[asked[k]], candidate.evaluation);
+    // The first errors say most, and all would make the model of errors slow.
+    if (lessons.size() < kMostLessons) {
+      lessons.push_back(lessonOf(pending[asked[k]], candidate.evaluation));
+      corrections.teach(lessons.back());
+    }
     pool.candidates.push_back(std::move(candidate));
   }
   reportProgress(pending);
@@ -173,6 +180,11 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
 void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   outgrown.clear();
   estimateAll(pending);
+  corrections = Corrections();
+  for (Pending &entry : pending)
+    entry.place = corrections.addPlace(strategyFeatures(*entry.strategy));
+  for (const Lesson &lesson : lessons)
+    corrections.teach(lesson);
   const SearchOptions &options = problem.options;
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
@@ -253,7 +265,7 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   bool hasChoice = asked > 1;
   if (options.baselines && !megatron)
     addMegatronLayouts(pending);
-  BlockSearch blocks(problem, pending, lessons, pool.best(),
+  BlockSearch blocks(problem, pending, blockLessons, pool.best(),
                      [this](Pending &entry) { estimate(entry); });
   blocks.onMeasured = [&] { reportProgress(pending); };
   constexpr int64_t kMegatronBlocks = 4;
@@ -356,7 +368,7 @@ void BranchAndBound::keepComposed(const std::vector<Pending> &pending) {
     for (; begin != end && most > 0; ++begin, --most)
       pool.candidates.push_back(std::move(*begin));
   };
-  constexpr size_t kMisses = 4;
+  constexpr size_t kMisses = 16;
   bool nothingFits = miss == found.begin();
   keep(found.begin(), miss, 2 * problem.kept());
   keep(miss, found.end(), nothingFits ? problem.kept() : kMisses);

@@ -68,8 +68,8 @@ private:
 
   const SearchProblem &problem;
   CandidatePool &pool;
-  Corrections corrections;
-  std::vector<BlockSearch::Lesson> lessons;
+  Corrections corrections; ///< of strategies that are evaluated one by one
+  std::vector<Lesson> blockLessons, lessons;
   std::deque<std::vector<Strategy>> listed;
   std::optional<Candidate> megatron;
   std::vector<Strategy> outgrown;

@@ -19,9 +19,10 @@
 //   compute   The FLOPs of m * mb samples divided by the rate of the block's
 //             GEMMs, plus the time to read or write the activations 3 times,
 //             plus the same for parameters, gradients and optimizer states, and
-//             for the sums of gradients over several micro-batches. On
-//             heterogeneous devices: the time of the slowest device times
-//             heterogeneousShare (HeterogeneousCluster.h).
+//             to read and write the sums of gradients over several
+//             micro-batches, to which GEMMs add. On heterogeneous devices: the
+//             time of the slowest device times heterogeneousShare
+//             (HeterogeneousCluster.h).
 //   recompute Full keeps a block's input, for a third more FLOPs. Selective
 //             keeps the results of GEMMs (about 18 of 34 parts of a block's
 //             activations), for one more pass over the activations.
@@ -30,6 +31,10 @@
 //             times t. ZB-H1 fills a third of t for each micro-batch, so that
 //             (pp - 1) / 3 times t remains, and (2 (pp - 1) - (m - 1)) / 3
 //             times t if this is longer.
+//   pp        A message of a block's output per micro-batch, chunk and
+//             direction, which sp splits over tp. Messages travel behind the
+//             computation of other micro-batches, except those of the first
+//             and of the last one, which all stages wait for.
 //   tp        2 all_reduces of a block's output in each of the forward and the
 //             backward pass, per block and micro-batch, all exposed. In a grid
 //             a x b, each factor reduces the parts that the other one split.
@@ -89,7 +94,7 @@ private:
   double sequenceSeconds();
   double expertSeconds();
   double dataSeconds(double compute);
-  double pipelineSeconds();
+  double pipelineSeconds(double compute);
   double idleMicroBatches() const;
   double offloadSeconds() const;
   void offloadMemory();
@@ -247,7 +252,7 @@ double Formula::computeSeconds() const {
         (totals.parameterBytes + totals.gradientBytes + totals.optimizerBytes) /
         shards * (strategy.zero >= 1 ? 1 / zeroShards : kept);
   if (totals.training && numMicroBatches > 1)
-    update += 3 * numMicroBatches * totals.gradientBytes / shards *
+    update += 2 * numMicroBatches * totals.gradientBytes / shards *
               (strategy.zero >= 2 ? 1 / zeroShards : kept);
   double heterogeneous =
       isHeterogeneous(cluster)
@@ -345,13 +350,20 @@ double Formula::dataSeconds(double compute) {
   return exposed + reduce - hidden;
 }
 
-double Formula::pipelineSeconds() {
+/// Returns the seconds of the messages that `compute` does not hide.
+double Formula::pipelineSeconds(double compute) {
   if (strategy.pp == 1)
     return 0;
-  return communicate(
-      Collective::SendRecv, totals.hiddenBytesPerSample * microBatch / cp,
-      placeAxis(cluster, strategy.tp * strategy.cp * strategy.dp, 2),
-      (totals.training ? 2 : 1) * numMicroBatches * double(strategy.vpp));
+  double directions = totals.training ? 2 : 1;
+  double bytes = totals.hiddenBytesPerSample * microBatch / cp;
+  if (strategy.sp)
+    bytes /= tp;
+  double times = directions * numMicroBatches * double(strategy.vpp);
+  double seconds = communicate(
+      Collective::SendRecv, bytes,
+      placeAxis(cluster, strategy.tp * strategy.cp * strategy.dp, 2), times);
+  double first = directions * (pp - 1) * seconds / times;
+  return first + std::max(0.0, seconds - compute);
 }
 
 /// Returns how many micro-batches a rank could run while it waits for stages.
@@ -367,12 +379,13 @@ Evaluation Formula::estimate() {
   double compute = computeSeconds();
   double tensor = tensorSeconds() + sequenceSeconds() + expertSeconds();
   double data = dataSeconds(compute);
-  double pipeline = pipelineSeconds();
-  double busy = compute + tensor + pipeline;
+  double pipeline = pipelineSeconds(compute);
+  double busy = compute + tensor;
   double bubble = idleMicroBatches() * busy / numMicroBatches;
   result.computeSeconds = compute;
   result.exposedCommunicationSeconds = tensor + data + pipeline;
-  result.stepSeconds = std::max(busy + data + bubble, offloadSeconds());
+  result.stepSeconds =
+      std::max(busy + data + pipeline + bubble, offloadSeconds());
   result.bubbleFraction =
       result.stepSeconds > 0 ? bubble / result.stepSeconds : 0;
   result.flops = totals.flopsPerStep;

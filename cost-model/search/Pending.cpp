@@ -3,15 +3,15 @@
 
 namespace dpc::cost {
 
-void Corrections::learn(const Pending &entry, const Evaluation &truth) {
+Lesson lessonOf(const Pending &entry, const Evaluation &truth) {
+  Lesson lesson{strategyFeatures(*entry.strategy), std::nullopt, std::nullopt};
   double bytes = truth.memory.total() - stateBytesOf(truth.memory);
   if (!truth.rejected.empty() || truth.stepSeconds <= 0 || bytes <= 0 ||
       entry.seconds <= 0 || entry.otherBytes <= 0)
-    return;
-  Correction &correction = all[entry.family];
-  correction.seconds += std::log(truth.stepSeconds / entry.seconds);
-  correction.otherBytes += std::log(bytes / entry.otherBytes);
-  ++correction.count;
+    return lesson;
+  lesson.seconds = std::log(truth.stepSeconds / entry.seconds);
+  lesson.bytes = std::log(bytes / entry.otherBytes);
+  return lesson;
 }
 
 } // namespace dpc::cost

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cost-model/search/ErrorModel.h"
 #include "cost-model/search/Search.h"
 
 #include <cmath>
@@ -21,7 +22,7 @@ struct Pending {
   double seconds = 0;
   double stateBytes = 0;
   double otherBytes = 0;
-  size_t family = 0; ///< See familyOf.
+  size_t place = SIZE_MAX; ///< in the Corrections of the search, if any
   /// The number of its block (BlockSearch.h), if any.
   size_t block = SIZE_MAX;
   bool isDone = false, isPruned = false;
@@ -35,46 +36,12 @@ struct Pending {
 /// How many strategies a thread bounds or estimates at a time.
 inline constexpr size_t kPendingAtOnce = 256;
 
-/// Each family has strategies for which the formulas have similar errors.
-inline constexpr size_t numFamilies = 96;
-inline size_t familyOf(const Strategy &strategy) {
-  size_t recompute = strategy.recompute == Recompute::None        ? 0
-                     : strategy.recompute == Recompute::Selective ? 1
-                                                                  : 2;
-  size_t schedule = strategy.pp == 1                    ? 0
-                    : splitsBackward(strategy.schedule) ? 1
-                    : strategy.vpp > 1                  ? 2
-                                                        : 3;
-  size_t flags = (strategy.zero == 3 ? 1 : 0) + (strategy.cp > 1 ? 2 : 0) +
-                 (strategy.tp.grid.empty() ? 0 : 4);
-  return (recompute * 4 + schedule) * 8 + flags;
-}
-
-/// The formulas' errors for one family: sums of ln(evaluation / estimate).
-struct Correction {
-  double seconds = 0;
-  double otherBytes = 0;
-  int64_t count = 0;
-
-  double secondsFactor() const { return count ? std::exp(seconds / count) : 1; }
-  double bytesFactor() const {
-    return count ? std::exp(otherBytes / count) : 1;
-  }
-};
-
-class Corrections {
-public:
-  const Correction &operator[](size_t family) const { return all[family]; }
-  /// Compares the estimate of `entry` with its evaluation.
-  void learn(const Pending &entry, const Evaluation &truth);
-
-private:
-  std::vector<Correction> all = std::vector<Correction>(numFamilies);
-};
-
 inline double stateBytesOf(const MemoryBreakdown &memory) {
   return memory[MemoryCategory::Parameters] +
          memory[MemoryCategory::Gradients] + memory[MemoryCategory::Optimizer];
 }
+
+/// Compares the estimate of `entry` with its evaluation.
+Lesson lessonOf(const Pending &entry, const Evaluation &truth);
 
 } // namespace dpc::cost

@@ -1,6 +1,8 @@
 //===- SearchSpace.cpp - The strategies to consider for a model -----------===//
 #include "cost-model/search/SearchSpace.h"
 
+#include <algorithm>
+
 namespace dpc::cost {
 
 StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster) {
@@ -8,7 +10,9 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster) {
   space.ranks = cluster.numDevices();
   space.globalBatch = totals.globalBatch;
   space.software = cluster.software;
-  space.maxPp = totals.layers;
+  // A stage may also be a part of a layer, which shallow models need.
+  constexpr int64_t kStages = 4;
+  space.maxPp = std::max(totals.layers, kStages);
   bool hasMany = cluster.numDevices() > kManyDevices;
   space.idleStages = cluster.numDevices() <= kFewDevices;
   if (totals.gemmRowsPerSample > 1)

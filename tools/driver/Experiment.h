@@ -1,0 +1,75 @@
+//===- Experiment.h - Runs whose inputs differ a little --------*- C++ -*-===//
+#pragma once
+
+#include "tools/driver/SmallModel.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dpc {
+
+/// The name of a result for one of the losses, such as "scores0". A small model
+/// has the results "scores", "labels" and "losses" of each, and "loss".
+std::string resultName(const char *kind, size_t loss);
+
+/// An element of the input number `input`.
+struct Element {
+  size_t input;
+  int64_t index;
+};
+
+/// A row of scores, and its label if that is an element of an input.
+struct Row {
+  std::optional<Element> label;
+};
+
+/// Inputs for runs of a small model, and the comparison of their results.
+class Experiment {
+public:
+  explicit Experiment(const SmallModel &model)
+      : model(model), ports(model.inputs()) {
+    for (const rt::Port &port : ports)
+      base[port.name] = random(port, 0);
+  }
+
+  const std::vector<rt::Port> &inputs() const { return ports; }
+  NamedTensors &start() { return base; }
+
+  /// Runs the model once for each of `inputs`. Returns false if a run fails.
+  bool run(const std::vector<NamedTensors> &inputs) {
+    results = model.run(inputs);
+    return !results.empty();
+  }
+  const NamedTensors &result(size_t run) const { return results[run]; }
+
+  /// Finds the label of each row of scores: the element of an input that equals
+  /// it in many runs with random labels. Returns false if a run fails.
+  bool findLabels();
+  const std::vector<Row> &rows() const { return all; }
+  size_t losses() const { return rowsOf.size(); }
+
+  /// Returns the rows whose scores differ between two runs.
+  std::vector<size_t> changed(size_t runA, size_t runB) const;
+
+  /// Whether the scores of the first sample in `runA` differ from those of the
+  /// last sample in `runB`, in which the two have changed places. Compares rows
+  /// that have a label in both.
+  bool dependsOnPlace(size_t runA, size_t runB) const;
+
+  /// Returns random values that the input accepts as data.
+  static rt::HostTensor random(const rt::Port &port, uint64_t seed);
+  /// Changes a token to another that the input accepts.
+  static void change(const rt::Port &port, rt::HostTensor &tensor,
+                     int64_t index);
+
+private:
+  const SmallModel &model;
+  const std::vector<rt::Port> &ports;
+  NamedTensors base;
+  std::vector<NamedTensors> results;
+  std::vector<Row> all;
+  std::vector<int64_t> rowsOf; ///< by loss
+};
+
+} // namespace dpc
