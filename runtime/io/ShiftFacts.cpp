@@ -39,7 +39,12 @@ void ShiftFacts::add(const Port &idsPort, const void *idsData,
     return labelsPort.ignored &&
            labelAt(k) == static_cast<double>(*labelsPort.ignored);
   };
-  auto isOpen = [&] { return std::ranges::any_of(leads, &Lead::holds); };
+  // Padding, for example, is equal at every offset.
+  auto isRepeated = [&](int64_t k, int64_t begin, int64_t last) {
+    return (k > begin && idAt(k) == idAt(k - 1)) ||
+           (k < last && idAt(k) == idAt(k + 1));
+  };
+  auto isOpen = [&] { return std::ranges::any_of(leads, &Lead::isOpen); };
   for (int64_t begin = 0; isOpen() && begin < count; begin += length) {
     const int64_t last = begin + length - 1;
     bool isConstant = true;
@@ -52,9 +57,12 @@ void ShiftFacts::add(const Port &idsPort, const void *idsData,
         hasIgnored = true;
         continue;
       }
-      for (int64_t offset = -kFarthest; offset <= kFarthest; ++offset)
-        if (lead(offset).holds && k + offset >= begin && k + offset <= last)
-          lead(offset).add(labelAt(k) == idAt(k + offset));
+      for (int64_t offset = -kFarthest; offset <= kFarthest; ++offset) {
+        const int64_t place = k + offset;
+        if (place >= begin && place <= last && lead(offset).isOpen() &&
+            !isRepeated(place, begin, last))
+          lead(offset).add(labelAt(k) == idAt(place));
+      }
     }
     hasFirstIds |= rolled.pairs > 0 && idAt(begin) != firstId;
     firstId = idAt(begin);
@@ -64,9 +72,10 @@ void ShiftFacts::add(const Port &idsPort, const void *idsData,
 
 /// "of the next position", "of 2 positions before"
 static std::string placeText(int64_t offset) {
-  return offset == 1  ? std::string("of the next position")
-         : offset > 0 ? concat("of ", offset, " positions later")
-                      : concat("of ", -offset, " positions before");
+  return offset == 0   ? std::string("of the same position")
+         : offset == 1 ? std::string("of the next position")
+         : offset > 0  ? concat("of ", offset, " positions later")
+                       : concat("of ", -offset, " positions before");
 }
 
 std::string ShiftFacts::text(const Port &idsPort,
@@ -74,45 +83,49 @@ std::string ShiftFacts::text(const Port &idsPort,
   constexpr int64_t kLeastRolled = 3; // sequences
   const bool shiftsItself = labelsPort.use == InputUse::ShiftedLabels;
   const int64_t expected = shiftsItself ? 0 : 1;
-  const std::string holder =
-      "input '" + oneLine(labelsPort.name) + "' holds the ids ";
+  const std::optional<int64_t> offset = proven(expected);
+  if (!offset)
+    return "";
+  const std::string holder = "input '" + oneLine(labelsPort.name) +
+                             "' holds the ids " + placeText(*offset);
   if (auto found = labelsPort.reaction.ahead.find(idsPort.name);
-      !shiftsItself && found != labelsPort.reaction.ahead.end())
-    for (int64_t offset = 1; offset <= kFarthest; ++offset)
-      if (offset <= found->second && lead(offset).isProven())
-        return holder + placeText(offset) +
-               ", which the scores of each position depend on: the model "
-               "reads what it predicts; is a causal mask missing, or does an "
-               "op mix positions?";
-  if (lead(expected).isProven())
-    return !shiftsItself && rolled.holds && hasFirstIds &&
+      !shiftsItself && *offset > 0 &&
+      found != labelsPort.reaction.ahead.end() && *offset <= found->second)
+    return holder + ", which the scores of each position depend on: the model "
+                    "reads what it predicts; is a causal mask missing, or does "
+                    "an op mix positions?";
+  if (*offset == expected)
+    return !shiftsItself && rolled.holds() && hasFirstIds &&
                    rolled.pairs >= kLeastRolled
                ? "the last label of each sequence of input '" +
                      oneLine(labelsPort.name) +
                      "' is the first id of the sequence: are the labels "
                      "rolled? A label without a next id should be ignored"
                : "";
-  if (lead(-1).isProven())
+  if (*offset == -1)
     return "input '" + oneLine(idsPort.name) +
            "' holds the labels of the next position: are the two swapped?";
-  if (lead(0).isProven())
-    return hasIgnored ? holder + "of the same position where it is not "
-                                 "ignored, and the loss does not shift its "
-                                 "labels"
-                      : "";
-  for (int64_t offset = -kFarthest; offset <= kFarthest; ++offset) {
-    if (!lead(offset).isProven())
-      continue;
-    std::string text = holder + placeText(offset);
-    return shiftsItself && offset > 0
-               ? concat(text,
-                        ", and the loss shifts its labels itself: it "
-                        "predicts ",
-                        offset + 1, " positions ahead")
-               : text + "; expected those of the " +
-                     (shiftsItself ? "same" : "next") + " position";
-  }
-  return "";
+  if (*offset == 0)
+    return hasIgnored && lead(0).holds()
+               ? holder + " where it is not ignored, and the loss does not "
+                          "shift its labels"
+               : "";
+  return shiftsItself && *offset > 0
+             ? concat(holder,
+                      ", and the loss shifts its labels itself: it predicts ",
+                      *offset + 1, " positions ahead")
+             : holder + "; expected those of the " +
+                   (shiftsItself ? "same" : "next") + " position";
+}
+
+std::optional<int64_t> ShiftFacts::proven(int64_t expected) const {
+  std::optional<int64_t> best;
+  for (int64_t offset : {expected, int64_t(-1), int64_t(0), int64_t(1),
+                         int64_t(2), int64_t(-2), int64_t(3), int64_t(-3)})
+    if (lead(offset).isProven() &&
+        (!best || lead(offset).share() > lead(*best).share()))
+      best = offset;
+  return best;
 }
 
 } // namespace dpc::rt

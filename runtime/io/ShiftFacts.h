@@ -4,14 +4,16 @@
 #include "runtime/plan/Plan.h"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace dpc::rt {
 
 /// Two integer inputs of one shape [.., T]: ids, and the labels of a loss.
-/// Finds the offsets k with labels[t] == ids[t + k] everywhere. Sequences of
-/// one constant and ignored labels do not count.
+/// Finds the offset k with labels[t] == ids[t + k] for most t: the last label
+/// of a sequence often is not among its ids, such as a mark of the end.
+/// Sequences of one constant, ignored labels and repeated ids do not count.
 class ShiftFacts {
 public:
   /// Indexes of inputs.
@@ -30,16 +32,26 @@ public:
 private:
   static constexpr int64_t kFarthest = 3;
 
-  /// Whether all pairs of elements are equal, and how many there are.
+  /// How many pairs of elements there are, and how many of them are equal.
   struct Lead {
-    bool holds = true;
-    int64_t pairs = 0;
+    int64_t pairs = 0, equal = 0;
     void add(bool isEqual) {
-      holds &= isEqual;
       ++pairs;
+      equal += isEqual ? 1 : 0;
     }
-    bool isProven() const { return holds && pairs >= 8; } // not by chance
+    bool holds() const { return equal == pairs; }
+    double share() const {
+      return pairs == 0 ? 0 : static_cast<double>(equal) / double(pairs);
+    }
+    /// Few pairs may be equal by chance.
+    bool isProven() const {
+      return pairs >= 8 && share() >= (pairs < 64 ? 1 : 0.75);
+    }
+    bool isOpen() const { return pairs < 1000 || share() >= 0.5; }
   };
+  /// Returns the offset of most equal pairs, `expected` of several, if it is
+  /// proven.
+  std::optional<int64_t> proven(int64_t expected) const;
   Lead &lead(int64_t offset) { return leads[offset + kFarthest]; }
   const Lead &lead(int64_t offset) const { return leads[offset + kFarthest]; }
 

@@ -179,6 +179,20 @@ class Reactions(e2e.ScratchTest):
                 self.assertEqual(self.compiled(body), [])
                 self.assertNotIn(SEEN, self.said(ids, labels))
 
+    def test_labels_that_are_not_all_among_the_ids(self):
+        """Sequences of 6 or 7 ids with a mark of the end that only the labels have."""
+        ids, labels = self.tokens()
+        for row, (own, next_ones) in enumerate(zip(ids, labels)):
+            end = 6 + row % 2
+            own[end:], next_ones[end - 1], next_ones[end:] = 0, CLASSES - 1, -100
+        self.compiled(attention(""))
+        self.assertIn(SEEN, self.said(ids, labels))
+        self.compiled(attention())
+        self.assertNotIn("holds the ids", "\n".join(self.said(ids, labels)))
+        self.compiled(attention(), "labels", NEXT)
+        self.assertIn("input 'labels' holds the ids of the next position, and the loss shifts its labels itself: it predicts 2 positions ahead",
+                      self.said(ids, labels))
+
     def test_how_far_positions_read(self):
         for body, ahead in ((LATER, 1), (OPEN, POSITIONS - 1), (ALONE, 0)):
             self.compiled(body)
