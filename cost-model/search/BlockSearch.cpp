@@ -143,6 +143,8 @@ double BlockSearch::gainOf(const Sample &sample, size_t place,
   double left = problem.feasibility.limitBytes() - sample.stateBytes;
   if (gain <= 0 || left <= 0)
     return 0;
+  if (others <= 0 || bytesError <= 0)
+    return others <= left ? gain : 0;
   return gain * probabilityBelow(std::log(left / others) / bytesError);
 }
 

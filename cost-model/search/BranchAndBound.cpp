@@ -165,9 +165,10 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
     Candidate candidate =
         candidateOf(problem, strategies[k], std::move(answers[k]));
     // The first errors say most, and all would make the model of errors slow.
-    if (lessons.size() < kMostLessons) {
-      lessons.push_back(lessonOf(pending[asked[k]], candidate.evaluation));
-      corrections.teach(lessons.back());
+    Lesson lesson = lessonOf(pending[asked[k]], candidate.evaluation);
+    if (lesson.seconds && lessons.size() < kMostLessons) {
+      lessons.push_back(lesson);
+      corrections.teach(lesson);
     }
     pool.candidates.push_back(std::move(candidate));
   }

@@ -18,7 +18,8 @@ MODEL = """module {{
                      %ids: tensor<4x8xi64> {{dpc.name = "ids", dpc.role = "input", dpc.batch_dim = 0 : i64}},
                      %labels: tensor<4x8xi64> {{dpc.name = "labels", dpc.role = "input", dpc.batch_dim = 0 : i64}},
                      %mask: tensor<4x8xi64> {{dpc.name = "{mask}", dpc.role = "input", dpc.batch_dim = 0 : i64}},
-                     %added: tensor<4x8xf32> {{dpc.name = "added", dpc.role = "input", dpc.batch_dim = 0 : i64}})
+                     %added: tensor<4x8xf32> {{dpc.name = "{added}", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %pairs: tensor<4x8x8xf32> {{dpc.name = "pairs", dpc.role = "input", dpc.batch_dim = 0 : i64}})
       -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
     %x = dpc.embedding %w, %ids : (tensor<32x16xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
     {body}
@@ -97,6 +98,14 @@ OVER_SAMPLES = f"""%sum = dpc.reduce sum %x dims = [0] : {ROWS} -> tensor<8x16xf
     %wide = dpc.broadcast %sum dims = [1, 2] : tensor<8x16xf32> -> {ROWS}
     %z = dpc.binary add %x, %wide : ({ROWS}, {ROWS}) -> {ROWS}"""
 
+# A mask over pairs of positions, which is added, and a number for each token.
+GIVEN = f"""%s = dpc.matmul %x, %x tb : ({ROWS}, {ROWS}) -> tensor<4x8x8xf32>
+    %biased = dpc.binary add %s, %pairs : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+    %p = dpc.softmax %biased : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
+    %z = dpc.matmul %p, %x : (tensor<4x8x8xf32>, {ROWS}) -> {ROWS}"""
+FEATURE = f"""%wide = dpc.broadcast %added dims = [0, 1] : tensor<4x8xf32> -> {ROWS}
+    %sum = dpc.binary add %x, %wide : ({ROWS}, {ROWS}) -> {ROWS}
+    %z, %mean, %rstd = dpc.norm layer %sum eps = 1.0e-5 : ({ROWS}) -> ({ROWS}, tensor<4x8xf32>, tensor<4x8xf32>)"""
 # A table of positions along the batch, and only the first position for all.
 ALONG_BATCH = f"""%one = dpc.iota dim = 0 : tensor<4x8x16xi64>
     %place = dpc.convert %one : tensor<4x8x16xi64> -> {ROWS}
@@ -133,10 +142,10 @@ TIGHT = {"causal": attention(), "alone": ALONE, "prefix": PREFIX}
 
 
 class Reactions(e2e.ScratchTest):
-    def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask"):
+    def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask", added="added_mask"):
         rows = 28 if loss is NEXT else 32
         with open(self.path("model.mlir"), "w") as file:
-            file.write(MODEL.format(body=body, mask=mask, loss=loss.format(target=target, mean=mean.format(rows=rows))))
+            file.write(MODEL.format(body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows))))
         e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--init=random:1",
                   "-o", self.path("plan")])
         return [text for text in e2e.read_report(self.path("plan"))["remarks"] if "is not read" not in text]
@@ -145,7 +154,8 @@ class Reactions(e2e.ScratchTest):
         os.makedirs(self.path("data"), exist_ok=True)
         mask = numpy.ones_like(ids) if mask is None else mask
         added = numpy.zeros(ids.shape, "f4") if added is None else added
-        for name, values in (("ids", ids), ("labels", labels), ("mask", mask), ("added", added)):
+        for name, values in (("ids", ids), ("labels", labels), ("mask", mask), ("added_mask", added), ("feature", added),
+                             ("pairs", numpy.zeros((len(ids), POSITIONS, POSITIONS), "f4"))):
             numpy.save(self.path(f"data/{name}.npy"), values)
         return e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1"]).splitlines()
 
@@ -215,9 +225,19 @@ class Reactions(e2e.ScratchTest):
         mask[:, -2:] = 0
         self.assertEqual(self.compiled(ADDED), [])
         text = "it is added to the scores of attention, and hides no token: that takes -inf or a large negative number"
-        self.assertIn(f"input 'added': 0 to 1, mean 0.75; {text}", self.said(ids, labels, added=mask))
+        self.assertIn(f"input 'added_mask': 0 to 1, mean 0.75; {text}", self.said(ids, labels, added=mask))
         self.assertNotIn(text, "\n".join(self.said(ids, labels, added=(mask - 1) * 1e9)))
         self.assertNotIn(text, "\n".join(self.said(ids, labels)))
+
+    def test_inputs_that_are_no_masks_of_tokens(self):
+        """A mask over pairs may be causal in the data; a feature hides nothing, although large numbers drown what is added to them."""
+        ids, labels = self.tokens()
+        self.assertEqual(self.compiled(GIVEN, "ids", NEXT), [])
+        self.compiled(GIVEN)
+        self.assertNotIn(SEEN, self.said(ids, labels))
+        self.assertEqual(self.compiled(FEATURE, added="feature"), [])
+        feature = numpy.random.default_rng(2).random(ids.shape, "f4")
+        self.assertNotIn("hides", "\n".join(self.said(ids, labels, added=feature)))
 
     def test_heads_that_have_parts_of_the_positions(self):
         self.assertEqual(self.compiled(SPLIT), ["halfway through 'ids', a position does not read the one before it, although earlier positions do: are heads "

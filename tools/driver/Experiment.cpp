@@ -30,7 +30,7 @@ void Experiment::change(const rt::Port &port, rt::HostTensor &tensor,
 }
 
 bool Experiment::findLabels() {
-  constexpr int kRuns = 16;
+  constexpr int kRuns = 24;
   std::vector<NamedTensors> runs(kRuns, base);
   for (int i = 0; i < kRuns; ++i)
     for (const rt::Port &port : ports)
@@ -44,15 +44,19 @@ bool Experiment::findLabels() {
       values.push_back(valueIn(i));
     return values;
   };
-  std::map<std::vector<double>, Element> places;
+  // Few classes may give several elements the same values.
+  std::map<std::vector<double>, std::optional<Element>> places;
   for (size_t input = 0; input < ports.size(); ++input)
     for (int64_t k = 0, e = rt::isIndex(ports[input])
                                 ? base[ports[input].name].elements()
                                 : 0;
-         k < e; ++k)
-      places.insert(
-          {column([&](int i) { return runs[i][ports[input].name].at(k); }),
-           {input, k}});
+         k < e; ++k) {
+      auto [place, isNew] = places.try_emplace(
+          column([&](int i) { return runs[i][ports[input].name].at(k); }),
+          Element{input, k});
+      if (!isNew)
+        place->second = std::nullopt;
+    }
   for (size_t loss = 0; results[0].count(resultName("labels", loss)); ++loss) {
     int64_t count = results[0].at(resultName("labels", loss)).elements();
     rowsOf.push_back(count);
@@ -66,6 +70,24 @@ bool Experiment::findLabels() {
   return true;
 }
 
+double largestFinite(const rt::HostTensor &tensor) {
+  double largest = 0;
+  for (int64_t i = 0, e = tensor.elements(); i < e; ++i)
+    if (std::isfinite(tensor.at(i)))
+      largest = std::max(largest, std::abs(tensor.at(i)));
+  return largest;
+}
+
+bool Experiment::comparesSamples() const {
+  for (size_t loss = 0; loss < rowsOf.size(); ++loss)
+    for (const rt::Port &port : ports)
+      if (port.batchDim == 0 &&
+          results[0].at(resultName("scores", loss)).shape.back() ==
+              port.globalShape[0])
+        return true;
+  return false;
+}
+
 std::vector<size_t> Experiment::changed(size_t runA, size_t runB) const {
   // Far above the rounding of fp32, far below the effect of one token.
   constexpr double kNoise = 1e-5;
@@ -74,14 +96,12 @@ std::vector<size_t> Experiment::changed(size_t runA, size_t runB) const {
   for (size_t loss = 0; loss < rowsOf.size(); ++loss) {
     const rt::HostTensor &a = results[runA].at(resultName("scores", loss)),
                          &b = results[runB].at(resultName("scores", loss));
-    double scale = 0;
-    for (int64_t i = 0; i < a.elements(); ++i)
-      scale =
-          std::isfinite(a.at(i)) ? std::max(scale, std::abs(a.at(i))) : scale;
+    const double scale = largestFinite(a);
     const int64_t classes = a.shape.back();
     for (int64_t row = 0; row < rowsOf[loss]; ++row)
       for (int64_t i = row * classes; i < (row + 1) * classes; ++i)
-        if (std::abs(a.at(i) - b.at(i)) > kNoise * scale) {
+        if (std::isnan(a.at(i)) != std::isnan(b.at(i)) ||
+            std::abs(a.at(i) - b.at(i)) > kNoise * scale) {
           rows.push_back(first + row);
           break;
         }
@@ -114,9 +134,10 @@ bool Experiment::dependsOnPlace(size_t runA, size_t runB) const {
     const rt::HostTensor &a = results[runA].at(resultName("scores", loss)),
                          &b = results[runB].at(resultName("scores", loss));
     const int64_t classes = a.shape.back();
+    const double most = kNoise * largestFinite(a);
     for (int64_t i = 0; i < classes; ++i)
       if (std::abs(a.at(row * classes + i) -
-                   b.at(other->second * classes + i)) > kNoise)
+                   b.at(other->second * classes + i)) > most)
         return true;
   }
   return false;

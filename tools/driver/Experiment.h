@@ -13,6 +13,9 @@ namespace dpc {
 /// has the results "scores", "labels" and "losses" of each, and "loss".
 std::string resultName(const char *kind, size_t loss);
 
+/// Returns the largest absolute value among the finite elements, or 0.
+double largestFinite(const rt::HostTensor &tensor);
+
 /// An element of the input number `input`.
 struct Element {
   size_t input;
@@ -52,6 +55,9 @@ public:
   /// Returns the rows whose scores differ between two runs.
   std::vector<size_t> changed(size_t runA, size_t runB) const;
 
+  /// Whether a loss may have the samples of the batch as its classes.
+  bool comparesSamples() const;
+
   /// Whether the scores of the first sample in `runA` differ from those of the
   /// last sample in `runB`, in which the two have changed places. Compares rows
   /// that have a label in both.
@@ -65,7 +71,7 @@ public:
 
 private:
   const SmallModel &model;
-  const std::vector<rt::Port> &ports;
+  std::vector<rt::Port> ports; ///< a copy: the model may be compiled again
   NamedTensors base;
   std::vector<NamedTensors> results;
   std::vector<Row> all;

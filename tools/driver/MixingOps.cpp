@@ -110,9 +110,10 @@ std::string mixingText(SmallModel &model, const rt::Port &tokens,
     const rt::HostTensor &a = results[0].at(resultName("value", i)),
                          &b = results[run].at(resultName("value", i));
     const int64_t changed = watched[i].positions - 1, size = a.shape[2];
+    const double most = kNoise * largestFinite(a);
     for (int64_t k = 0; k < changed * size; ++k)
       // In a matrix of scores, the column of the token may change.
-      if (k % size != changed && std::abs(a.at(k) - b.at(k)) > kNoise)
+      if (k % size != changed && std::abs(a.at(k) - b.at(k)) > most)
         return watched[i].text;
   }
   return "";

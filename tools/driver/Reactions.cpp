@@ -2,12 +2,8 @@
 #include "tools/driver/Reactions.h"
 
 #include "ir/Dialect.h"
-#include "ir/NodeName.h"
-#include "ir/TensorUtils.h"
 #include "passes/shard/Passes.h"
-#include "runtime/base/Random.h"
 #include "runtime/io/IndexCheck.h"
-#include "runtime/io/InputSource.h"
 #include "tools/driver/Experiment.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/MixingOps.h"
@@ -16,7 +12,6 @@
 #include <array>
 #include <cmath>
 #include <set>
-#include <tuple>
 
 using namespace mlir;
 
@@ -43,6 +38,20 @@ bool isFor(const rt::Port &port, const rt::Port &tokens) {
          port.globalShape.back() == tokens.globalShape.back() &&
          rt::numElements(port.globalShape) ==
              rt::numElements(tokens.globalShape);
+}
+
+/// Whether `port` has a number for each pair of positions of `tokens`, such as
+/// a mask [B, T, T]. Which numbers hide a position is not known.
+bool isForPairs(const rt::Port &port, const rt::Port &tokens) {
+  const std::vector<int64_t> &shape = port.globalShape;
+  const int64_t positions = tokens.globalShape.back();
+  return port.use != rt::InputUse::Unread && !rt::isIndex(port) &&
+         shape.size() >= 2 && shape.back() == positions &&
+         shape[shape.size() - 2] == positions;
+}
+
+bool hasNameOfMask(const rt::Port &port) {
+  return StringRef(port.name).contains_insensitive("mask");
 }
 
 bool areLabels(const rt::Port &port) {
@@ -136,7 +145,9 @@ std::optional<int64_t> Measurement::hiddenBy(const rt::Port &mask) {
   const bool zero = isHiddenBy(mask, 0, 1), one = isHiddenBy(mask, 1, 0);
   if (zero != one)
     return one ? 1 : 0;
-  if (!zero && rt::isFloat(mask.dtype) &&
+  // Next to so large a number, fp32 loses whatever is added, such as the row of
+  // a token, so that other inputs seem to hide tokens, too.
+  if (!zero && rt::isFloat(mask.dtype) && hasNameOfMask(mask) &&
       isHiddenBy(mask, static_cast<double>(rt::kAddedMask), 0))
     return rt::kAddedMask;
   return std::nullopt;
@@ -149,9 +160,7 @@ void Measurement::masks() {
     rt::HostTensor &flags = experiment.start()[port.name];
     fillFlags(flags, 1);
     std::optional<int64_t> hidden = hiddenBy(port);
-    const bool isMask = StringRef(port.name).contains_insensitive("mask") ||
-                        port.dtype == rt::DType::Bool;
-    if (!hidden && isMask && isReadByScores(port))
+    if (!hidden && hasNameOfMask(port) && isReadByScores(port))
       reactions.mistakes.push_back(
           "the scores depend on tokens where '" + port.name +
           "' is 0 and on those where it is 1; a mask hides one of them, also "
@@ -191,9 +200,9 @@ void Measurement::note(size_t tokens, int64_t position,
       leak = ports[tokens];
     if (isPredicted || label->input == tokens)
       continue;
-    auto [place, isNew] =
-        reactions.inputs[labels].ahead.try_emplace(name, ahead);
-    place->second = std::max(place->second, ahead);
+    int64_t &most =
+        reactions.inputs[labels].ahead.try_emplace(name, ahead).first->second;
+    most = std::max(most, ahead);
   }
 }
 
@@ -255,9 +264,12 @@ void Measurement::positionsOf(const rt::Port &tokens) {
         "positions do: are heads split by a reshape without a transpose?");
 }
 
+/// Measures nothing of tokens whose mask may be an input.
 void Measurement::positions() {
   for (const rt::Port &port : ports)
-    if (isTokens(port))
+    if (isTokens(port) && llvm::none_of(ports, [&](const rt::Port &other) {
+          return isForPairs(other, port);
+        }))
       positionsOf(port);
 }
 
@@ -290,7 +302,7 @@ void Measurement::samples() {
         tensor.set(k, other.at(k));
     }
   }
-  if (!experiment.run(runs))
+  if (!experiment.run(runs) || experiment.comparesSamples())
     return;
   mixesSamples = llvm::any_of(experiment.changed(0, 1), [&](size_t row) {
     return inFirst(row).has_value();

@@ -96,7 +96,10 @@ static bool isMaskLike(DenseElementsAttr values) {
     return false;
   std::map<double, int64_t> counts;
   int64_t most = 0;
-  auto count = [&](double value) { most = std::max(most, ++counts[value]); };
+  auto count = [&](double value) {
+    if (!std::isnan(value))
+      most = std::max(most, ++counts[value]);
+  };
   if (isa<FloatType>(values.getElementType()))
     for (const APFloat &value : values.getValues<APFloat>())
       count(value.convertToDouble());

@@ -7,6 +7,7 @@
 #include "passes/shard/BatchSums.h"
 
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 
@@ -189,7 +190,7 @@ static const Pattern kPatterns[] = {
      false},
     {isNegated,
      "has a negative factor in the loss: training makes the labels less likely",
-     true},
+     false},
     {getsTanh,
      "gets scores of {}, a tanh, which are small: the loss cannot become small",
      false},
@@ -251,8 +252,12 @@ static bool growsWithBatch(ReduceOp sum, double factor, int64_t samples) {
 static void followTerms(func::FuncOp forward, Value loss, SuspectModel &model) {
   const BatchSums sums = sumsOverBatch(forward);
   SmallVector<std::pair<Value, double>> work = {{loss, 1.0}};
+  std::set<std::pair<const void *, double>> seen;
+  llvm::DenseSet<Operation *> positive;
   while (!work.empty()) {
     auto [value, factor] = work.pop_back_val();
+    if (!seen.insert({value.getAsOpaquePointer(), factor}).second)
+      continue;
     double scale = 1;
     Operation *op = value.getDefiningOp();
     auto binary = dyn_cast_or_null<BinaryOp>(op);
@@ -275,10 +280,13 @@ static void followTerms(func::FuncOp forward, Value loss, SuspectModel &model) {
         model.totals.insert(op);
       if (reduce.getKind() == ReduceKind::sum)
         work.emplace_back(reduce.getX(), factor);
-    } else if (isa_and_present<CrossEntropyOp>(op) && std::signbit(factor)) {
-      model.negated.insert(op);
+    } else if (isa_and_present<CrossEntropyOp>(op)) {
+      (std::signbit(factor) ? model.negated : positive).insert(op);
     }
   }
+  // Such as the difference of a loss and the same loss without gradient.
+  for (Operation *op : positive)
+    model.negated.erase(op);
 }
 
 static std::string textOf(const Pattern &pattern, Operation *op,

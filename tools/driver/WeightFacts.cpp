@@ -86,7 +86,7 @@ DenseElementsAttr elementsInFile(BlockArgument argument) {
   SmallVector<APInt> values;
   const unsigned bits = type.getElementTypeBitWidth();
   for (int64_t i = 0; i < count; ++i)
-    values.emplace_back(bits, static_cast<uint64_t>(valueAt(i)),
+    values.emplace_back(bits, static_cast<int64_t>(valueAt(i)),
                         /*isSigned=*/false, /*implicitTrunc=*/true);
   return DenseElementsAttr::get(type, values);
 }
@@ -170,7 +170,8 @@ static Value skipMoves(Value value) {
   return value;
 }
 
-/// Whether a weight only scales or shifts an input, elementwise.
+/// Whether a weight is only subtracted from an input, or divides it, as the
+/// mean and the deviation of the data do. A learned scale multiplies.
 static bool standardizesInput(Value weight) {
   return !weight.use_empty() &&
          llvm::all_of(weight.getUsers(), [&](Operation *user) {
@@ -178,9 +179,9 @@ static bool standardizesInput(Value weight) {
              return standardizesInput(user->getResult(0));
            auto binary = dyn_cast<BinaryOp>(user);
            return binary &&
-                  llvm::any_of(binary->getOperands(), [](Value operand) {
-                    return roleOf(skipMoves(operand)) == role::kInput;
-                  });
+                  (binary.getKind() == BinaryKind::sub ||
+                   binary.getKind() == BinaryKind::div) &&
+                  roleOf(skipMoves(binary.getA())) == role::kInput;
          });
 }
 

@@ -27,8 +27,9 @@ void markNormWeights(mlir::func::FuncOp forward);
 std::string remarkOnFrozen(mlir::func::FuncOp forward);
 
 /// Returns a remark on trained weights that are probably constants, because
-/// ONNX does not tell them from parameters: numbers that scale or shift an
-/// input, and tables of sines. Returns "" if there are none.
+/// ONNX does not tell them from parameters: numbers that are subtracted
+/// from an input or divide it, and tables of sines. Returns "" if there are
+/// none.
 std::string remarkOnLikelyConstants(mlir::func::FuncOp forward);
 
 /// Returns a remark if the model has narrow floats, which --precision=fp32
