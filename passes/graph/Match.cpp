@@ -61,6 +61,14 @@ Value dpc::skipConverts(Value value) {
   return value;
 }
 
+Value dpc::skipMoves(Value value) {
+  while (
+      isa_and_present<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(
+          value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
 UnaryOp dpc::unaryOf(Value value, UnaryKind kind) {
   auto op = value ? value.getDefiningOp<UnaryOp>() : UnaryOp();
   return op && op.getKind() == kind ? op : UnaryOp();

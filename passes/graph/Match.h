@@ -30,6 +30,10 @@ bool isSplatNear(mlir::Value value, double expected);
 /// fused op may read this input instead.
 mlir::Value skipConverts(mlir::Value value);
 
+/// Returns `value` before ops that move, repeat, select or convert its
+/// elements.
+mlir::Value skipMoves(mlir::Value value);
+
 UnaryOp unaryOf(mlir::Value value, UnaryKind kind);
 BinaryOp binaryOf(mlir::Value value, BinaryKind kind);
 

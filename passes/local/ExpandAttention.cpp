@@ -72,6 +72,7 @@ Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb,
 /// Replaces the users of `result`, which convert it to the type of `value`.
 static void replaceConverts(Value result, Value value) {
   for (Operation *user : llvm::make_early_inc_range(result.getUsers())) {
+    assert(isa<ConvertOp>(user) && "the result of a step is converted only");
     user->getResult(0).replaceAllUsesWith(value);
     user->erase();
   }

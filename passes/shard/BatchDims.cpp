@@ -102,7 +102,8 @@ BatchSums sumsOverBatch(func::FuncOp func) {
     return sums;
   // The copy has more constants, but the same reductions.
   auto own = func.front().getOps<ReduceOp>();
-  for (auto [op, copied] : llvm::zip(own, copy->front().getOps<ReduceOp>()))
+  for (auto [op, copied] :
+       llvm::zip_equal(own, copy->front().getOps<ReduceOp>()))
     if (op.getKind() == ReduceKind::sum &&
         llvm::any_of(copied.getDims(), [&](int64_t dim) {
           return batch.isPartOf(factors, copied.getX(), dim);

@@ -48,6 +48,7 @@ public:
 
   std::vector<DType> storedTypes() const override {
     std::vector<DType> types;
+    types.reserve(columns.size());
     for (const Column &column : columns)
       types.push_back(column.array.dtype);
     return types;

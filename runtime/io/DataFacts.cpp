@@ -99,7 +99,7 @@ std::string ArrayFacts::hiddenText() const {
     return minusInfinite > 0 || min < kHides || max == min
                ? ""
                : "; it is added to the scores of attention, and hides no "
-                 "token: that takes -inf or a large negative number";
+                 "token: -inf or a large negative number hides one";
   if (min < 0 || max > 1 || (isFloat(port.dtype) && sum != std::rint(sum)))
     return "";
   const auto ones = static_cast<int64_t>(sum);
@@ -225,10 +225,12 @@ std::vector<std::string> DataFacts::texts() const {
   for (const auto &[first, second] : equal)
     texts.push_back("inputs '" + oneLine(inputs[first].port.name) + "' and '" +
                     oneLine(inputs[second].port.name) + "' hold equal values");
+  std::vector<Port> ports;
+  ports.reserve(inputs.size());
+  for (const ArrayFacts &facts : inputs)
+    ports.push_back(facts.port);
   for (const ShiftFacts &shift : shifts)
-    if (std::string text =
-            shift.text(inputs[shift.ids].port, inputs[shift.labels].port);
-        !text.empty())
+    if (std::string text = shift.text(ports, shifts); !text.empty())
       texts.push_back(text);
   for (const std::string &text : samples.texts())
     texts.push_back(text);

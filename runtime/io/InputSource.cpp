@@ -40,6 +40,7 @@ public:
 
   std::vector<DType> storedTypes() const override {
     std::vector<DType> types;
+    types.reserve(files.size());
     for (const File &file : files)
       types.push_back(file.array.dtype);
     return types;

@@ -10,10 +10,11 @@
 
 namespace dpc::rt {
 
-/// Two integer inputs of one shape [.., T]: ids, and the labels of a loss.
-/// Finds the offset k with labels[t] == ids[t + k] for most t: the last label
-/// of a sequence often is not among its ids, such as a mark of the end.
-/// Sequences of one constant, ignored labels and repeated ids do not count.
+/// Two inputs of one shape: ids [.., T] and the labels of a loss, or rows of
+/// numbers [B, T, ...] and the targets of a loss. Finds the offset k with
+/// labels[t] == ids[t + k] for most t: the last label of a sequence often is
+/// not among its ids, such as a mark of the end. Sequences of one constant,
+/// ignored labels and repeated ids do not count.
 class ShiftFacts {
 public:
   /// Indexes of inputs.
@@ -23,9 +24,11 @@ public:
   void add(const Port &idsPort, const void *idsData, const Port &labelsPort,
            const void *labelsData, int64_t count);
   /// Says that the labels have another offset than the loss expects, that the
-  /// two are swapped, that the labels are rolled, or "". DataFacts::equal has
-  /// inputs that are equal everywhere.
-  std::string text(const Port &idsPort, const Port &labelsPort) const;
+  /// two are swapped, that the labels are rolled, or "". Says nothing of
+  /// labels one position after those of `others`, as in the prediction of
+  /// several tokens. DataFacts::equal has inputs that are equal everywhere.
+  std::string text(const std::vector<Port> &ports,
+                   const std::vector<ShiftFacts> &others) const;
 
   size_t ids, labels;
 
@@ -49,9 +52,11 @@ private:
     }
     bool isOpen() const { return pairs < 1000 || share() >= 0.5; }
   };
-  /// Returns the offset of most equal pairs, `expected` of several, if it is
+  /// Returns the offset of most equal pairs, the usual one of several, if it is
   /// proven.
-  std::optional<int64_t> proven(int64_t expected) const;
+  std::optional<int64_t> proven(const Port &labelsPort) const;
+  std::string offsetText(const Port &idsPort, const Port &labelsPort,
+                         int64_t offset) const;
   Lead &lead(int64_t offset) { return leads[offset + kFarthest]; }
   const Lead &lead(int64_t offset) const { return leads[offset + kFarthest]; }
 
@@ -62,7 +67,7 @@ private:
   bool hasFirstIds = false; ///< whether sequences begin with different ids
 };
 
-/// Returns the pairs of ids and labels among the inputs.
+/// Returns the pairs of ids and labels, or numbers and targets, of the inputs.
 std::vector<ShiftFacts> shiftsOf(const std::vector<Port> &ports);
 
 } // namespace dpc::rt

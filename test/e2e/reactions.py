@@ -125,6 +125,27 @@ PREFIX = f"""%t = dpc.iota dim = 1 : tensor<4x8x8xi64>
     %p = dpc.softmax %kept : tensor<4x8x8xf32> -> tensor<4x8x8xf32>
     %z = dpc.matmul %p, %x : (tensor<4x8x8xf32>, {ROWS}) -> {ROWS}"""
 
+# A loss of numbers: the squared error of each, as it is or where `%added` is 1.
+FORECAST = """module {{
+  func.func @forward(%w: tensor<16x16xf32> {{dpc.name = "w", dpc.role = "parameter"}},
+                     %x: tensor<4x8x16xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %mask: tensor<4x8xi64> {{dpc.name = "mask", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %added: tensor<4x8xf32> {{dpc.name = "weights", dpc.role = "input", dpc.batch_dim = 0 : i64}},
+                     %y: tensor<4x8x16xf32> {{dpc.name = "y", dpc.role = "input", dpc.batch_dim = 0 : i64}})
+      -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
+    {body}
+    %all = dpc.matmul %z, %w : (tensor<4x8x16xf32>, tensor<16x16xf32>) -> tensor<4x8x16xf32>
+    %error = dpc.binary sub %all, {target} : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
+    %square = dpc.binary mul %error, %error : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
+    %each = dpc.broadcast %added dims = [0, 1] : tensor<4x8xf32> -> tensor<4x8x16xf32>
+    %counted = dpc.binary mul %square, %each : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
+    %total = dpc.reduce sum %counted dims = [0, 1, 2] : tensor<4x8x16xf32> -> tensor<f32>
+    %share = dpc.constant dense<0.001953125> : tensor<f32> -> tensor<f32>
+    %loss = dpc.binary mul %total, %share : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }}
+}}"""
+
 LEAK = ", but the loss compares the scores of position t with token t + 1 of 'ids': each position reads the token that it predicts"
 SAMPLES = "the scores of a sample depend on the other samples of its batch: does a reshape or a dimension mix them?"
 SEEN = ("input 'labels' holds the ids of the next position, which the scores of each position depend on: the model reads what it predicts; is a causal mask "
@@ -144,8 +165,11 @@ TIGHT = {"causal": attention(), "alone": ALONE, "prefix": PREFIX}
 class Reactions(e2e.ScratchTest):
     def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask", added="added_mask"):
         rows = 28 if loss is NEXT else 32
+        return self.remarks(MODEL.format(body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows))))
+
+    def remarks(self, model):
         with open(self.path("model.mlir"), "w") as file:
-            file.write(MODEL.format(body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows))))
+            file.write(model)
         e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--init=random:1",
                   "-o", self.path("plan")])
         return [text for text in e2e.read_report(self.path("plan"))["remarks"] if "is not read" not in text]
@@ -224,7 +248,7 @@ class Reactions(e2e.ScratchTest):
         mask = numpy.ones(ids.shape, "f4")
         mask[:, -2:] = 0
         self.assertEqual(self.compiled(ADDED), [])
-        text = "it is added to the scores of attention, and hides no token: that takes -inf or a large negative number"
+        text = "it is added to the scores of attention, and hides no token: -inf or a large negative number hides one"
         self.assertIn(f"input 'added_mask': 0 to 1, mean 0.75; {text}", self.said(ids, labels, added=mask))
         self.assertNotIn(text, "\n".join(self.said(ids, labels, added=(mask - 1) * 1e9)))
         self.assertNotIn(text, "\n".join(self.said(ids, labels)))
@@ -273,8 +297,56 @@ class Reactions(e2e.ScratchTest):
         self.assertEqual(self.compiled(ALONG_BATCH),
                          ["the scores of a sample depend on its place in the batch: is a table of positions added along the batch?"])
 
+    def forecast(self, body, target="%y"):
+        """The remarks on a loss of numbers, and what its plan knows of each input."""
+        remarks = self.remarks(FORECAST.format(body=body, target=target))
+        return remarks, {port["name"]: port["reaction"] for port in e2e.read_json(self.path("plan/plan.json"))["inputs"]}
+
+    def test_losses_of_numbers(self):
+        self.assertEqual(self.forecast(OVER_SAMPLES)[0], [SAMPLES])
+        self.assertEqual(self.forecast(FIRST)[0], ["the scores depend on the first position of 'x', but not on those in the middle or at the end"])
+        for body, ahead in ((attention(), 0), (attention(""), POSITIONS - 1), (LATER, 1)):
+            remarks, inputs = self.forecast(body)
+            self.assertEqual(remarks, [])
+            self.assertEqual(inputs["y"]["ahead"], {"x": ahead})
+        remarks, inputs = self.forecast(MASKED.format(hidden=0))
+        self.assertEqual(remarks, [])
+        self.assertEqual([inputs[name]["hidden"] for name in ("mask", "weights")], [0, None])
+
+    def test_an_autoencoder_has_no_targets(self):
+        remarks, inputs = self.forecast(attention(""), "%x")
+        self.assertEqual(remarks, [])
+        self.assertEqual(inputs["x"]["ahead"], {})
+
+    def test_a_forecast_that_reads_what_it_predicts(self):
+        series = numpy.random.default_rng(3).random((16, POSITIONS + 1, 16), "f4")
+        os.makedirs(self.path("data"), exist_ok=True)
+        for name, values in (("x", series[:, :-1]), ("y", series[:, 1:]), ("mask", numpy.ones((16, POSITIONS), "i8")),
+                             ("weights", numpy.ones((16, POSITIONS), "f4"))):
+            numpy.save(self.path(f"data/{name}.npy"), values)
+        for body, isSaid in ((attention(), False), (attention(""), True)):
+            self.forecast(body)
+            said = e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1"])
+            self.assertEqual("input 'y' holds the values of the next position of input 'x', which the scores of each position depend on" in said, isSaid)
+
+    def test_one_sample(self):
+        one = MODEL.format(body=attention(""), mask="mask", added="added", loss=NEXT.format(target="ids", mean=OF_COUNTED.format(rows=7)))
+        for many, few in (("<4x", "<1x"), ("<28x", "<7x"), ("<28x", "<7x")):
+            one = one.replace(many, few)
+        self.assertEqual(self.remarks(one), ["'dpc.attention' has no causal mask" + LEAK])
+
+    def test_what_is_not_measured_is_said(self):
+        buffer = '%t: tensor<8x8xi64> {{dpc.name = "t", dpc.role = "buffer"}},\n%ids:'
+        kept = """%keep = dpc.broadcast %t dims = [1, 2] : tensor<8x8xi64> -> tensor<4x8x8xi64>
+    %more = dpc.convert %keep : tensor<4x8x8xi64> -> tensor<4x8x8xf32>
+    """ + OPEN.replace("dpc.softmax %s", "dpc.softmax %sum").replace("%p =", "%sum = dpc.binary add %s, %more : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> "
+                                                                     "tensor<4x8x8xf32>\n%p =")
+        model = MODEL.replace("%ids:", buffer, 1).format(body=kept, mask="mask", added="added", loss=OWN.format(target="labels",
+                                                                                                                mean=OF_COUNTED.format(rows=32)))
+        self.assertEqual(self.remarks(model), ["what the scores depend on was not measured: the values of buffer 't' are not known"])
+
     def test_scores_of_one_token(self):
-        self.assertEqual(self.compiled(FIRST), ["the scores depend on the first token of 'ids', but not on those in the middle or at the end"])
+        self.assertEqual(self.compiled(FIRST), ["the scores depend on the first position of 'ids', but not on those in the middle or at the end"])
 
 
 if __name__ == "__main__":

@@ -150,7 +150,16 @@ NUMBERS = "'dpc.attention' adds {} to the scores, which hides nothing; add 0 and
 SMOOTHED = (number("k", "{}", "8xf32") + binary("part", "mul", "losses", "k", "8xf32") + "%mean = dpc.reduce sum %h dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n"
             + binary("rows", "add", "part", "mean", "8xf32"))
 WHOLE = number("k", "{}", "8xf32") + unary("minus", "neg", "losses", "8xf32") + binary("more", "sub", "losses", "minus", "8xf32") + binary("rows", "mul", "more", "k", "8xf32")
+ZEROS = "'dpc.cross_entropy' compares samples with each other, but the label of each one is 0; row i usually has the label i"
+
+
+def labelled(count):
+    """A loss of `count` classes in which all labels are 0."""
+    return classes("%zeros = dpc.constant dense<0> : tensor<8xi64> -> tensor<8xi64>\n" + keep("s", "h", f"8x{count}xf32"), count=count).replace("%s, %y", "%s, %zeros")
+
+
 MISTAKES = {
+    "one label": (labelled(8), ZEROS),
     "softmax": (classes("%s = dpc.softmax %h : tensor<8x4xf32> -> tensor<8x4xf32>"), TWICE.format("dpc.softmax", "softmax")),
     "sigmoid": (classes(unary("s", "sigmoid", "h", "8x4xf32")), TWICE.format("dpc.unary", "sigmoid")),
     "relu": (classes(unary("s", "relu", "h", "8x4xf32")), CUT),
@@ -174,6 +183,7 @@ MISTAKES = {
     "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
 }
 RIGHT = {
+    "the first class is right": labelled(4),
     "scores": classes(),
     "less label smoothing": classes(weights=SMOOTHED.format("0.9")),
     "a share of the sum": classes(share=0.0625),
@@ -223,12 +233,23 @@ class Suspicions(e2e.ScratchTest):
                 file.write(struct.pack("<64f", *([hidden] + [0.0] * 63)))
             self.assertEqual(self.remarks(model), remarks)
 
+    def test_gates_in_files_are_read(self):
+        source = f'dpc.source = {{file = "{self.path("gate.bin")}", offset = 0 : i64, bytes = 16 : i64, dtype = "f32"}}'
+        gate = f'%gate: tensor<4xf32> {{dpc.name = "gate", dpc.role = "parameter", dpc.frozen, {source}}},\n%x:'
+        model = classes("%wide = dpc.broadcast %gate dims = [1] : tensor<4xf32> -> tensor<8x4xf32>\n" + binary("part", "mul", "h", "wide", "8x4xf32")
+                        + binary("s", "add", "part", "h", "8x4xf32")).replace("%x:", gate, 1)
+        said = "'dpc.binary' multiplies by 'gate', a weight of zeros that is not trained: what it multiplies has no effect"
+        for values, text in (((0, 0, 0, 0), said), ((0, 0, 0, 1), None)):
+            with open(self.path("gate.bin"), "wb") as file:
+                file.write(struct.pack("<4f", *values))
+            self.assertEqual([remark for remark in self.remarks(model) if not remark.startswith("frozen: ")], [text] if text else [])
+
     def test_initializers_that_are_probably_constants(self):
         """The model standardizes x, adds a table and trains `scale`."""
         from onnx import TensorProto, helper
         sines = [math.sin(row) if column % 2 == 0 else math.cos(row) for row in range(4) for column in range(6)]
         words = ("trained, although probably constants: 'mean' (it scales or shifts an input), 'table' (it is a table of sines); ONNX does not say which "
-                 "weights are buffers; --frozen=table keeps one as it is")
+                 "weights are buffers; --frozen=table keeps one constant")
         for table, remarks in ((sines, [words]), ([0.5 * value for value in sines], [words.replace(", 'table' (it is a table of sines)", "").replace("=table", "=mean")])):
             nodes = [helper.make_node("Sub", ["x", "mean"], ["a"]), helper.make_node("Mul", ["a", "scale"], ["b"]), helper.make_node("Tanh", ["b"], ["c"]),
                      helper.make_node("Mul", ["c", "scale"], ["d"]), helper.make_node("Add", ["d", "table"], ["e"]),

@@ -172,6 +172,9 @@ measureReactions(Session &session, const Searched &searched,
   fs::remove_all(dir / "small", code);
   for (const std::string &text : reactions.mistakes)
     session.notice(text);
+  if (!reactions.failure.empty())
+    session.remark("what the scores depend on was not measured: " +
+                   reactions.failure);
   return std::move(reactions.inputs);
 }
 

@@ -11,8 +11,8 @@
 
 namespace dpc {
 
-std::string resultName(const char *kind, size_t loss) {
-  return kind + std::to_string(loss);
+std::string resultName(const char *kind, size_t comparison) {
+  return kind + std::to_string(comparison);
 }
 
 rt::HostTensor Experiment::random(const rt::Port &port, uint64_t seed) {
@@ -22,11 +22,23 @@ rt::HostTensor Experiment::random(const rt::Port &port, uint64_t seed) {
 }
 
 void Experiment::change(const rt::Port &port, rt::HostTensor &tensor,
-                        int64_t index) {
-  const auto limit = static_cast<double>(port.limit),
-             first = static_cast<double>(port.first);
-  double next = tensor.at(index) + 1;
-  tensor.set(index, next < limit ? next : first);
+                        int64_t position) {
+  const std::vector<int64_t> &shape = port.globalShape;
+  const int64_t size = rt::numElements(shape) / (shape[0] * shape[1]);
+  for (int64_t k = position * size; k < (position + 1) * size; ++k) {
+    double next = tensor.at(k) + 1;
+    tensor.set(k, rt::isIndex(port) && next >= static_cast<double>(port.limit)
+                      ? static_cast<double>(port.first)
+                      : next);
+  }
+}
+
+/// Whether elements of `port` may be labels or targets. Most large inputs are
+/// images.
+static bool mayHaveLabels(const rt::Port &port) {
+  constexpr int64_t kMostElements = 1 << 14;
+  return rt::isIndex(port) ||
+         rt::numElements(port.globalShape) <= kMostElements;
 }
 
 bool Experiment::findLabels() {
@@ -34,12 +46,13 @@ bool Experiment::findLabels() {
   std::vector<NamedTensors> runs(kRuns, base);
   for (int i = 0; i < kRuns; ++i)
     for (const rt::Port &port : ports)
-      if (rt::isIndex(port))
+      if (mayHaveLabels(port))
         runs[i][port.name] = random(port, i);
   if (!run(runs))
     return false;
   auto column = [&](auto &&valueIn) {
     std::vector<double> values;
+    values.reserve(kRuns);
     for (int i = 0; i < kRuns; ++i)
       values.push_back(valueIn(i));
     return values;
@@ -47,7 +60,7 @@ bool Experiment::findLabels() {
   // Few classes may give several elements the same values.
   std::map<std::vector<double>, std::optional<Element>> places;
   for (size_t input = 0; input < ports.size(); ++input)
-    for (int64_t k = 0, e = rt::isIndex(ports[input])
+    for (int64_t k = 0, e = mayHaveLabels(ports[input])
                                 ? base[ports[input].name].elements()
                                 : 0;
          k < e; ++k) {
@@ -57,12 +70,13 @@ bool Experiment::findLabels() {
       if (!isNew)
         place->second = std::nullopt;
     }
-  for (size_t loss = 0; results[0].count(resultName("labels", loss)); ++loss) {
-    int64_t count = results[0].at(resultName("labels", loss)).elements();
+  for (size_t comparison = 0;
+       results[0].count(resultName("labels", comparison)); ++comparison) {
+    int64_t count = results[0].at(resultName("labels", comparison)).elements();
     rowsOf.push_back(count);
     for (int64_t row = 0; row < count; ++row) {
       auto found = places.find(column([&](int i) {
-        return results[i].at(resultName("labels", loss)).at(row);
+        return results[i].at(resultName("labels", comparison)).at(row);
       }));
       all.push_back(found == places.end() ? Row() : Row{found->second});
     }
@@ -78,12 +92,16 @@ double largestFinite(const rt::HostTensor &tensor) {
   return largest;
 }
 
+int64_t Experiment::classesOf(size_t comparison) const {
+  return results[0].at(resultName("scores", comparison)).elements() /
+         std::max<int64_t>(1, rowsOf[comparison]);
+}
+
 bool Experiment::comparesSamples() const {
-  for (size_t loss = 0; loss < rowsOf.size(); ++loss)
+  for (size_t i = 0; i < rowsOf.size(); ++i)
     for (const rt::Port &port : ports)
-      if (port.batchDim == 0 &&
-          results[0].at(resultName("scores", loss)).shape.back() ==
-              port.globalShape[0])
+      if (port.batchDim == 0 && port.globalShape[0] > 1 &&
+          classesOf(i) == port.globalShape[0])
         return true;
   return false;
 }
@@ -93,19 +111,21 @@ std::vector<size_t> Experiment::changed(size_t runA, size_t runB) const {
   constexpr double kNoise = 1e-5;
   std::vector<size_t> rows;
   size_t first = 0;
-  for (size_t loss = 0; loss < rowsOf.size(); ++loss) {
-    const rt::HostTensor &a = results[runA].at(resultName("scores", loss)),
-                         &b = results[runB].at(resultName("scores", loss));
+  for (size_t comparison = 0; comparison < rowsOf.size(); ++comparison) {
+    const rt::HostTensor &a =
+                             results[runA].at(resultName("scores", comparison)),
+                         &b =
+                             results[runB].at(resultName("scores", comparison));
     const double scale = largestFinite(a);
-    const int64_t classes = a.shape.back();
-    for (int64_t row = 0; row < rowsOf[loss]; ++row)
+    const int64_t classes = classesOf(comparison);
+    for (int64_t row = 0; row < rowsOf[comparison]; ++row)
       for (int64_t i = row * classes; i < (row + 1) * classes; ++i)
         if (std::isnan(a.at(i)) != std::isnan(b.at(i)) ||
             std::abs(a.at(i) - b.at(i)) > kNoise * scale) {
           rows.push_back(first + row);
           break;
         }
-    first += rowsOf[loss];
+    first += rowsOf[comparison];
   }
   return rows;
 }
@@ -114,26 +134,29 @@ bool Experiment::dependsOnPlace(size_t runA, size_t runB) const {
   constexpr double kNoise = 1e-4;
   std::map<std::tuple<size_t, size_t, int64_t>, size_t> rowOf;
   size_t first = 0;
-  auto keyOf = [&](size_t loss, size_t row) {
+  auto keyOf = [&](size_t comparison, size_t row) {
     const std::optional<Element> &label = all[row].label;
-    return label ? std::tuple(loss, label->input, label->index)
-                 : std::tuple(loss, SIZE_MAX, int64_t(0));
+    return label ? std::tuple(comparison, label->input, label->index)
+                 : std::tuple(comparison, SIZE_MAX, int64_t(0));
   };
-  for (size_t loss = 0; loss < rowsOf.size(); first += rowsOf[loss++])
-    for (int64_t row = 0; row < rowsOf[loss]; ++row)
-      rowOf[keyOf(loss, first + row)] = row;
+  for (size_t comparison = 0; comparison < rowsOf.size();
+       first += rowsOf[comparison++])
+    for (int64_t row = 0; row < rowsOf[comparison]; ++row)
+      rowOf[keyOf(comparison, first + row)] = row;
   for (const auto &[key, row] : rowOf) {
-    auto [loss, input, index] = key;
+    auto [comparison, input, index] = key;
     if (input == SIZE_MAX)
       continue;
     const std::vector<int64_t> &shape = ports[input].globalShape;
     const int64_t last = rt::numElements(shape) / shape[0] * (shape[0] - 1);
-    auto other = rowOf.find({loss, input, index + last});
+    auto other = rowOf.find({comparison, input, index + last});
     if (other == rowOf.end())
       continue;
-    const rt::HostTensor &a = results[runA].at(resultName("scores", loss)),
-                         &b = results[runB].at(resultName("scores", loss));
-    const int64_t classes = a.shape.back();
+    const rt::HostTensor &a =
+                             results[runA].at(resultName("scores", comparison)),
+                         &b =
+                             results[runB].at(resultName("scores", comparison));
+    const int64_t classes = classesOf(comparison);
     const double most = kNoise * largestFinite(a);
     for (int64_t i = 0; i < classes; ++i)
       if (std::abs(a.at(row * classes + i) -

@@ -9,9 +9,10 @@
 
 namespace dpc {
 
-/// The name of a result for one of the losses, such as "scores0". A small model
-/// has the results "scores", "labels" and "losses" of each, and "loss".
-std::string resultName(const char *kind, size_t loss);
+/// The name of a result for one of the comparisons, such as "scores0". A small
+/// model has the results "scores" and "labels" of each, "losses" of cross
+/// entropies, and "loss".
+std::string resultName(const char *kind, size_t comparison);
 
 /// Returns the largest absolute value among the finite elements, or 0.
 double largestFinite(const rt::HostTensor &tensor);
@@ -22,7 +23,8 @@ struct Element {
   int64_t index;
 };
 
-/// A row of scores, and its label if that is an element of an input.
+/// A row of scores, or one number, and its label or target if that is an
+/// element of an input.
 struct Row {
   std::optional<Element> label;
 };
@@ -30,8 +32,7 @@ struct Row {
 /// Inputs for runs of a small model, and the comparison of their results.
 class Experiment {
 public:
-  explicit Experiment(const SmallModel &model)
-      : model(model), ports(model.inputs()) {
+  explicit Experiment(SmallModel &model) : model(model), ports(model.inputs()) {
     for (const rt::Port &port : ports)
       base[port.name] = random(port, 0);
   }
@@ -47,15 +48,15 @@ public:
   const NamedTensors &result(size_t run) const { return results[run]; }
 
   /// Finds the label of each row of scores: the element of an input that equals
-  /// it in many runs with random labels. Returns false if a run fails.
+  /// it in many runs with random inputs. Returns false if a run fails.
   bool findLabels();
   const std::vector<Row> &rows() const { return all; }
-  size_t losses() const { return rowsOf.size(); }
+  size_t comparisons() const { return rowsOf.size(); }
 
   /// Returns the rows whose scores differ between two runs.
   std::vector<size_t> changed(size_t runA, size_t runB) const;
 
-  /// Whether a loss may have the samples of the batch as its classes.
+  /// Whether the samples of the batch may be the classes of a cross entropy.
   bool comparesSamples() const;
 
   /// Whether the scores of the first sample in `runA` differ from those of the
@@ -65,17 +66,20 @@ public:
 
   /// Returns random values that the input accepts as data.
   static rt::HostTensor random(const rt::Port &port, uint64_t seed);
-  /// Changes a token to another that the input accepts.
+  /// Changes a position of the first sample: a token to another that the input
+  /// accepts, or all of its numbers.
   static void change(const rt::Port &port, rt::HostTensor &tensor,
-                     int64_t index);
+                     int64_t position);
 
 private:
-  const SmallModel &model;
+  int64_t classesOf(size_t comparison) const;
+
+  SmallModel &model;
   std::vector<rt::Port> ports; ///< a copy: the model may be compiled again
   NamedTensors base;
   std::vector<NamedTensors> results;
   std::vector<Row> all;
-  std::vector<int64_t> rowsOf; ///< by loss
+  std::vector<int64_t> rowsOf; ///< by comparison
 };
 
 } // namespace dpc

@@ -159,14 +159,15 @@ static const TokenInput *readAs(const TokenInput &labels,
   return found;
 }
 
-std::set<TokenPair> dpc::predictedTokens(func::FuncOp forward) {
-  std::set<TokenPair> pairs;
+std::map<TokenPair, int64_t> dpc::predictedTokens(func::FuncOp forward) {
+  std::map<TokenPair, int64_t> pairs;
   std::vector<TokenInput> inputs = tokenInputs(forward);
   for (const TokenInput &labels : inputs) {
     const TokenInput *read = readAs(labels, inputs);
-    if (!labels.uses.labels.empty() && read &&
-        aheadOf(labels.uses, read->uses) >= 1)
-      pairs.insert({labels.name, read->name});
+    if (labels.uses.labels.empty() || !read)
+      continue;
+    if (int64_t ahead = aheadOf(labels.uses, read->uses); ahead >= 1)
+      pairs[{labels.name, read->name}] = ahead;
   }
   return pairs;
 }

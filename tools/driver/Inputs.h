@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <compare>
+#include <map>
 #include <set>
 #include <string>
 
@@ -39,8 +40,9 @@ struct TokenPair {
 };
 
 /// Returns the pairs of which the loss of `forward` compares the scores of each
-/// position with a later token, because the model shifts its labels.
-std::set<TokenPair> predictedTokens(mlir::func::FuncOp forward);
+/// position with a later token, because the model shifts its labels, and how
+/// many positions later this is.
+std::map<TokenPair, int64_t> predictedTokens(mlir::func::FuncOp forward);
 
 /// Returns a remark on each input that no op of `program` reads.
 std::vector<std::string> unreadInputs(mlir::func::FuncOp program);

@@ -2,11 +2,14 @@
 #include "tools/driver/Reactions.h"
 
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 #include "passes/shard/Passes.h"
 #include "runtime/io/IndexCheck.h"
+#include "tools/driver/Comparisons.h"
 #include "tools/driver/Experiment.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/MixingOps.h"
+#include "tools/driver/Session.h"
 
 #include <algorithm>
 #include <array>
@@ -21,51 +24,58 @@ namespace dpc {
 
 namespace {
 
-/// Longer sequences, which a model may fix, take too long.
-constexpr int64_t kMostTokens = 4096;
-
-bool isTokens(const rt::Port &port) {
-  return (port.use == rt::InputUse::Ids ||
-          port.use == rt::InputUse::IdsAndLabels) &&
-         port.globalShape.size() == 2 && port.globalShape[1] > 1;
+/// Whether an input is a sequence for each sample: ids [B, T], or rows of
+/// numbers [B, T, C].
+bool isSequence(const rt::Port &port) {
+  const bool areIds =
+      port.use == rt::InputUse::Ids || port.use == rt::InputUse::IdsAndLabels;
+  const bool areRows = rt::isFloat(port.dtype) &&
+                       port.use != rt::InputUse::Unread &&
+                       port.globalShape.size() == 3;
+  return (areRows || (areIds && port.globalShape.size() == 2)) &&
+         port.batchDim == 0 && port.globalShape[1] > 1;
 }
 
-/// Whether `port` has a number for each of `tokens`, such as [B, T] or [B, 1,
-/// 1, T].
+/// The elements of one position of a sequence.
+int64_t elementsOf(const rt::Port &sequence) {
+  return rt::numElements(sequence.globalShape) /
+         (sequence.globalShape[0] * sequence.globalShape[1]);
+}
+
+/// Whether `port` has a number for each position of `tokens`, such as [B, T] or
+/// [B, 1, 1, T].
 bool isFor(const rt::Port &port, const rt::Port &tokens) {
   return !port.globalShape.empty() &&
-         port.globalShape.front() == tokens.globalShape.front() &&
-         port.globalShape.back() == tokens.globalShape.back() &&
+         port.globalShape.front() == tokens.globalShape[0] &&
+         port.globalShape.back() == tokens.globalShape[1] &&
          rt::numElements(port.globalShape) ==
-             rt::numElements(tokens.globalShape);
-}
-
-/// Whether `port` has a number for each pair of positions of `tokens`, such as
-/// a mask [B, T, T]. Which numbers hide a position is not known.
-bool isForPairs(const rt::Port &port, const rt::Port &tokens) {
-  const std::vector<int64_t> &shape = port.globalShape;
-  const int64_t positions = tokens.globalShape.back();
-  return port.use != rt::InputUse::Unread && !rt::isIndex(port) &&
-         shape.size() >= 2 && shape.back() == positions &&
-         shape[shape.size() - 2] == positions;
+             tokens.globalShape[0] * tokens.globalShape[1];
 }
 
 bool hasNameOfMask(const rt::Port &port) {
   return StringRef(port.name).contains_insensitive("mask");
 }
 
-bool areLabels(const rt::Port &port) {
-  return port.use == rt::InputUse::Labels ||
-         port.use == rt::InputUse::ShiftedLabels ||
-         port.use == rt::InputUse::IdsAndLabels;
+using Shapes = llvm::StringMap<std::vector<int64_t>>;
+
+Shapes inputShapes(func::FuncOp forward) {
+  Shapes shapes;
+  for (BlockArgument argument : forward.getArguments())
+    if (auto name = forward.getArgAttrOfType<StringAttr>(
+            argument.getArgNumber(), attr::kName))
+      shapes[name] = shapeOf(argument).vec();
+  return shapes;
 }
 
 /// Measures reactions, one after the other.
 class Measurement {
 public:
-  Measurement(Experiment &experiment, const std::set<TokenPair> &predicted)
+  Measurement(Experiment &experiment,
+              const std::map<TokenPair, int64_t> &predicted, Shapes shapes,
+              bool splitsHeads)
       : experiment(experiment), ports(experiment.inputs()),
-        predicted(predicted) {}
+        predicted(predicted), shapes(std::move(shapes)),
+        splitsHeads(splitsHeads) {}
 
   void masks();
   void positions();
@@ -73,15 +83,18 @@ public:
   void ignoredLabels();
 
   Reactions reactions;
-  /// The tokens of which a position reads the one that it predicts.
-  std::optional<rt::Port> leak;
+  /// The labels and tokens of which a position reads the one that it predicts.
+  std::optional<TokenPair> leak;
   bool mixesSamples = false;
 
 private:
   Experiment &experiment;
   const std::vector<rt::Port> &ports;
-  const std::set<TokenPair> &predicted;
+  const std::map<TokenPair, int64_t> &predicted;
+  Shapes shapes; ///< of the inputs of the whole model
+  bool splitsHeads;
 
+  bool hasPairs(const rt::Port &tokens) const;
   bool isFlag(const rt::Port &port) const;
   static void fillFlags(rt::HostTensor &flags, double value);
   bool isHiddenBy(const rt::Port &mask, double hidden, double shown);
@@ -89,7 +102,7 @@ private:
   bool isReadByScores(const rt::Port &mask);
   void positionsOf(const rt::Port &tokens);
   std::set<int64_t> labelsOf(const std::vector<size_t> &rows,
-                             int64_t positions) const;
+                             const rt::Port &tokens) const;
   void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
   std::optional<int64_t> inFirst(size_t row) const;
   bool isProportional(size_t run, double &factor) const;
@@ -99,7 +112,7 @@ private:
 bool Measurement::isFlag(const rt::Port &port) const {
   return !rt::isIndex(port) && port.use != rt::InputUse::Unread &&
          llvm::any_of(ports, [&](const rt::Port &other) {
-           return isTokens(other) && isFor(port, other);
+           return &other != &port && isSequence(other) && isFor(port, other);
          });
 }
 
@@ -114,7 +127,7 @@ bool Measurement::isHiddenBy(const rt::Port &mask, double hidden,
                              double shown) {
   for (const rt::Port &tokens : ports)
     for (int64_t place : {int64_t(0), mask.globalShape.back() - 1}) {
-      if (!isTokens(tokens) || !isFor(mask, tokens))
+      if (&tokens == &mask || !isSequence(tokens) || !isFor(mask, tokens))
         continue;
       std::vector<NamedTensors> runs(4, experiment.start());
       for (size_t i = 0; i < runs.size(); ++i) {
@@ -182,39 +195,43 @@ void Measurement::masks() {
   }
 }
 
-/// Adds what the scores of `rows`, which depend on the token at `position` of
-/// the first sample, mean for the labels of these rows.
+/// Adds what the scores of `rows`, which depend on `position` of the first
+/// sample, mean for the labels of these rows.
 void Measurement::note(size_t tokens, int64_t position,
                        const std::vector<size_t> &rows) {
-  const std::string &name = ports[tokens].name;
+  const rt::Port &read = ports[tokens];
+  const int64_t size = elementsOf(read);
   for (size_t row : rows) {
     const std::optional<Element> &label = experiment.rows()[row].label;
-    if (!label || !areLabels(ports[label->input]) ||
-        ports[label->input].globalShape != ports[tokens].globalShape ||
-        label->index >= ports[tokens].globalShape[1])
+    if (!label || ports[label->input].globalShape != read.globalShape ||
+        label->index >= read.globalShape[1] * size)
       continue;
-    const std::string &labels = ports[label->input].name;
-    int64_t ahead = position - label->index;
-    bool isPredicted = predicted.count({labels, name}) > 0;
+    const TokenPair pair = {ports[label->input].name, read.name};
+    int64_t ahead = position - label->index / size;
+    bool isPredicted = predicted.count(pair) > 0;
     if (isPredicted && ahead == 0)
-      leak = ports[tokens];
+      leak = pair;
     if (isPredicted || label->input == tokens)
       continue;
-    int64_t &most =
-        reactions.inputs[labels].ahead.try_emplace(name, ahead).first->second;
+    int64_t &most = reactions.inputs[pair.labels]
+                        .ahead.try_emplace(read.name, ahead)
+                        .first->second;
     most = std::max(most, ahead);
   }
 }
 
-/// Returns the positions of the labels, in the first sample, whose scores
-/// `rows` are.
+/// Returns the positions of the labels, in the first sample of `tokens`, whose
+/// scores `rows` are.
 std::set<int64_t> Measurement::labelsOf(const std::vector<size_t> &rows,
-                                        int64_t positions) const {
+                                        const rt::Port &tokens) const {
   std::set<int64_t> labels;
   for (size_t row : rows)
-    if (const std::optional<Element> &label = experiment.rows()[row].label;
-        label && label->index < positions)
-      labels.insert(label->index);
+    if (std::optional<int64_t> index = inFirst(row)) {
+      const rt::Port &port = ports[experiment.rows()[row].label->input];
+      const int64_t perSample =
+          rt::numElements(port.globalShape) / port.globalShape[0];
+      labels.insert(*index * tokens.globalShape[1] / perSample);
+    }
   return labels;
 }
 
@@ -250,26 +267,43 @@ void Measurement::positionsOf(const rt::Port &tokens) {
     // A prefix may read all of itself, so the last position decides.
     if (place == 0)
       note(input, places[place], rows);
-    readers[place].merge(labelsOf(rows, positions));
+    readers[place].merge(labelsOf(rows, tokens));
   }
   if (readers[0].empty() && readers[1].empty() && readers[2].empty() &&
       !readers[3].empty())
     reactions.mistakes.push_back(
-        "the scores depend on the first token of '" + tokens.name +
+        "the scores depend on the first position of '" + tokens.name +
         "', but not on those in the middle or at the end");
-  if (isReadByNext(readers[2]) && !isReadByNext(readers[1]) && !mixesSamples)
+  if (splitsHeads && isReadByNext(readers[2]) && !isReadByNext(readers[1]) &&
+      !mixesSamples)
     reactions.mistakes.push_back(
         "halfway through '" + tokens.name +
         "', a position does not read the one before it, although earlier "
         "positions do: are heads split by a reshape without a transpose?");
 }
 
+/// Whether an input that is no target has a number for each pair of positions
+/// of `tokens`, such as a mask [B, T, T]. Which numbers hide a position is not
+/// known.
+bool Measurement::hasPairs(const rt::Port &tokens) const {
+  for (const rt::Port &port : ports) {
+    const std::vector<int64_t> shape = shapes.lookup(port.name),
+                               own = shapes.lookup(tokens.name);
+    if (port.use != rt::InputUse::Unread && !rt::isIndex(port) &&
+        port.name != tokens.name && shape.size() >= 2 && own.size() >= 2 &&
+        shape.back() == own[1] && shape[shape.size() - 2] == own[1] &&
+        llvm::none_of(experiment.rows(), [&](const Row &row) {
+          return row.label && ports[row.label->input].name == port.name;
+        }))
+      return true;
+  }
+  return false;
+}
+
 /// Measures nothing of tokens whose mask may be an input.
 void Measurement::positions() {
   for (const rt::Port &port : ports)
-    if (isTokens(port) && llvm::none_of(ports, [&](const rt::Port &other) {
-          return isForPairs(other, port);
-        }))
+    if (isSequence(port) && !hasPairs(port))
       positionsOf(port);
 }
 
@@ -284,12 +318,12 @@ std::optional<int64_t> Measurement::inFirst(size_t row) const {
   return label->index < perSample ? std::optional(label->index) : std::nullopt;
 }
 
-/// Changes all inputs of the last sample that are not only labels (run 1), and
-/// exchanges the first and the last sample (run 2).
+/// Changes the last sample (run 1), and exchanges the first and the last sample
+/// (run 2).
 void Measurement::samples() {
   std::vector<NamedTensors> runs(3, experiment.start());
   for (const rt::Port &port : ports) {
-    if (port.batchDim != 0)
+    if (port.batchDim != 0 || port.globalShape[0] < 2)
       return;
     rt::HostTensor &tensor = runs[1][port.name], &swapped = runs[2][port.name];
     const rt::HostTensor other = Experiment::random(port, 1);
@@ -298,8 +332,7 @@ void Measurement::samples() {
     for (int64_t k = last; k < count; ++k) {
       swapped.set(k, tensor.at(k - last));
       swapped.set(k - last, tensor.at(k));
-      if (!areLabels(port) || port.use == rt::InputUse::IdsAndLabels)
-        tensor.set(k, other.at(k));
+      tensor.set(k, other.at(k));
     }
   }
   if (!experiment.run(runs) || experiment.comparesSamples())
@@ -330,7 +363,8 @@ bool Measurement::isProportional(size_t run, double &factor) const {
 
 void Measurement::ignoredLabels() {
   constexpr double kEqual = 1e-4;
-  if (experiment.losses() != 1 || !experiment.rows().front().label)
+  if (experiment.comparisons() != 1 || experiment.rows().empty() ||
+      !experiment.rows().front().label)
     return;
   const rt::Port &port = ports[experiment.rows().front().label->input];
   if (!port.ignored)
@@ -352,38 +386,27 @@ void Measurement::ignoredLabels() {
       start < 1 - kEqual && equals(other) && equals(less);
 }
 
-std::string leakText(SmallModel &model, const rt::Port &tokens,
-                     const NamedTensors &inputs, func::FuncOp forward) {
+std::string leakText(SmallModel &model, const rt::Port &tokens, int64_t ahead,
+                     const NamedTensors &inputs) {
   std::string text = mixingText(model, tokens, inputs);
-  bool hasCausal = llvm::any_of(forward.getOps<AttentionOp>(),
+  bool hasCausal = llvm::any_of(model.forward().getOps<AttentionOp>(),
                                 [](AttentionOp op) { return op.getCausal(); });
   return (text.empty() ? "the scores mix positions" : text) +
-         ", but the loss compares the scores of position t with token t + 1 of "
-         "'" +
-         tokens.name + "': each position reads the token that it predicts" +
+         ", but the loss compares the scores of position t with token t + " +
+         std::to_string(ahead) + " of '" + tokens.name +
+         "': each position reads the token that it predicts" +
          (hasCausal ? "; an autoencoder of text does so on purpose" : "");
 }
 
-std::map<std::string, Value> scoresOf(func::FuncOp forward) {
-  std::map<std::string, Value> results;
-  for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (forward.getResultAttr(i, attr::kLoss))
-      results["loss"] = forward.front().getTerminator()->getOperand(i);
-  size_t count = 0;
-  for (CrossEntropyOp op : forward.getOps<CrossEntropyOp>()) {
-    results[resultName("scores", count)] = op.getLogits();
-    results[resultName("labels", count)] = op.getLabels();
-    results[resultName("losses", count)] = op.getLoss();
-    ++count;
+std::map<std::string, Value> resultsOf(func::FuncOp forward) {
+  std::map<std::string, Value> results = {{"loss", lossOf(forward)}};
+  for (auto [i, comparison] : llvm::enumerate(comparisonsOf(forward))) {
+    results[resultName("scores", i)] = comparison.scores;
+    results[resultName("labels", i)] = comparison.labels;
+    if (comparison.losses)
+      results[resultName("losses", i)] = comparison.losses;
   }
   return results;
-}
-
-bool hasOnlyShortSequences(const SmallModel &model) {
-  return llvm::all_of(model.inputs(), [](const rt::Port &port) {
-    return !rt::isIndex(port) ||
-           rt::numElements(port.globalShape) <= kMostTokens;
-  });
 }
 
 /// Whether samples may share what a batch has room for, or its statistics.
@@ -394,33 +417,64 @@ bool sharesBatch(func::FuncOp forward) {
   return shares;
 }
 
+/// Whether an attention over whole sequences has no mask, so that each position
+/// reads the one before it. The pieces of chunked attention are shorter.
+bool readsWholeSequences(const SmallModel &model) {
+  return llvm::any_of(
+      model.forward().getOps<AttentionOp>(), [&](AttentionOp op) {
+        return !op.getMask() &&
+               llvm::any_of(model.inputs(), [&](const rt::Port &port) {
+                 return isSequence(port) &&
+                        shapeOf(op.getK())[2] == port.globalShape[1];
+               });
+      });
+}
+
+std::optional<Reactions> measure(SmallModel &model, Shapes shapes) {
+  Experiment experiment(model);
+  if (!experiment.findLabels())
+    return std::nullopt;
+  const std::map<TokenPair, int64_t> predicted =
+      predictedTokens(model.forward());
+  Measurement measurement(experiment, predicted, std::move(shapes),
+                          readsWholeSequences(model));
+  measurement.masks();
+  if (!sharesBatch(model.forward()))
+    measurement.samples();
+  measurement.positions();
+  measurement.ignoredLabels();
+  if (measurement.leak) {
+    const auto tokens =
+        llvm::find_if(experiment.inputs(), [&](const rt::Port &port) {
+          return port.name == measurement.leak->tokens;
+        });
+    measurement.reactions.mistakes.push_back(leakText(
+        model, *tokens, predicted.at(*measurement.leak), experiment.start()));
+  }
+  return std::move(measurement.reactions);
+}
+
 } // namespace
 
 Reactions reactionsOf(ModuleOp fused, const PlanSettings &settings,
                       const fs::path &dir) {
-  func::FuncOp forward = findProgram(fused);
-  if (forward.getOps<CrossEntropyOp>().empty())
+  // More would take seconds.
+  constexpr double kMostFlops = 2e8;
+  if (comparisonsOf(findProgram(fused)).empty())
     return {};
-  ScopedDiagnosticHandler quiet(fused.getContext(),
-                                [](Diagnostic &) { return success(); });
+  SilencedErrors errors(fused.getContext());
   SmallModel model(fused, settings, dir);
-  if (!model.isValid() || !model.compile(scoresOf) ||
-      !hasOnlyShortSequences(model))
-    return {};
-  Experiment experiment(model);
-  if (!experiment.findLabels())
-    return {};
-  const std::set<TokenPair> predicted = predictedTokens(forward);
-  Measurement measurement(experiment, predicted);
-  measurement.masks();
-  if (!sharesBatch(forward))
-    measurement.samples();
-  measurement.positions();
-  measurement.ignoredLabels();
-  if (measurement.leak)
-    measurement.reactions.mistakes.push_back(
-        leakText(model, *measurement.leak, experiment.start(), forward));
-  return std::move(measurement.reactions);
+  if (model.isValid() && model.flops() > kMostFlops)
+    return {.inputs = {},
+            .mistakes = {},
+            .failure = "the small version of the model is too large"};
+  std::optional<Reactions> reactions;
+  if (model.isValid() && model.compile(resultsOf))
+    reactions = measure(model, inputShapes(findProgram(fused)));
+  return reactions ? std::move(*reactions)
+                   : Reactions{.inputs = {},
+                               .mistakes = {},
+                               .failure = errors.text()};
 }
 
 } // namespace dpc

@@ -1,6 +1,6 @@
 //===- Reactions.h - How a model reacts to its inputs ----------*- C++ -*-===//
 //
-// Runs a small version of a model with inputs that differ in one token, one
+// Runs a small version of a model with inputs that differ in one position, one
 // label, one mask or one sample, and compares the scores of its losses. What
 // changes depends on what was changed. This finds each way in which a position
 // reads the token that it predicts: attention without a mask, a convolution
@@ -24,12 +24,14 @@ struct Reactions {
   std::map<std::string, rt::Reaction> inputs; ///< by the name of the input
   /// A line for each reaction that is probably a mistake in the model.
   std::vector<std::string> mistakes;
+  /// Why nothing was measured, or "".
+  std::string failure;
 };
 
 /// Measures the reactions of `fused`, a module with the @forward of dpc-fuse
 /// that is trained. Compiles a small version in temporary folders inside `dir`.
-/// There are no reactions if the model has no cross entropy, or if its small
-/// version does not run.
+/// There are no reactions if the loss compares nothing with labels or targets
+/// (tools/driver/Comparisons.h).
 Reactions reactionsOf(mlir::ModuleOp fused, const PlanSettings &settings,
                       const std::filesystem::path &dir);
 

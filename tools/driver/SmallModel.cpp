@@ -9,6 +9,7 @@
 #include "runtime/base/Random.h"
 #include "runtime/exec/RunPlan.h"
 #include "tools/driver/Pipelines.h"
+#include "tools/driver/Session.h"
 #include "tools/driver/WeightFacts.h"
 
 #include <cmath>
@@ -47,6 +48,11 @@ NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
     weights[tensor.name] = std::move(value);
   }
   return weights;
+}
+
+static std::string bufferName(func::FuncOp forward, unsigned index) {
+  auto name = forward.getArgAttrOfType<StringAttr>(index, attr::kName);
+  return name ? "buffer '" + name.str() + "'" : "a buffer";
 }
 
 static void replaceByConstant(func::FuncOp forward, unsigned index,
@@ -116,9 +122,9 @@ static bool isSquare(RankedTensorType type) {
 }
 
 /// Replaces buffers, and trained masks, by their values in the model file:
-/// random ones would hide other positions. Returns false if the values of a
-/// buffer are not known.
-static bool fixMasks(func::FuncOp forward) {
+/// random ones would hide other positions. Fails with one diagnostic if the
+/// values of a buffer are not known.
+static LogicalResult fixMasks(func::FuncOp forward) {
   constexpr int64_t kMostElements = int64_t(1) << 22;
   for (unsigned i = forward.getNumArguments(); i-- > 0;) {
     BlockArgument argument = forward.getArgument(i);
@@ -133,17 +139,30 @@ static bool fixMasks(func::FuncOp forward) {
                                    : DenseElementsAttr();
     // A vector, such as a mean of a batch norm, is no mask over positions.
     if (isBuffer && !values && (type.getRank() > 1 || !isFloatTensor(type)))
-      return false;
+      return forward.emitError("the values of ")
+             << bufferName(forward, i) << " are not known";
     if (values && (isBuffer || isMaskLike(values)))
       replaceByConstant(forward, i, values);
   }
-  return true;
+  return success();
 }
 
-static ShrinkOptions shrinkOptions() {
-  ShrinkOptions options;
-  options.batch = 2; // samples, of which one may differ
-  return options;
+/// Shrinks `module` to 3 samples, of which one may differ; many models have two
+/// classes. If its batch is tied to other sizes, this is one more of its
+/// dimensions.
+static OwningOpRef<ModuleOp> shrink(OwningOpRef<ModuleOp> module) {
+  constexpr int64_t kSamples = 3;
+  OwningOpRef<ModuleOp> other(cast<ModuleOp>((*module)->clone()));
+  {
+    SilencedErrors quiet(other->getContext());
+    ShrinkOptions options;
+    options.batch = kSamples;
+    if (succeeded(shrinkProgram(findProgram(*other), options)))
+      return other;
+  }
+  return succeeded(shrinkProgram(findProgram(*module), {}))
+             ? std::move(module)
+             : OwningOpRef<ModuleOp>();
 }
 
 SmallModel::SmallModel(ModuleOp fused, const PlanSettings &settings,
@@ -155,8 +174,16 @@ SmallModel::SmallModel(ModuleOp fused, const PlanSettings &settings,
   func::FuncOp forward = findProgram(*module);
   removeGradientStops(forward);
   turnOffDropout(forward);
-  if (fixMasks(forward) && succeeded(shrinkProgram(forward, shrinkOptions())))
-    program = std::move(module);
+  if (succeeded(fixMasks(forward)))
+    program = shrink(std::move(module));
+}
+
+func::FuncOp SmallModel::forward() const { return findProgram(*program); }
+
+double SmallModel::flops() const {
+  double flops = 0;
+  forward().walk([&](CostOpInterface op) { flops += op.getFlops(); });
+  return flops;
 }
 
 bool SmallModel::compile(
@@ -187,14 +214,18 @@ bool SmallModel::compile(
 }
 
 std::vector<NamedTensors>
-SmallModel::run(const std::vector<NamedTensors> &inputs) const {
+SmallModel::run(const std::vector<NamedTensors> &inputs) {
   rt::RunRequest request;
   request.steps = static_cast<int64_t>(inputs.size());
   request.inputs = inputs;
   request.tensors = weightsFor(*plan, 1);
   request.init.kind = rt::InitChoice::Kind::Random;
   auto result = rt::runPlan(*plan, dir.string(), request);
-  return result ? std::move(result->outputs) : std::vector<NamedTensors>();
+  if (!result) {
+    program->emitError(result.message());
+    return {};
+  }
+  return std::move(result->outputs);
 }
 
 } // namespace dpc

@@ -22,7 +22,8 @@ namespace dpc {
 NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed);
 
 /// What a small version of a model computes on one device, without training and
-/// without dropout. Masks have the values of the model file.
+/// without dropout. Masks have the values of the model file. Each failure has
+/// one diagnostic.
 class SmallModel {
 public:
   /// `fused`: a module with the @forward of dpc-fuse. It has a loss.
@@ -31,6 +32,12 @@ public:
 
   /// Whether the model could be shrunk.
   bool isValid() const { return static_cast<bool>(program); }
+
+  /// The program, which is valid, of which compile() makes a copy.
+  mlir::func::FuncOp forward() const;
+
+  /// The floating-point operations of one run of the program.
+  double flops() const;
 
   /// Compiles a copy of the program, with the values of @forward that `choose`
   /// returns by name as its results. Returns false if that is not possible.
@@ -42,7 +49,7 @@ public:
   const std::vector<rt::Port> &inputs() const { return plan->inputs; }
 
   /// Returns the results for each of `inputs`, or nothing if a run fails.
-  std::vector<NamedTensors> run(const std::vector<NamedTensors> &inputs) const;
+  std::vector<NamedTensors> run(const std::vector<NamedTensors> &inputs);
 
 private:
   PlanSettings settings;

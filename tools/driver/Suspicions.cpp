@@ -5,6 +5,8 @@
 #include "ir/StopGradient.h"
 #include "passes/graph/Match.h"
 #include "passes/shard/BatchSums.h"
+#include "tools/driver/Comparisons.h"
+#include "tools/driver/WeightFacts.h"
 
 #include <cmath>
 #include <set>
@@ -13,12 +15,16 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Returns `value` before ops that keep its elements, or some of them.
-static Value skipMoves(Value value) {
-  while (isa_and_present<ReshapeOp, TransposeOp, SliceOp, ConvertOp>(
-      value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
+static std::string nameOf(BlockArgument argument) {
+  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto name =
+      func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kName);
+  return name ? name.str() : "";
+}
+
+static bool isFrozen(BlockArgument argument) {
+  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return func.getArgAttr(argument.getArgNumber(), attr::kFrozen) != nullptr;
 }
 
 static Detail when(bool matches) {
@@ -53,6 +59,33 @@ static Detail getsCutScores(Operation *op, const SuspectModel &) {
 static Detail hasOneClass(Operation *op, const SuspectModel &) {
   auto loss = dyn_cast<CrossEntropyOp>(op);
   return when(loss && shapeOf(loss.getLogits())[1] == 1);
+}
+
+/// A cross entropy between samples, such as pairs of images and texts, whose
+/// labels all are one number.
+static Detail hasOneLabel(Operation *op, const SuspectModel &) {
+  auto loss = dyn_cast<CrossEntropyOp>(op);
+  if (!loss || shapeOf(loss.getLogits())[0] != shapeOf(loss.getLogits())[1])
+    return std::nullopt;
+  std::optional<double> label = splatValue(skipMoves(loss.getLabels()));
+  return label ? Detail(std::to_string(static_cast<int64_t>(*label)))
+               : std::nullopt;
+}
+
+/// A product with a weight of zeros that is not trained.
+static Detail closesGate(Operation *op, const SuspectModel &) {
+  auto product = dyn_cast<BinaryOp>(op);
+  if (!product || product.getKind() != BinaryKind::mul)
+    return std::nullopt;
+  for (Value factor : {product.getA(), product.getB()}) {
+    auto gate = dyn_cast<BlockArgument>(skipMoves(factor));
+    if (!gate || (roleOf(gate) != role::kBuffer && !isFrozen(gate)))
+      continue;
+    std::vector<float> values = valuesInFile(gate);
+    if (!values.empty() && llvm::all_of(values, [](float v) { return v == 0; }))
+      return nameOf(gate);
+  }
+  return std::nullopt;
 }
 
 static bool isTimesZero(Operation *op) {
@@ -177,6 +210,14 @@ static const Pattern kPatterns[] = {
      "adds {} to the scores, which hides nothing; add 0 and -inf, or use a "
      "mask of type bool",
      true},
+    {hasOneLabel,
+     "compares samples with each other, but the label of each one is {}; row i "
+     "usually has the label i",
+     true},
+    {closesGate,
+     "multiplies by '{}', a weight of zeros that is not trained: what it "
+     "multiplies has no effect",
+     false},
     {getsProbabilities, "applies a softmax to the result of {} already", false},
     {getsCutScores,
      "gets scores that {} cuts off at 0 (relu): classes below 0 get no "
@@ -203,13 +244,6 @@ static const Pattern kPatterns[] = {
      "normalizes groups of one element: its result has only the sign of its "
      "input",
      false}};
-
-static Value lossOf(func::FuncOp forward) {
-  for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (forward.getResultAttr(i, attr::kLoss))
-      return forward.front().getTerminator()->getOperand(i);
-  return nullptr;
-}
 
 /// Whether the result of `op` is 0 if its operand `index` is.
 static bool keepsZero(Operation *op, unsigned index) {

@@ -4,6 +4,7 @@
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
+#include "passes/graph/Match.h"
 #include "runtime/base/DType.h"
 #include "runtime/io/MappedFile.h"
 
@@ -28,8 +29,9 @@ struct StoredBytes {
 };
 } // namespace
 
-/// Returns no bytes if they cannot be read.
-static StoredBytes bytesInFile(BlockArgument argument) {
+/// Returns the bytes of the first `most` elements, or no bytes if they cannot
+/// be read.
+static StoredBytes bytesInFile(BlockArgument argument, int64_t most) {
   auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto source = func ? func.getArgAttrOfType<DictionaryAttr>(
                            argument.getArgNumber(), attr::kSource)
@@ -48,13 +50,17 @@ static StoredBytes bytesInFile(BlockArgument argument) {
     return {};
   const auto *data =
       reinterpret_cast<const char *>(file->data()) + offset.getInt();
-  return {type.str(), std::vector<char>(data, data + bytes.getInt())};
+  const int64_t all = tensorType(argument).getNumElements();
+  const int64_t count =
+      most < all ? most * (bytes.getInt() / all) : bytes.getInt();
+  return {type.str(), std::vector<char>(data, data + count)};
 }
 
-std::vector<float> valuesInFile(BlockArgument argument) {
-  StoredBytes stored = bytesInFile(argument);
-  if (stored.type != "f32" || static_cast<int64_t>(stored.bytes.size()) !=
-                                  sizeInBytes(tensorType(argument)))
+std::vector<float> valuesInFile(BlockArgument argument, int64_t most) {
+  StoredBytes stored = bytesInFile(argument, most);
+  const int64_t count = std::min(most, tensorType(argument).getNumElements());
+  if (stored.type != "f32" ||
+      static_cast<int64_t>(stored.bytes.size() / sizeof(float)) != count)
     return {};
   std::vector<float> values(stored.bytes.size() / sizeof(float));
   std::memcpy(values.data(), stored.bytes.data(), stored.bytes.size());
@@ -63,7 +69,7 @@ std::vector<float> valuesInFile(BlockArgument argument) {
 
 DenseElementsAttr elementsInFile(BlockArgument argument) {
   RankedTensorType type = tensorType(argument);
-  StoredBytes stored = bytesInFile(argument);
+  StoredBytes stored = bytesInFile(argument, type.getNumElements());
   std::optional<rt::DType> dtype = rt::parseDType(stored.type);
   if (!dtype || stored.bytes.empty() ||
       static_cast<int64_t>(stored.bytes.size()) !=
@@ -162,14 +168,6 @@ std::string remarkOnFrozen(func::FuncOp forward) {
          rounded(allElements) + " parameters)" + tied;
 }
 
-static Value skipMoves(Value value) {
-  while (
-      isa_and_present<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(
-          value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 /// Whether a weight is only subtracted from an input, or divides it, as the
 /// mean and the deviation of the data do. A learned scale multiplies.
 static bool standardizesInput(Value weight) {
@@ -191,14 +189,14 @@ static bool isSineTable(BlockArgument weight) {
   ArrayRef<int64_t> shape = tensorType(weight).getShape();
   if (shape.size() < 2 || shape[shape.size() - 2] < 2)
     return false;
-  std::vector<float> values = valuesInFile(weight);
-  if (values.empty())
-    return false;
-  llvm::ArrayRef<float> all(values), row = all.take_front(shape.back());
   auto isOne = [](float value) { return value == 1; };
   auto isBit = [](float value) { return value == 0 || value == 1; };
-  return llvm::all_of(row, isBit) && llvm::any_of(row, isOne) &&
-         !llvm::all_of(row, isOne) && !llvm::all_of(all, isBit) &&
+  const std::vector<float> row = valuesInFile(weight, shape.back());
+  if (!llvm::all_of(row, isBit) || !llvm::any_of(row, isOne) ||
+      llvm::all_of(row, isOne))
+    return false;
+  const std::vector<float> all = valuesInFile(weight);
+  return !llvm::all_of(all, isBit) &&
          llvm::all_of(all, [](float v) { return v >= -1 && v <= 1; });
 }
 
@@ -223,7 +221,7 @@ std::string remarkOnLikelyConstants(func::FuncOp forward) {
                        : "trained, although probably constants: " + names +
                              "; ONNX does not say which weights are buffers; "
                              "--frozen=" +
-                             pattern + " keeps one as it is";
+                             pattern + " keeps one constant";
 }
 
 std::string remarkOnNarrowWeights(func::FuncOp forward) {

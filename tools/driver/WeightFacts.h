@@ -5,14 +5,17 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <limits>
 #include <string>
 #include <vector>
 
 namespace dpc {
 
-/// Returns the values that the file of the model has for a weight or constant
-/// of f32, or nothing if `argument` is none or they cannot be read.
-std::vector<float> valuesInFile(mlir::BlockArgument argument);
+/// Returns the first `most` values that the file of the model has for a weight
+/// or constant of f32, or nothing if `argument` is none or they cannot be read.
+std::vector<float>
+valuesInFile(mlir::BlockArgument argument,
+             int64_t most = std::numeric_limits<int64_t>::max());
 
 /// Returns the elements that the file of the model has for a weight or
 /// constant, or null if they cannot be read.

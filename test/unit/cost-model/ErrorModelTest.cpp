@@ -67,8 +67,9 @@ TEST(ErrorModel, SlopesAreExtrapolated) {
 TEST(ErrorModel, PlacesMayBeAddedAtAnyTime) {
   ErrorModel errors(kPrior);
   size_t first = errors.addPlace(at(2, 1));
-  for (int i = 0; i < 20; ++i)
-    errors.observe(at(i % 5, i / 5), std::sin(i));
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 5; ++j)
+      errors.observe(at(j, i), std::sin(5 * i + j));
   size_t last = errors.addPlace(at(2, 1));
   EXPECT_DOUBLE_EQ(errors.mean(first), errors.mean(last));
   EXPECT_DOUBLE_EQ(errors.deviation(first), errors.deviation(last));
