@@ -90,16 +90,18 @@ BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
   double limit = problem.feasibility.limitBytes();
   bool isTooLarge = entry.bounds.memoryBytes > limit;
   // Before the search, nothing is known of the errors.
-  double secondsFactor = 1, bytesFactor = 1;
+  double secondsFactor = 1, bytesFactor = 1, hopefulFactor = 1;
   if (entry.place != SIZE_MAX) {
     secondsFactor = corrections.hopefulSecondsFactor(entry.place);
     bytesFactor = corrections.bytesFactor(entry.place);
+    hopefulFactor = corrections.hopefulBytesFactor(entry.place);
   }
-  double bytes = entry.stateBytes + entry.otherBytes * bytesFactor;
   double promise = problem.value(
-      std::max(entry.seconds * secondsFactor, entry.bounds.stepSeconds), bytes);
-  return {isTooLarge, isTooLarge ? entry.bounds.memoryBytes : 0, bytes > limit,
-          promise};
+      std::max(entry.seconds * secondsFactor, entry.bounds.stepSeconds),
+      std::max(entry.stateBytes + entry.otherBytes * hopefulFactor,
+               entry.bounds.memoryBytes));
+  return {isTooLarge, isTooLarge ? entry.bounds.memoryBytes : 0,
+          entry.stateBytes + entry.otherBytes * bytesFactor > limit, promise};
 }
 
 /// Returns at most `count` entries that are not done, the most promising first.
@@ -139,7 +141,6 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
 std::optional<int64_t>
 BranchAndBound::evaluateSome(std::vector<Pending> &pending,
                              const std::vector<size_t> &chosen, bool isFirst) {
-  constexpr size_t kMostLessons = 256;
   double worst = pool.worstShown();
   std::vector<Strategy> strategies;
   std::vector<size_t> asked;
@@ -164,9 +165,8 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
   for (size_t k = 0; k < asked.size(); ++k) {
     Candidate candidate =
         candidateOf(problem, strategies[k], std::move(answers[k]));
-    // The first errors say most, and all would make the model of errors slow.
     Lesson lesson = lessonOf(pending[asked[k]], candidate.evaluation);
-    if (lesson.seconds && lessons.size() < kMostLessons) {
+    if (lesson.seconds) {
       lessons.push_back(lesson);
       corrections.teach(lesson);
     }

@@ -29,13 +29,17 @@ static bool mayWin(const SearchProblem &problem, const CandidatePool &pool,
   // seem slower are evaluated.
   constexpr double kFaster = 0.998, kSlowerInterleaved = 1.015;
   constexpr size_t kInterleaved = 4;
+  // Many composed memories are equal, and differ by this when exact.
+  constexpr double kLarger = 1.06;
   if (!isInexact(candidate))
     return false;
   const Candidate &first = pool.candidates.front();
   if (&candidate == &first)
     return true;
   bool mayBeTooSlow = candidate.strategy.vpp > 1 && evaluated < kInterleaved;
-  double factor = mayBeTooSlow ? kSlowerInterleaved : kFaster;
+  double factor = problem.options.objective == Objective::Memory ? kLarger
+                  : mayBeTooSlow ? kSlowerInterleaved
+                                 : kFaster;
   return evaluated < most && mayFitNearLimit(problem, candidate) &&
          (!first.fits ||
           problem.valueOf(candidate) < factor * problem.valueOf(first));

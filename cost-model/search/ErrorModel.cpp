@@ -94,7 +94,10 @@ Features blockFeatures(const Strategy &strategy) {
           strategy.pp == 1                    ? 2
           : splitsBackward(strategy.schedule) ? 1
                                               : 0.0,
-          strategy.offload == Offload::None ? 0.0 : 1.0,
+          strategy.offload == Offload::None         ? 0
+          : strategy.offload == Offload::Optimizer  ? 0.7
+          : strategy.offload == Offload::Parameters ? 1.2
+                                                    : 1.5,
           0,
           0,
           0};
@@ -127,6 +130,9 @@ size_t Corrections::addPlace(const Features &features) {
 }
 
 void Corrections::teach(const Lesson &lesson) {
+  constexpr size_t kMostLessons = 256;
+  if (lessons++ >= kMostLessons)
+    return;
   if (lesson.seconds)
     seconds.observe(lesson.features, *lesson.seconds);
   if (lesson.bytes)
@@ -139,6 +145,10 @@ double Corrections::secondsFactor(size_t place) const {
 
 double Corrections::hopefulSecondsFactor(size_t place) const {
   return secondsFactor(place) * std::exp(-secondsDeviation(place));
+}
+
+double Corrections::hopefulBytesFactor(size_t place) const {
+  return bytesFactor(place) * std::exp(-bytesDeviation(place));
 }
 
 double Corrections::bytesFactor(size_t place) const {

@@ -84,14 +84,17 @@ public:
 
   /// Returns the number of the place, which equal features share.
   size_t addPlace(const Features &features);
+  /// Only learns from the first lessons, which say most: the time of each grows
+  /// with their number, and the memory of each place.
   void teach(const Lesson &lesson);
 
   /// Factors of the estimates at a place, and the deviations of their
   /// logarithms.
   double secondsFactor(size_t place) const;
   double bytesFactor(size_t place) const;
-  /// Less than secondsFactor() where little is known.
+  /// Less than these factors where little is known.
   double hopefulSecondsFactor(size_t place) const;
+  double hopefulBytesFactor(size_t place) const;
   double secondsDeviation(size_t place) const {
     return seconds.deviation(place);
   }
@@ -99,6 +102,7 @@ public:
 
 private:
   ErrorModel seconds, bytes;
+  size_t lessons = 0;
   std::map<Features, size_t> places;
 };
 

@@ -21,31 +21,63 @@ std::optional<Objective> symbolizeObjective(std::string_view name) {
   return std::nullopt;
 }
 
+/// Returns those of `strategies` with other offloading that the request
+/// accepts, and moves the others to `refused`, if it is given.
+static std::vector<Strategy> offloaded(const SearchProblem &problem,
+                                       std::vector<Strategy> strategies,
+                                       Offload what,
+                                       std::vector<Strategy> *refused) {
+  const StrategyRequest &request = problem.options.request;
+  std::erase_if(strategies, [&](Strategy &strategy) {
+    strategy.offload = what;
+    // If host and devices share memory, offloading to the host frees nothing.
+    strategy.offloadTo = request.offloadTo.value_or(
+        problem.cluster.host.holdsDevices ? OffloadTarget::Disk
+                                          : strategy.offloadTo);
+    const bool isRefused = request.accepts && !request.accepts(strategy);
+    if (isRefused && refused)
+      refused->push_back(strategy);
+    return isRefused;
+  });
+  return strategies;
+}
+
+/// Whether offloading is tried for strategies whose tensors may all be on the
+/// device.
+static bool choosesOffloading(const SearchOptions &options) {
+  return !options.request.offload && options.space.offload;
+}
+
+/// Returns the strategies to search. If memory is the objective, each one is
+/// also listed with offloading.
+static std::vector<Pending> listAll(const SearchProblem &problem,
+                                    BranchAndBound &branch) {
+  const SearchOptions &options = problem.options;
+  if (options.objective != Objective::Memory || !choosesOffloading(options))
+    return branch.list(options.request);
+  const std::vector<Strategy> whole =
+      enumerateStrategies(options.request, options.space);
+  std::vector<Strategy> all = whole;
+  for (Offload what : {Offload::Optimizer, Offload::Parameters, Offload::All}) {
+    std::vector<Strategy> others = offloaded(problem, whole, what, nullptr);
+    all.insert(all.end(), others.begin(), others.end());
+  }
+  return branch.list(std::move(all));
+}
+
 /// Transfers take time in every step, so that only strategies that need too
 /// much memory are also tried with offloading. Offloads optimizer states, then
 /// parameters, then both. Both are also tried if the request does not accept
 /// that only optimizer states are offloaded.
 static void searchOffloading(const SearchProblem &problem,
                              BranchAndBound &branch) {
-  StrategyRequest request = problem.options.request;
-  if (request.offload || !problem.options.space.offload)
+  if (problem.options.objective == Objective::Memory ||
+      !choosesOffloading(problem.options))
     return;
   std::vector<Strategy> whole = branch.takeOutgrown();
   auto search = [&](std::vector<Strategy> strategies, Offload what) {
     std::vector<Strategy> remaining;
-    for (Strategy &strategy : strategies) {
-      strategy.offload = what;
-      // If host and devices share memory, offloading to the host frees nothing.
-      strategy.offloadTo = request.offloadTo.value_or(
-          problem.cluster.host.holdsDevices ? OffloadTarget::Disk
-                                            : strategy.offloadTo);
-    }
-    std::erase_if(strategies, [&](const Strategy &strategy) {
-      bool isRefused = request.accepts && !request.accepts(strategy);
-      if (isRefused)
-        remaining.push_back(strategy);
-      return isRefused;
-    });
+    strategies = offloaded(problem, std::move(strategies), what, &remaining);
     if (!strategies.empty())
       branch.search(branch.list(std::move(strategies)));
     for (Strategy &strategy : branch.takeOutgrown())
@@ -69,7 +101,7 @@ static std::optional<Candidate> searchAll(const SearchProblem &problem,
     if (i == 0 && options.baselines)
       pool.baselines = dataParallelBaselines(problem);
     else if (i == 1)
-      pending = branch.list(options.request);
+      pending = listAll(problem, branch);
     else if (i == 2 && options.confirmsWinner)
       problem.evaluator.prepareToDescribe();
   });

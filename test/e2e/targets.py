@@ -213,15 +213,10 @@ class Headroom(unittest.TestCase):
             self.write_cluster(folder, 80)
             self.assertEqual(self.plan(folder, "--objective=memory").returncode, 0)
             reserved = e2e.read_json(f"{folder}/device.json")["memory_reserved_gibibytes"]["value"]
-            # A search with less memory may find a plan that needs less.
-            for _ in range(4):
-                peak = e2e.read_report(f"{folder}/out")["chosen"]["predicted"]["memory_bytes"]["peak"]
-                self.write_cluster(folder, reserved + peak / 2**30 / 0.98)
-                self.assertEqual(self.plan(folder, "--objective=memory").returncode, 0)  # by default, all memory counts if nothing else fits
-                if any("less than the headroom of 5 %" in text for text in e2e.read_report(f"{folder}/out")["remarks"]):
-                    break
-            else:
-                self.fail("each search finds a plan that needs less memory")
+            peak = e2e.read_report(f"{folder}/out")["chosen"]["predicted"]["memory_bytes"]["peak"]
+            self.write_cluster(folder, reserved + peak / 2**30 / 0.98)
+            self.assertEqual(self.plan(folder, "--objective=memory").returncode, 0)  # by default, all memory counts if nothing else fits
+            self.assertTrue(any("less than the headroom of 5 %" in text for text in e2e.read_report(f"{folder}/out")["remarks"]))
             done = self.plan(folder, "--objective=memory", "--headroom=30%")
             self.assertEqual(done.returncode, 0, done.stderr)  # a report needs no plan that fits
             self.assertFalse(e2e.read_report(f"{folder}/out")["chosen"]["fits"])

@@ -24,6 +24,8 @@ LEARNED_BYTES = 16  # of states for each parameter in mixed precision
 # An L40S differs from an A100 in rates and memory; PCIe connects a node's cards.
 L40S = {"name": "l40s-48gb", "peak_teraflops.f32": 91.6, "peak_teraflops.bf16": 362, "peak_teraflops.f16": 362,
         "memory_gibibytes": 48, "memory_gigabytes_per_second": 864, "multiprocessors": 142}
+MEMORY_SHARE = 0.125  # of the cases, which have memory as the objective
+
 # The links within a node, by device: name, GB/s, microseconds.
 LINKS = {"v100": ("nvlink", 150, 3), "a100": ("nvlink", 300, 3), "a800": ("nvlink", 200, 3), "h100": ("nvlink", 450, 3),
          "h200": ("nvlink", 450, 3), "b200": ("nvlink", 900, 3), "b300": ("nvlink", 900, 3), "gb200": ("nvlink", 900, 3),
@@ -289,6 +291,8 @@ class Draw:
         """The case of this number; `planning` answers the free request."""
         rng = random.Random(f"{self.seed}/{number}")
         case = draw_problem(rng, self.most_devices, self.most_parameters)
+        if random.Random(f"{self.seed}/{number}/objective").random() < MEMORY_SHARE:
+            case["words"].append("--objective=memory")
         free = planning.plan(case, cases.requests_of(case)[0])
         narrow = draw_narrow(rng, case, free.strategy, self.clusters, self.neighbours)
         if self.requests and len(narrow) > self.requests:

@@ -1,4 +1,4 @@
-"""Compares the answers to the requests of a case: a wider request's plan is at most TOLERANCE slower."""
+"""Compares the answers to the requests of a case: a wider request's plan is at most TOLERANCE slower, or larger if memory is the objective."""
 from dataclasses import dataclass
 
 import cases
@@ -22,19 +22,19 @@ class Comparison:
 
     @property
     def is_lost(self):
-        return self.wide_outcome.seconds > self.narrow_outcome.seconds * (1 + TOLERANCE)
+        return self.wide_outcome.value > self.narrow_outcome.value * (1 + TOLERANCE)
 
     @property
     def ratio(self):
-        """How much slower the wide request's plan is; infinite where it has none."""
-        return self.wide_outcome.seconds / self.narrow_outcome.seconds
+        """How much slower, or larger, the wide request's plan is; infinite where it has none."""
+        return self.wide_outcome.value / self.narrow_outcome.value
 
     @property
     def verdict(self):
         """Why it is lost: the wide request misses the plan, or the plan costs something else there."""
-        if self.again.seconds * (1 + TOLERANCE) < self.wide_outcome.seconds:
+        if self.again.value * (1 + TOLERANCE) < self.wide_outcome.value:
             return "missed"
-        return "refused by name" if self.again.seconds == planner.INFINITE else "priced differently"
+        return "refused by name" if self.again.value == planner.INFINITE else "priced differently"
 
 
 class Verdict:
@@ -44,7 +44,7 @@ class Verdict:
         self.case, self.requests, self.outcomes = case, requests, outcomes
         self.comparisons = [Comparison(wide, narrow, wide_outcome, narrow_outcome)
                             for wide, wide_outcome in zip(requests, outcomes) for narrow, narrow_outcome in zip(requests, outcomes)
-                            if wide != narrow and wide.contains(narrow) and narrow_outcome.seconds != planner.INFINITE]
+                            if wide != narrow and wide.contains(narrow) and narrow_outcome.value != planner.INFINITE]
         self.lost = sorted((one for one in self.comparisons if one.is_lost), key=lambda one: -one.ratio)
 
     @property
@@ -54,7 +54,7 @@ class Verdict:
 
     @property
     def has_plan(self):
-        return any(outcome.seconds != planner.INFINITE for outcome in self.outcomes)
+        return any(outcome.value != planner.INFINITE for outcome in self.outcomes)
 
 
 def judge(case, planning, requests=None):

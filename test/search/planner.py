@@ -27,6 +27,12 @@ class Outcome:
     method: str = ""
     message: str = ""
     broken: bool = False  # neither a plan nor one line that says why not
+    saves_memory: bool = False  # the objective of the search
+
+    @property
+    def value(self):
+        """The seconds, or the bytes if they are the objective; infinite without a plan that fits."""
+        return float(self.bytes) if self.saves_memory and self.seconds != INFINITE else self.seconds
 
     def shown(self):
         if self.seconds == INFINITE:
@@ -88,12 +94,12 @@ class Planner:
         if done.returncode:
             said = done.stderr.strip()
             return Outcome(message=said[-400:] or f"exit {done.returncode}", broken=done.returncode != 1 or len(said.splitlines()) != 1)
-        return read_outcome(e2e.read_report(out))
+        return read_outcome(e2e.read_report(out), "--objective=memory" in case["words"])
 
 
-def read_outcome(report):
+def read_outcome(report, saves_memory=False):
     chosen = report["chosen"]
     if not chosen or not chosen["fits"]:
         return Outcome(message="no strategy fits")
     predicted = chosen["predicted"]
-    return Outcome(predicted["step_seconds"], chosen["strategy"], predicted["memory_bytes"]["peak"], chosen["method"])
+    return Outcome(predicted["step_seconds"], chosen["strategy"], predicted["memory_bytes"]["peak"], chosen["method"], saves_memory=saves_memory)
