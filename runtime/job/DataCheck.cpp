@@ -168,6 +168,21 @@ static std::string fillerText(const RunOptions &options, const Plan &plan) {
                      : "the last one, repeated, fills it and does not count";
 }
 
+/// Says how many samples no epoch reads, or "". `done` steps are completed, and
+/// the next step reads `first`.
+static std::string droppedText(const RunOptions &options, const Plan &plan,
+                               const InputSource &inputs,
+                               const DataPosition &first, int64_t done) {
+  const int64_t dropped = first.samples % samplesPerStep(plan);
+  const bool hasEpochs = options.steps - done > inputs.steps();
+  if (options.lastBatch != "drop" || options.shuffle || !plan.trains ||
+      !hasEpochs || dropped == 0)
+    return "";
+  return concat("--last-batch=drop: no epoch trains the last ",
+                dropped == 1 ? "" : concat(dropped, " "), "of ", first.samples,
+                " samples; --shuffle drops others in each epoch");
+}
+
 std::vector<std::string> amountTexts(const RunOptions &options,
                                      const Plan &plan, InputSource &inputs,
                                      const DataFacts &facts, int64_t done) {
@@ -179,6 +194,9 @@ std::vector<std::string> amountTexts(const RunOptions &options,
       texts.push_back(concat("a step has ", samplesPerStep(plan),
                              " samples, the data only ", first.samples, ": ",
                              fillerText(options, plan)));
+    if (std::string text = droppedText(options, plan, inputs, first, done);
+        !text.empty())
+      texts.push_back(text);
   }
   if (options.lastBatch == "mask" && !options.ignoredLabel.empty() &&
       inputs.steps() * samplesPerStep(plan) ==
