@@ -4,6 +4,8 @@
 #include "runtime/base/OneLine.h"
 #include "runtime/base/Wait.h"
 #include "runtime/io/IndexCheck.h"
+#include "runtime/io/LabelTexts.h"
+#include "runtime/io/Percent.h"
 
 #include <algorithm>
 #include <cmath>
@@ -81,13 +83,6 @@ static std::string number(double value) {
   return text;
 }
 
-static std::string percent(int64_t part, int64_t all) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%",
-                100.0 * static_cast<double>(part) / static_cast<double>(all));
-  return text;
-}
-
 /// Says which share of the tokens a mask of 0 and 1 hides, or that a mask that
 /// is added to scores hides none, or "".
 std::string ArrayFacts::hiddenText() const {
@@ -156,20 +151,6 @@ std::string ArrayFacts::wrappedText(DType stored) const {
                 : "";
 }
 
-std::string ArrayFacts::countedFromOneText() const {
-  constexpr int64_t kLeastClasses = 3, kLeastOfClass = 10;
-  const auto count = static_cast<int64_t>(occurrences.size());
-  // Positions of a sequence may have a special label of 0.
-  bool isClass = port.globalShape.size() == 1 && port.first == 0 &&
-                 port.ignored.value_or(-1) != 0 && count >= kLeastClasses;
-  if (!isClass || counted < kLeastOfClass * count || occurrences.front() > 0 ||
-      std::count(occurrences.begin(), occurrences.end(), 0) > 1)
-    return "";
-  return concat("input '", oneLine(port.name),
-                "': no label is 0, but each of 1 to ", count - 1,
-                " occurs; the loss counts its ", count, " classes from 0");
-}
-
 std::string ArrayFacts::overflowText() const {
   constexpr double kLargest = 65504;
   const double most = -min > max ? min : max;
@@ -212,7 +193,7 @@ std::vector<std::string> DataFacts::texts() const {
     texts.push_back(facts.text());
     if (facts.bad)
       texts.push_back(badText(facts, unit));
-    if (std::string text = facts.countedFromOneText(); !text.empty())
+    for (const std::string &text : labelTexts(facts))
       texts.push_back(text);
     // With one label a row, the line above says the same.
     if (!facts.ignoredRows.empty() && facts.elements > seen)
@@ -230,6 +211,9 @@ std::vector<std::string> DataFacts::texts() const {
             shift.text(inputs[shift.ids].port, inputs[shift.labels].port);
         !text.empty())
       texts.push_back(text);
+  for (const SequenceFacts &one : sequences)
+    if (std::string text = one.usedText(inputs[one.input].port); !text.empty())
+      texts.push_back(text);
   for (const std::string &text : samples.texts())
     texts.push_back(text);
   if (seen < rows)
@@ -241,7 +225,7 @@ std::vector<std::string> DataFacts::texts() const {
 }
 
 std::vector<std::string> DataFacts::orderTexts() const {
-  std::vector<std::string> texts = {samples.orderText()};
+  std::vector<std::string> texts = samples.orderTexts();
   for (const SequenceFacts &one : sequences)
     texts.push_back(one.orderText(inputs[one.input].port));
   std::erase(texts, "");

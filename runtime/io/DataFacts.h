@@ -46,9 +46,6 @@ struct ArrayFacts {
   /// Says that many labels have the value that the ignored label gets in the
   /// type `stored` of the file, or "".
   std::string wrappedText(DType stored) const;
-  /// Says that one of several classes is missing as if labels were counted from
-  /// 1, or "".
-  std::string countedFromOneText() const;
   /// Says that a number is infinite in fp16, or "". Those of a mask without
   /// positive numbers may be.
   std::string overflowText() const;

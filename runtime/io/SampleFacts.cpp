@@ -14,12 +14,17 @@ namespace dpc::rt {
 /// Elements of larger samples are not compared.
 static constexpr int64_t kMostElements = int64_t(1) << 20;
 
-/// Fewer samples may be sorted, or have equal elements, by chance.
+/// Fewer samples may have equal elements by chance.
 static constexpr int64_t kLeastSamples = 16;
 
 /// Whether the input tells what a sample is, as opposed to what it looks like.
 static bool isLabel(const Port &port) {
   return port.use == InputUse::Labels || port.use == InputUse::Probabilities;
+}
+
+/// Whether the input may have the targets of a loss on numbers.
+static bool isTarget(const Port &port) {
+  return port.use == InputUse::Data && isFloat(port.dtype);
 }
 
 /// Whether a sample of the input is a row of class labels that a loss counts.
@@ -33,9 +38,14 @@ SampleFacts::SampleFacts(const std::vector<Port> &ports,
                          std::vector<int64_t> perSample)
     : ports(ports), perSample(std::move(perSample)), varying(ports.size()),
       leaks(ports.size()) {
-  for (size_t i = 0; i < ports.size(); ++i)
-    if (isLabel(ports[i]) && this->perSample[i] == 1)
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (this->perSample[i] != 1)
+      continue;
+    if (isLabel(ports[i]))
       classes = i;
+    if (isLabel(ports[i]) || isTarget(ports[i]))
+      orders.emplace(i, LabelOrder(numElements(ports[i].globalShape)));
+  }
   for (size_t i = 0; i < ports.size(); ++i)
     if (classes && isFloat(ports[i].dtype) && ports[i].use == InputUse::Data &&
         this->perSample[i] <= kMostElements)
@@ -59,14 +69,6 @@ void SampleFacts::Varying::add(const std::byte *sample, int64_t elements,
           std::memcmp(first.data() + i * width, sample + i * width, width) != 0;
 }
 
-void SampleFacts::addLabel(double label) {
-  constexpr size_t kMostValues = size_t(1) << 16;
-  if (values.size() < kMostValues)
-    values.insert(label);
-  changes += added > 0 && label != last ? 1 : 0;
-  last = label;
-}
-
 void SampleFacts::add(const std::vector<const std::byte *> &arrays,
                       bool isHashed) {
   uint64_t data = 0, all = 0;
@@ -83,10 +85,11 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
   }
   if (classes) {
     double label = loadAsDouble(arrays[*classes], ports[*classes].dtype, 0);
-    addLabel(label);
     for (size_t i = 0; i < ports.size(); ++i)
       leaks[i].add(arrays[i], label);
   }
+  for (auto &[input, order] : orders)
+    order.add(loadAsDouble(arrays[input], ports[input].dtype, 0));
   if (isHashed)
     hashes.emplace_back(data, all);
   ++added;
@@ -144,7 +147,7 @@ std::string SampleFacts::paddingText(size_t input) const {
 
 /// Says which elements of a sample give the label away.
 std::string SampleFacts::leakText(size_t input) const {
-  std::string found = classes && values.size() > 1
+  std::string found = classes && orders.at(*classes).varies()
                           ? leaks[input].text(oneLine(ports[*classes].name))
                           : "";
   return found.empty() ? ""
@@ -178,14 +181,11 @@ std::vector<std::string> SampleFacts::texts() const {
   return texts;
 }
 
-std::string SampleFacts::orderText() const {
-  const auto groups = static_cast<int64_t>(values.size());
-  return added >= kLeastSamples && groups > 1 && 2 * groups <= added &&
-                 changes == groups - 1
-             ? concat("the samples are sorted by input '",
-                      oneLine(ports[*classes].name), "' (", groups,
-                      " values): most steps see few of the values")
-             : "";
+std::vector<std::string> SampleFacts::orderTexts() const {
+  std::vector<std::string> texts;
+  for (const auto &[input, order] : orders)
+    texts.push_back(order.text(oneLine(ports[input].name)));
+  return texts;
 }
 
 int64_t SampleFacts::countIn(const SampleFacts &training) const {

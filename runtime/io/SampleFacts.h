@@ -2,10 +2,11 @@
 #pragma once
 
 #include "runtime/io/LabelLeak.h"
+#include "runtime/io/LabelOrder.h"
 #include "runtime/plan/Plan.h"
 
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,8 +30,8 @@ public:
   /// The number of samples, with those that are not hashed.
   int64_t count() const { return added; }
   std::vector<std::string> texts() const;
-  /// Says that the samples are sorted by their labels, or "".
-  std::string orderText() const;
+  /// Says that the samples are sorted by their labels.
+  std::vector<std::string> orderTexts() const;
   /// The number of samples that are also in `training`. 0 if the two have
   /// other inputs.
   int64_t countIn(const SampleFacts &training) const;
@@ -49,7 +50,6 @@ private:
   std::string leakText(size_t input) const;
   int64_t bytesOf(size_t input) const;
   int64_t hashCount() const { return static_cast<int64_t>(hashes.size()); }
-  void addLabel(double label);
 
   std::vector<Port> ports;
   std::vector<int64_t> perSample;
@@ -57,9 +57,8 @@ private:
   std::vector<LabelLeak> leaks; ///< of each input
   /// The only input of labels, one for each sample.
   std::optional<size_t> classes;
-  std::set<double> values; ///< of `classes`
-  int64_t changes = 0;     ///< neighbours whose classes differ
-  double last = 0;         ///< the class of the last sample
+  /// The order of each input that may have labels, one for each sample.
+  std::map<size_t, LabelOrder> orders;
   int64_t added = 0;
   /// Hashes of samples, without and with their labels, in ascending order after
   /// finish().

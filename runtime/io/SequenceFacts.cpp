@@ -26,6 +26,7 @@ void SequenceFacts::add(const Port &port, const void *data, int64_t count) {
   for (int64_t begin = 0; length > 0 && begin < count; begin += length) {
     for (int64_t k = 0; k < length; ++k)
       ids[k] = static_cast<int64_t>(loadAsDouble(data, port.dtype, begin + k));
+    addIds(ids);
     addLength(ids);
     if (port.limit - port.first >= kLeastIds)
       addPassages(ids);
@@ -115,6 +116,27 @@ void SequenceFacts::addLength(const std::vector<int64_t> &ids) {
   }
   lengths.insert(length);
   last = length;
+}
+
+void SequenceFacts::addIds(const std::vector<int64_t> &row) {
+  ids += static_cast<int64_t>(row.size());
+  for (size_t k = 0; k < row.size(); ++k) {
+    largest = std::max(largest, row[k]);
+    counting +=
+        k > 0 && (row[k] == row[k - 1] || row[k] == row[k - 1] + 1) ? 1 : 0;
+  }
+}
+
+std::string SequenceFacts::usedText(const Port &port) const {
+  constexpr int64_t kLeastRows = 256, kLeastTimes = 2;
+  const int64_t rows = port.limit - port.first;
+  const int64_t used = largest - port.first + 1;
+  if (rows < kLeastRows || ids < kLeastTimes * rows || 2 * used > rows ||
+      2 * counting > ids)
+    return "";
+  return concat("input '", oneLine(port.name), "': the largest of ", ids,
+                " ids is ", largest, ", but the model has ", rows,
+                " ids: does the tokenizer of the data belong to this model?");
 }
 
 std::string SequenceFacts::orderText(const Port &port) const {

@@ -30,11 +30,16 @@ public:
   /// Says that the sequences are sorted by their lengths without padding, or
   /// "". Padding repeats the first or the last id.
   std::string orderText(const Port &port) const;
+  /// Says that ids reach only a first part of the rows of their table although
+  /// there are more ids than rows, or "". Positions and segments of a sequence
+  /// do so by purpose.
+  std::string usedText(const Port &port) const;
 
   size_t input;
 
 private:
   void addPassages(const std::vector<int64_t> &ids);
+  void addIds(const std::vector<int64_t> &ids);
   void addLength(const std::vector<int64_t> &ids);
   void keep(uint64_t hash);
   void removeRepeated();
@@ -48,6 +53,10 @@ private:
   std::set<int64_t> lengths;
   int64_t last = 0; ///< the length of the last sequence
   bool isAscending = true, isDescending = true;
+
+  int64_t ids = 0;
+  int64_t counting = 0; ///< ids that equal the id before, or follow it
+  int64_t largest = 0;
 };
 
 /// Returns the inputs that have sequences of ids.
