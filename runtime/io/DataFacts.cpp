@@ -187,6 +187,43 @@ Status DataFacts::check(bool acceptsNan) const {
   return Status::success();
 }
 
+/// Whether an input of 0 and 1 may say which of the labels the loss counts.
+bool DataFacts::hasWeightsLike(const PaddingFacts &padding) const {
+  const Port &labels = inputs[padding.other].port;
+  return std::ranges::any_of(inputs, [&](const ArrayFacts &facts) {
+    return facts.port.use == InputUse::Data && !facts.port.reaction.hidden &&
+           facts.port.globalShape == labels.globalShape && facts.min == 0 &&
+           facts.max == 1;
+  });
+}
+
+/// Whether the labels belong to other samples in every input of such ids.
+bool DataFacts::areForeign(const ForeignLabels &labels) const {
+  auto count = std::ranges::count_if(inputs, [](const ArrayFacts &facts) {
+    return facts.port.use == InputUse::Ids &&
+           facts.port.globalShape.size() == 2;
+  });
+  for (const ForeignLabels &one : foreigners)
+    count -= one.labels == labels.labels && one.isProven() ? 1 : 0;
+  return count == 0;
+}
+
+std::vector<std::string> DataFacts::sequenceTexts() const {
+  std::vector<std::string> texts;
+  for (const ShiftFacts &one : shifts)
+    texts.push_back(one.text(inputs[one.ids].port, inputs[one.labels].port));
+  for (const PaddingFacts &one : paddings)
+    if (one.isOfMask(inputs[one.other].port) || !hasWeightsLike(one))
+      texts.push_back(one.text(inputs[one.ids].port, inputs[one.other].port));
+  for (const ForeignLabels &one : foreigners)
+    if (areForeign(one))
+      texts.push_back(one.text(inputs[one.ids].port, inputs[one.labels].port));
+  for (const SequenceFacts &one : sequences)
+    texts.push_back(one.usedText(inputs[one.input].port));
+  std::erase(texts, "");
+  return texts;
+}
+
 std::vector<std::string> DataFacts::texts() const {
   std::vector<std::string> texts;
   for (const ArrayFacts &facts : inputs) {
@@ -206,14 +243,8 @@ std::vector<std::string> DataFacts::texts() const {
   for (const auto &[first, second] : equal)
     texts.push_back("inputs '" + oneLine(inputs[first].port.name) + "' and '" +
                     oneLine(inputs[second].port.name) + "' hold equal values");
-  for (const ShiftFacts &shift : shifts)
-    if (std::string text =
-            shift.text(inputs[shift.ids].port, inputs[shift.labels].port);
-        !text.empty())
-      texts.push_back(text);
-  for (const SequenceFacts &one : sequences)
-    if (std::string text = one.usedText(inputs[one.input].port); !text.empty())
-      texts.push_back(text);
+  for (const std::string &text : sequenceTexts())
+    texts.push_back(text);
   for (const std::string &text : samples.texts())
     texts.push_back(text);
   if (seen < rows)
@@ -363,9 +394,31 @@ static void addBlock(DataFacts &facts, int64_t first, int64_t count,
     shift.add(facts.inputs[shift.ids].port, arrays[shift.ids],
               facts.inputs[shift.labels].port, arrays[shift.labels],
               count * perRow[shift.ids]);
+  for (PaddingFacts &padding : facts.paddings)
+    padding.add(facts.inputs[padding.ids].port, arrays[padding.ids],
+                facts.inputs[padding.other].port, arrays[padding.other],
+                count * perRow[padding.ids]);
+  for (ForeignLabels &labels : facts.foreigners)
+    labels.add(facts.inputs[labels.ids].port, arrays[labels.ids],
+               facts.inputs[labels.labels].port, arrays[labels.labels],
+               count * perRow[labels.ids]);
   for (SequenceFacts &sequences : facts.sequences)
     sequences.add(facts.inputs[sequences.input].port, arrays[sequences.input],
                   count * perRow[sequences.input]);
+}
+
+static DataFacts emptyFacts(const std::vector<Port> &ports,
+                            const std::string &unit, int64_t rows) {
+  DataFacts facts;
+  facts.unit = unit;
+  facts.rows = rows;
+  facts.equal = comparable(ports);
+  facts.shifts = shiftsOf(ports);
+  facts.paddings = paddingsOf(ports);
+  facts.foreigners = foreignLabelsOf(ports);
+  facts.sequences = sequencesOf(ports);
+  facts.samplesPerRow = samplesIn(unit, ports);
+  return facts;
 }
 
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
@@ -373,13 +426,7 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::string &unit, int64_t rows,
                              const ReadRows &read, const ScanLimits &limits) {
   constexpr int64_t kBlockBytes = int64_t(1) << 20;
-  DataFacts facts;
-  facts.unit = unit;
-  facts.rows = rows;
-  facts.equal = comparable(ports);
-  facts.shifts = shiftsOf(ports);
-  facts.sequences = sequencesOf(ports);
-  facts.samplesPerRow = samplesIn(unit, ports);
+  DataFacts facts = emptyFacts(ports, unit, rows);
   if (facts.samplesPerRow > 0)
     facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow));
   int64_t bytes = 0; // of a row

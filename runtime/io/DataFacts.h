@@ -8,6 +8,8 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/io/ForeignLabels.h"
+#include "runtime/io/PaddingFacts.h"
 #include "runtime/io/SampleFacts.h"
 #include "runtime/io/SequenceFacts.h"
 #include "runtime/io/ShiftFacts.h"
@@ -64,6 +66,8 @@ struct DataFacts {
   /// Pairs of inputs of one type and shape whose rows are all equal.
   std::vector<std::pair<size_t, size_t>> equal;
   std::vector<ShiftFacts> shifts;
+  std::vector<PaddingFacts> paddings;
+  std::vector<ForeignLabels> foreigners;
   std::vector<SequenceFacts> sequences;
   int64_t samplesPerRow = 0;      ///< 0: it is not clear what a sample is
   SampleFacts samples;            ///< of the rows that the pass has read
@@ -76,6 +80,11 @@ struct DataFacts {
   std::vector<std::string> orderTexts() const;
   /// A line for each input and each remark.
   std::vector<std::string> texts() const;
+
+private:
+  std::vector<std::string> sequenceTexts() const;
+  bool hasWeightsLike(const PaddingFacts &padding) const;
+  bool areForeign(const ForeignLabels &labels) const;
 };
 
 /// Copies `count` rows from `first` on; the arrays of input i go to to[i].
