@@ -38,18 +38,39 @@ SampleFacts::SampleFacts(const std::vector<Port> &ports,
                          std::vector<int64_t> perSample)
     : ports(ports), perSample(std::move(perSample)), varying(ports.size()),
       leaks(ports.size()) {
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (this->perSample[i] != 1)
-      continue;
-    if (isLabel(ports[i]))
-      classes = i;
-    if (isLabel(ports[i]) || isTarget(ports[i]))
-      orders.emplace(i, LabelOrder(numElements(ports[i].globalShape)));
-  }
   for (size_t i = 0; i < ports.size(); ++i)
-    if (classes && isFloat(ports[i].dtype) && ports[i].use == InputUse::Data &&
-        this->perSample[i] <= kMostElements)
-      leaks[i] = LabelLeak(ports[i].dtype, this->perSample[i]);
+    if (this->perSample[i] == 1 && (isLabel(ports[i]) || isTarget(ports[i])))
+      orders.emplace(i, LabelOrder(numElements(ports[i].globalShape)));
+  findTarget();
+  if (target)
+    watchLeaks();
+}
+
+void SampleFacts::findTarget() {
+  for (const auto &[input, order] : orders)
+    if (isLabel(ports[input]))
+      target = input;
+  bool hasLabels = std::ranges::any_of(ports, [](const Port &port) {
+    return isLabel(port) || isRowOfLabels(port);
+  });
+  if (!hasLabels && orders.size() == 1)
+    target = orders.begin()->first;
+}
+
+void SampleFacts::watchLeaks() {
+  constexpr int64_t kMostRanked = 1024; // elements
+  const bool isFloatTarget = isFloat(ports[*target].dtype);
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const DType type = ports[i].dtype;
+    if (i == *target || !isFloat(type) || ports[i].use != InputUse::Data ||
+        perSample[i] > kMostElements)
+      continue;
+    leaks[i].line = LabelLeak(type, perSample[i]);
+    if (!isFloatTarget)
+      leaks[i].classes = ClassLeak(type, perSample[i]);
+    else if (perSample[i] <= kMostRanked)
+      leaks[i].rank = RankLeak(type, perSample[i]);
+  }
 }
 
 int64_t SampleFacts::bytesOf(size_t input) const {
@@ -83,10 +104,13 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
     if (!isLabel(port))
       data = XXH3_64bits_withSeed(arrays[i], bytesOf(i), data);
   }
-  if (classes) {
-    double label = loadAsDouble(arrays[*classes], ports[*classes].dtype, 0);
-    for (size_t i = 0; i < ports.size(); ++i)
-      leaks[i].add(arrays[i], label);
+  if (target) {
+    double label = loadAsDouble(arrays[*target], ports[*target].dtype, 0);
+    for (size_t i = 0; i < ports.size(); ++i) {
+      leaks[i].line.add(arrays[i], label);
+      leaks[i].rank.add(arrays[i], label);
+      leaks[i].classes.add(arrays[i], label);
+    }
   }
   for (auto &[input, order] : orders)
     order.add(loadAsDouble(arrays[input], ports[input].dtype, 0));
@@ -147,9 +171,17 @@ std::string SampleFacts::paddingText(size_t input) const {
 
 /// Says which elements of a sample give the label away.
 std::string SampleFacts::leakText(size_t input) const {
-  std::string found = classes && orders.at(*classes).varies()
-                          ? leaks[input].text(oneLine(ports[*classes].name))
-                          : "";
+  if (!target || !orders.at(*target).varies())
+    return "";
+  const std::string label =
+      concat(isLabel(ports[*target]) ? "the label of '" : "the value of '",
+             oneLine(ports[*target].name), "'");
+  const Leaks &one = leaks[input];
+  std::string found;
+  for (const std::string &text :
+       {one.line.text(label), one.rank.text(label), one.classes.text(label)})
+    if (found.empty())
+      found = text;
   return found.empty() ? ""
                        : concat("input '", oneLine(ports[input].name),
                                 "': ", found, " in all ", added, " samples");

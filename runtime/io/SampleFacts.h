@@ -1,6 +1,7 @@
 //===- SampleFacts.h - the samples of a run's data --------------*- C++ -*-===//
 #pragma once
 
+#include "runtime/io/ElementLeak.h"
 #include "runtime/io/LabelLeak.h"
 #include "runtime/io/LabelOrder.h"
 #include "runtime/plan/Plan.h"
@@ -47,6 +48,8 @@ private:
   };
   std::string constantText(size_t input) const;
   std::string paddingText(size_t input) const;
+  void findTarget();
+  void watchLeaks();
   std::string leakText(size_t input) const;
   int64_t bytesOf(size_t input) const;
   int64_t hashCount() const { return static_cast<int64_t>(hashes.size()); }
@@ -54,9 +57,16 @@ private:
   std::vector<Port> ports;
   std::vector<int64_t> perSample;
   std::vector<Varying> varying; ///< of each input
-  std::vector<LabelLeak> leaks; ///< of each input
-  /// The only input of labels, one for each sample.
-  std::optional<size_t> classes;
+  /// What gives the label away, of each input.
+  struct Leaks {
+    LabelLeak line;
+    RankLeak rank;
+    ClassLeak classes;
+  };
+  std::vector<Leaks> leaks;
+  /// The input of labels, one for each sample; or else the only other input of
+  /// one number for each sample, which may be the target of a loss.
+  std::optional<size_t> target;
   /// The order of each input that may have labels, one for each sample.
   std::map<size_t, LabelOrder> orders;
   int64_t added = 0;
