@@ -210,8 +210,14 @@ bool DataFacts::areForeign(const ForeignLabels &labels) const {
 
 std::vector<std::string> DataFacts::sequenceTexts() const {
   std::vector<std::string> texts;
-  for (const ShiftFacts &one : shifts)
-    texts.push_back(one.text(inputs[one.ids].port, inputs[one.labels].port));
+  for (const ShiftFacts &one : shifts) {
+    bool hasNext = std::ranges::any_of(shifts, [&](const ShiftFacts &other) {
+      return other.ids == one.ids && other.labels != one.labels &&
+             other.isAsExpected(inputs[other.labels].port);
+    });
+    texts.push_back(
+        one.text(inputs[one.ids].port, inputs[one.labels].port, hasNext));
+  }
   for (const PaddingFacts &one : paddings)
     if (one.isOfMask(inputs[one.other].port) || !hasWeightsLike(one))
       texts.push_back(one.text(inputs[one.ids].port, inputs[one.other].port));

@@ -78,11 +78,21 @@ static std::string placeText(int64_t offset) {
                        : concat("of ", -offset, " positions before");
 }
 
-std::string ShiftFacts::text(const Port &idsPort,
-                             const Port &labelsPort) const {
+/// Returns the offset that the loss expects.
+static int64_t expectedOffset(const Port &labelsPort) {
+  return labelsPort.use == InputUse::ShiftedLabels ? 0 : 1;
+}
+
+bool ShiftFacts::isAsExpected(const Port &labelsPort) const {
+  const int64_t expected = expectedOffset(labelsPort);
+  return proven(expected) == expected;
+}
+
+std::string ShiftFacts::text(const Port &idsPort, const Port &labelsPort,
+                             bool hasNext) const {
   constexpr int64_t kLeastRolled = 3; // sequences
   const bool shiftsItself = labelsPort.use == InputUse::ShiftedLabels;
-  const int64_t expected = shiftsItself ? 0 : 1;
+  const int64_t expected = expectedOffset(labelsPort);
   const std::optional<int64_t> offset = proven(expected);
   if (!offset)
     return "";
@@ -110,6 +120,8 @@ std::string ShiftFacts::text(const Port &idsPort,
                ? holder + " where it is not ignored, and the loss does not "
                           "shift its labels"
                : "";
+  if (hasNext && *offset > expected)
+    return "";
   return shiftsItself && *offset > 0
              ? concat(holder,
                       ", and the loss shifts its labels itself: it predicts ",

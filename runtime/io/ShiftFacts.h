@@ -24,8 +24,12 @@ public:
            const void *labelsData, int64_t count);
   /// Says that the labels have another offset than the loss expects, that the
   /// two are swapped, that the labels are rolled, or "". DataFacts::equal has
-  /// inputs that are equal everywhere.
-  std::string text(const Port &idsPort, const Port &labelsPort) const;
+  /// inputs that are equal everywhere. With `hasNext`, another input holds the
+  /// labels that follow the ids, and this one may hold later ones by purpose.
+  std::string text(const Port &idsPort, const Port &labelsPort,
+                   bool hasNext = false) const;
+  /// Whether the labels have the offset that the loss expects.
+  bool isAsExpected(const Port &labelsPort) const;
 
   size_t ids, labels;
 

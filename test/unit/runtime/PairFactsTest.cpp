@@ -179,5 +179,16 @@ TEST_F(PairFacts, LabelsOfOtherSamplesAreSaid) {
             Strings());
 }
 
+TEST_F(PairFacts, LaterLabelsBesideTheNextOnesAreNoMistake) {
+  ports[1].use = InputUse::Labels;
+  ports.push_back(ports[1]);
+  ports[2].name = "later";
+  auto ahead = [](int64_t by) {
+    return [=](int64_t row, int64_t k) { return drawn(row, k + by); };
+  };
+  EXPECT_EQ(texts({ahead(0), ahead(1), ahead(2)}), Strings());
+  EXPECT_EQ(texts({ahead(0), ahead(3), ahead(2)}).size(), 2u);
+}
+
 } // namespace
 } // namespace dpc::rt
