@@ -291,40 +291,6 @@ comparable(const std::vector<Port> &ports) {
   return pairs;
 }
 
-std::string commonText(const DataFacts &training, const std::string &source,
-                       const DataFacts &heldOut) {
-  int64_t common = heldOut.samples.countIn(training.samples);
-  bool isComplete =
-      training.seen == training.rows && heldOut.seen == heldOut.rows &&
-      training.samples.isComplete() && heldOut.samples.isComplete();
-  return common == 0 ? ""
-                     : concat(isComplete ? "" : "at least ", common, " of ",
-                              heldOut.rows * heldOut.samplesPerRow,
-                              " samples of --eval-data ",
-                              common == 1 ? "is" : "are", " also in ", source);
-}
-
-std::string passageText(const DataFacts &training, const std::string &source,
-                        const DataFacts &heldOut) {
-  constexpr double kLeastShare = 0.4; // passages that cross rows are missing
-  if (2 * heldOut.samples.countIn(training.samples) >=
-      std::max<int64_t>(heldOut.samples.count(), 1))
-    return "";
-  for (const SequenceFacts &held : heldOut.sequences)
-    for (const SequenceFacts &trained : training.sequences) {
-      const std::string &name = heldOut.inputs[held.input].port.name;
-      std::optional<double> share = held.shareIn(trained);
-      if (name != training.inputs[trained.input].port.name ||
-          share.value_or(0) < kLeastShare)
-        continue;
-      return concat("about ", std::lround(100 * *share),
-                    " % of the passages of ", SequenceFacts::kPassage,
-                    " ids in input '", oneLine(name),
-                    "' of --eval-data are also in ", source);
-    }
-  return "";
-}
-
 int64_t samplesPerStep(const std::vector<Port> &inputs) {
   int64_t count = 0;
   for (const Port &port : inputs) {
@@ -408,13 +374,17 @@ static void addBlock(DataFacts &facts, int64_t first, int64_t count,
     labels.add(facts.inputs[labels.ids].port, arrays[labels.ids],
                facts.inputs[labels.labels].port, arrays[labels.labels],
                count * perRow[labels.ids]);
+  for (SeriesFacts &series : facts.series)
+    series.add(facts.inputs[series.input].port, arrays[series.input],
+               count * perRow[series.input]);
   for (SequenceFacts &sequences : facts.sequences)
     sequences.add(facts.inputs[sequences.input].port, arrays[sequences.input],
                   count * perRow[sequences.input]);
 }
 
 static DataFacts emptyFacts(const std::vector<Port> &ports,
-                            const std::string &unit, int64_t rows) {
+                            const std::string &unit, int64_t rows,
+                            bool comparesNumbers) {
   DataFacts facts;
   facts.unit = unit;
   facts.rows = rows;
@@ -423,6 +393,8 @@ static DataFacts emptyFacts(const std::vector<Port> &ports,
   facts.paddings = paddingsOf(ports);
   facts.foreigners = foreignLabelsOf(ports);
   facts.sequences = sequencesOf(ports);
+  if (comparesNumbers)
+    facts.series = seriesOf(ports);
   facts.samplesPerRow = samplesIn(unit, ports);
   return facts;
 }
@@ -432,9 +404,10 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::string &unit, int64_t rows,
                              const ReadRows &read, const ScanLimits &limits) {
   constexpr int64_t kBlockBytes = int64_t(1) << 20;
-  DataFacts facts = emptyFacts(ports, unit, rows);
+  DataFacts facts = emptyFacts(ports, unit, rows, limits.comparesNumbers);
   if (facts.samplesPerRow > 0)
-    facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow));
+    facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow),
+                                limits.comparesNumbers);
   int64_t bytes = 0; // of a row
   for (size_t i = 0; i < ports.size(); ++i) {
     facts.inputs.emplace_back().port = ports[i];
@@ -478,6 +451,8 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
   facts.samples.finish();
   for (SequenceFacts &sequences : facts.sequences)
     sequences.finish();
+  for (SeriesFacts &series : facts.series)
+    series.finish();
   return facts;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/io/PaddingFacts.h"
 #include "runtime/io/SampleFacts.h"
 #include "runtime/io/SequenceFacts.h"
+#include "runtime/io/SeriesFacts.h"
 #include "runtime/io/ShiftFacts.h"
 #include "runtime/io/ValueFacts.h"
 
@@ -69,6 +70,7 @@ struct DataFacts {
   std::vector<PaddingFacts> paddings;
   std::vector<ForeignLabels> foreigners;
   std::vector<SequenceFacts> sequences;
+  std::vector<SeriesFacts> series;
   int64_t samplesPerRow = 0;      ///< 0: it is not clear what a sample is
   SampleFacts samples;            ///< of the rows that the pass has read
   std::vector<ValueFacts> values; ///< of each input, or empty as samples
@@ -94,6 +96,8 @@ using ReadRows = std::function<Status(int64_t first, int64_t count,
 struct ScanLimits {
   int64_t bytes = int64_t(2) << 30;
   double seconds = 60; ///< other processes wait for the pass
+  /// Whether roundedText() and seriesText() follow, which need more of numbers.
+  bool comparesNumbers = false;
 };
 
 /// Reads rows in ascending order. A row has `perRow` elements of each of
@@ -111,11 +115,22 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
 std::string commonText(const DataFacts &training, const std::string &source,
                        const DataFacts &heldOut);
 
+/// Says how many samples of `heldOut` equal one of `training` in a narrower
+/// type, if many more do than without rounding; "" otherwise.
+std::string roundedText(const DataFacts &training, const std::string &source,
+                        const DataFacts &heldOut);
+
 /// Says that many passages of ids in `heldOut` are also in
 /// `training`, although few samples are; "" otherwise. Slices of one text begin
 /// at other ids.
 std::string passageText(const DataFacts &training, const std::string &source,
                         const DataFacts &heldOut);
+
+/// Says that the series of numbers in `heldOut` have many passages of those in
+/// `training` at other offsets, as overlapping windows of one series do; ""
+/// otherwise.
+std::string seriesText(const DataFacts &training, const std::string &source,
+                       const DataFacts &heldOut);
 
 /// Returns the first extent of every input; 0 if these extents differ.
 int64_t samplesPerStep(const std::vector<Port> &inputs);

@@ -35,7 +35,7 @@ static bool isRowOfLabels(const Port &port) {
 }
 
 SampleFacts::SampleFacts(const std::vector<Port> &ports,
-                         std::vector<int64_t> perSample)
+                         std::vector<int64_t> perSample, bool comparesRounded)
     : ports(ports), perSample(std::move(perSample)), varying(ports.size()),
       leaks(ports.size()) {
   for (size_t i = 0; i < ports.size(); ++i)
@@ -44,6 +44,10 @@ SampleFacts::SampleFacts(const std::vector<Port> &ports,
   findTarget();
   if (target)
     watchLeaks();
+  if (comparesRounded && std::ranges::any_of(ports, [](const Port &port) {
+        return port.dtype == DType::F32 || port.dtype == DType::F64;
+      }))
+    rounded = {{DType::F16, {}}, {DType::BF16, {}}};
 }
 
 void SampleFacts::findTarget() {
@@ -116,6 +120,9 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
     order.add(loadAsDouble(arrays[input], ports[input].dtype, 0));
   if (isHashed)
     hashes.emplace_back(data, all);
+  for (auto &[type, roundedHashes] : rounded)
+    if (isHashed)
+      roundedHashes.push_back(roundedHash(arrays, type));
   ++added;
 }
 
@@ -125,6 +132,30 @@ void SampleFacts::finish() {
   for (const auto &[data, all] : hashes)
     whole.push_back(all);
   std::ranges::sort(whole);
+  for (auto &[type, roundedHashes] : rounded)
+    std::ranges::sort(roundedHashes);
+}
+
+/// Hashes some elements of each input, evenly spaced.
+uint64_t SampleFacts::roundedHash(const std::vector<const std::byte *> &arrays,
+                                  DType type) const {
+  constexpr int64_t kMost = 64; // elements, which are slow to round
+  uint64_t hash = 0;
+  std::vector<std::byte> narrow;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (!isFloat(ports[i].dtype)) {
+      hash = XXH3_64bits_withSeed(arrays[i], bytesOf(i), hash);
+      continue;
+    }
+    const int64_t count = std::min(perSample[i], kMost);
+    narrow.assign(count * sizeOf(type), std::byte{0});
+    for (int64_t k = 0; k < count; ++k)
+      storeFromDouble(
+          narrow.data(), type, k,
+          loadAsDouble(arrays[i], ports[i].dtype, k * perSample[i] / count));
+    hash = XXH3_64bits_withSeed(narrow.data(), narrow.size(), hash);
+  }
+  return hash;
 }
 
 /// Says which elements of a sample have one value in all samples.
@@ -187,6 +218,14 @@ std::string SampleFacts::leakText(size_t input) const {
                                 "': ", found, " in all ", added, " samples");
 }
 
+/// Returns the number of hashes that repeat others.
+static int64_t repeatedIn(const std::vector<uint64_t> &sorted) {
+  int64_t repeated = 0;
+  for (size_t i = 1; i < sorted.size(); ++i)
+    repeated += sorted[i] == sorted[i - 1] ? 1 : 0;
+  return repeated;
+}
+
 std::vector<std::string> SampleFacts::texts() const {
   std::vector<std::string> texts;
   for (size_t i = 0; added >= kLeastSamples && i < ports.size(); ++i)
@@ -194,9 +233,8 @@ std::vector<std::string> SampleFacts::texts() const {
          {constantText(i), paddingText(i), leakText(i)})
       if (!text.empty())
         texts.push_back(text);
-  int64_t repeated = 0, contrary = 0; // samples
-  for (size_t i = 1; i < whole.size(); ++i)
-    repeated += whole[i] == whole[i - 1] ? 1 : 0;
+  const int64_t repeated = repeatedIn(whole);
+  int64_t contrary = 0; // samples
   for (size_t i = 0, end = 0; i < hashes.size(); i = end) {
     while (end < hashes.size() && hashes[end].first == hashes[i].first)
       ++end;
@@ -220,17 +258,37 @@ std::vector<std::string> SampleFacts::orderTexts() const {
   return texts;
 }
 
-int64_t SampleFacts::countIn(const SampleFacts &training) const {
+bool SampleFacts::hasInputsOf(const SampleFacts &training) const {
   if (ports.size() != training.ports.size())
-    return 0;
+    return false;
   for (size_t i = 0; i < ports.size(); ++i)
     if (ports[i].name != training.ports[i].name ||
         ports[i].dtype != training.ports[i].dtype ||
         perSample[i] != training.perSample[i])
-      return 0;
-  return std::ranges::count_if(whole, [&](uint64_t hash) {
-    return std::ranges::binary_search(training.whole, hash);
+      return false;
+  return true;
+}
+
+static int64_t countIn(const std::vector<uint64_t> &some,
+                       const std::vector<uint64_t> &all) {
+  return std::ranges::count_if(some, [&](uint64_t hash) {
+    return std::ranges::binary_search(all, hash);
   });
+}
+
+int64_t SampleFacts::countIn(const SampleFacts &training) const {
+  return hasInputsOf(training) ? rt::countIn(whole, training.whole) : 0;
+}
+
+int64_t SampleFacts::countRoundedIn(const SampleFacts &training,
+                                    DType type) const {
+  auto own = rounded.find(type), other = training.rounded.find(type);
+  if (own == rounded.end() || other == training.rounded.end() ||
+      !hasInputsOf(training) ||
+      repeatedIn(other->second) > repeatedIn(training.whole) ||
+      repeatedIn(own->second) > repeatedIn(whole))
+    return 0;
+  return rt::countIn(own->second, other->second);
 }
 
 } // namespace dpc::rt

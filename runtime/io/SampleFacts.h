@@ -20,8 +20,10 @@ namespace dpc::rt {
 class SampleFacts {
 public:
   SampleFacts() = default;
-  /// A sample has `perSample` elements of each of `ports`.
-  SampleFacts(const std::vector<Port> &ports, std::vector<int64_t> perSample);
+  /// A sample has `perSample` elements of each of `ports`. countRoundedIn()
+  /// is for two that have `comparesRounded`.
+  SampleFacts(const std::vector<Port> &ports, std::vector<int64_t> perSample,
+              bool comparesRounded);
 
   /// Adds a sample. With `!isHashed`, it is not compared with the others.
   void add(const std::vector<const std::byte *> &arrays, bool isHashed);
@@ -36,6 +38,9 @@ public:
   /// The number of samples that are also in `training`. 0 if the two have
   /// other inputs.
   int64_t countIn(const SampleFacts &training) const;
+  /// The same after numbers are rounded to f16 or bf16; 0 if that makes
+  /// different samples of `training` equal.
+  int64_t countRoundedIn(const SampleFacts &training, DType type) const;
   /// Whether all samples are compared.
   bool isComplete() const { return hashCount() == added; }
 
@@ -48,6 +53,9 @@ private:
   };
   std::string constantText(size_t input) const;
   std::string paddingText(size_t input) const;
+  bool hasInputsOf(const SampleFacts &training) const;
+  uint64_t roundedHash(const std::vector<const std::byte *> &arrays,
+                       DType type) const;
   void findTarget();
   void watchLeaks();
   std::string leakText(size_t input) const;
@@ -73,6 +81,8 @@ private:
   /// Hashes of samples, without and with their labels, in ascending order after
   /// finish().
   std::vector<std::pair<uint64_t, uint64_t>> hashes;
+  /// The hashes of samples whose numbers are rounded, in ascending order.
+  std::map<DType, std::vector<uint64_t>> rounded;
   std::vector<uint64_t> whole; ///< the second hashes, in ascending order
 };
 

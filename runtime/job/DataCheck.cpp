@@ -109,6 +109,7 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   std::vector<std::string> &lines = report.lines;
   ScanLimits limits; // of each of two passes, while other processes wait
   limits.seconds = std::min(limits.seconds, options.timeoutSeconds / 4);
+  limits.comparesNumbers = evalInputs != nullptr;
   DPC_ASSIGN(report.facts, checkSource(plan, inputs, sourceOf(options), "",
                                        limits, acceptsNan, lines));
   if (plan.trains && !options.shuffle)
@@ -128,7 +129,9 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
         stepWithoutLabels(step, "it does not count in means over labels"));
   for (const std::string &text :
        {commonText(report.facts, sourceOf(options), facts),
-        passageText(report.facts, sourceOf(options), facts)})
+        roundedText(report.facts, sourceOf(options), facts),
+        passageText(report.facts, sourceOf(options), facts),
+        seriesText(report.facts, sourceOf(options), facts)})
     if (!text.empty())
       lines.push_back(text);
   return report;
