@@ -4,6 +4,8 @@
 #include "runtime/base/OneLine.h"
 #include "runtime/base/Wait.h"
 #include "runtime/io/IndexCheck.h"
+#include "runtime/io/LabelTexts.h"
+#include "runtime/io/Percent.h"
 
 #include <algorithm>
 #include <cmath>
@@ -81,13 +83,6 @@ static std::string number(double value) {
   return text;
 }
 
-static std::string percent(int64_t part, int64_t all) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%",
-                100.0 * static_cast<double>(part) / static_cast<double>(all));
-  return text;
-}
-
 /// Says which share of the tokens a mask of 0 and 1 hides, or that a mask that
 /// is added to scores hides none, or "".
 std::string ArrayFacts::hiddenText() const {
@@ -156,20 +151,6 @@ std::string ArrayFacts::wrappedText(DType stored) const {
                 : "";
 }
 
-std::string ArrayFacts::countedFromOneText() const {
-  constexpr int64_t kLeastClasses = 3, kLeastOfClass = 10;
-  const auto count = static_cast<int64_t>(occurrences.size());
-  // Positions of a sequence may have a special label of 0.
-  bool isClass = port.globalShape.size() == 1 && port.first == 0 &&
-                 port.ignored.value_or(-1) != 0 && count >= kLeastClasses;
-  if (!isClass || counted < kLeastOfClass * count || occurrences.front() > 0 ||
-      std::count(occurrences.begin(), occurrences.end(), 0) > 1)
-    return "";
-  return concat("input '", oneLine(port.name),
-                "': no label is 0, but each of 1 to ", count - 1,
-                " occurs; the loss counts its ", count, " classes from 0");
-}
-
 std::string ArrayFacts::overflowText() const {
   constexpr double kLargest = 65504;
   const double most = -min > max ? min : max;
@@ -206,13 +187,54 @@ Status DataFacts::check(bool acceptsNan) const {
   return Status::success();
 }
 
+/// Whether an input of 0 and 1 may say which of the labels the loss counts.
+bool DataFacts::hasWeightsLike(const PaddingFacts &padding) const {
+  const Port &labels = inputs[padding.other].port;
+  return std::ranges::any_of(inputs, [&](const ArrayFacts &facts) {
+    return facts.port.use == InputUse::Data && !facts.port.reaction.hidden &&
+           facts.port.globalShape == labels.globalShape && facts.min == 0 &&
+           facts.max == 1;
+  });
+}
+
+/// Whether the labels belong to other samples in every input of such ids.
+bool DataFacts::areForeign(const ForeignLabels &labels) const {
+  auto count = std::ranges::count_if(inputs, [](const ArrayFacts &facts) {
+    return facts.port.use == InputUse::Ids &&
+           facts.port.globalShape.size() == 2;
+  });
+  for (const ForeignLabels &one : foreigners)
+    count -= one.labels == labels.labels && one.isProven() ? 1 : 0;
+  return count == 0;
+}
+
+std::vector<std::string> DataFacts::sequenceTexts() const {
+  std::vector<std::string> texts;
+  std::vector<Port> ports;
+  ports.reserve(inputs.size());
+  for (const ArrayFacts &facts : inputs)
+    ports.push_back(facts.port);
+  for (const ShiftFacts &one : shifts)
+    texts.push_back(one.text(ports, shifts));
+  for (const PaddingFacts &one : paddings)
+    if (one.isOfMask(inputs[one.other].port) || !hasWeightsLike(one))
+      texts.push_back(one.text(inputs[one.ids].port, inputs[one.other].port));
+  for (const ForeignLabels &one : foreigners)
+    if (areForeign(one))
+      texts.push_back(one.text(inputs[one.ids].port, inputs[one.labels].port));
+  for (const SequenceFacts &one : sequences)
+    texts.push_back(one.usedText(inputs[one.input].port));
+  std::erase(texts, "");
+  return texts;
+}
+
 std::vector<std::string> DataFacts::texts() const {
   std::vector<std::string> texts;
   for (const ArrayFacts &facts : inputs) {
     texts.push_back(facts.text());
     if (facts.bad)
       texts.push_back(badText(facts, unit));
-    if (std::string text = facts.countedFromOneText(); !text.empty())
+    for (const std::string &text : labelTexts(facts))
       texts.push_back(text);
     // With one label a row, the line above says the same.
     if (!facts.ignoredRows.empty() && facts.elements > seen)
@@ -225,13 +247,8 @@ std::vector<std::string> DataFacts::texts() const {
   for (const auto &[first, second] : equal)
     texts.push_back("inputs '" + oneLine(inputs[first].port.name) + "' and '" +
                     oneLine(inputs[second].port.name) + "' hold equal values");
-  std::vector<Port> ports;
-  ports.reserve(inputs.size());
-  for (const ArrayFacts &facts : inputs)
-    ports.push_back(facts.port);
-  for (const ShiftFacts &shift : shifts)
-    if (std::string text = shift.text(ports, shifts); !text.empty())
-      texts.push_back(text);
+  for (const std::string &text : sequenceTexts())
+    texts.push_back(text);
   for (const std::string &text : samples.texts())
     texts.push_back(text);
   if (seen < rows)
@@ -243,7 +260,7 @@ std::vector<std::string> DataFacts::texts() const {
 }
 
 std::vector<std::string> DataFacts::orderTexts() const {
-  std::vector<std::string> texts = {samples.orderText()};
+  std::vector<std::string> texts = samples.orderTexts();
   for (const SequenceFacts &one : sequences)
     texts.push_back(one.orderText(inputs[one.input].port));
   std::erase(texts, "");
@@ -270,40 +287,6 @@ comparable(const std::vector<Port> &ports) {
         pairs.emplace_back(first, second);
     }
   return pairs;
-}
-
-std::string commonText(const DataFacts &training, const std::string &source,
-                       const DataFacts &heldOut) {
-  int64_t common = heldOut.samples.countIn(training.samples);
-  bool isComplete =
-      training.seen == training.rows && heldOut.seen == heldOut.rows &&
-      training.samples.isComplete() && heldOut.samples.isComplete();
-  return common == 0 ? ""
-                     : concat(isComplete ? "" : "at least ", common, " of ",
-                              heldOut.rows * heldOut.samplesPerRow,
-                              " samples of --eval-data ",
-                              common == 1 ? "is" : "are", " also in ", source);
-}
-
-std::string passageText(const DataFacts &training, const std::string &source,
-                        const DataFacts &heldOut) {
-  constexpr double kLeastShare = 0.4; // passages that cross rows are missing
-  if (2 * heldOut.samples.countIn(training.samples) >=
-      std::max<int64_t>(heldOut.samples.count(), 1))
-    return "";
-  for (const SequenceFacts &held : heldOut.sequences)
-    for (const SequenceFacts &trained : training.sequences) {
-      const std::string &name = heldOut.inputs[held.input].port.name;
-      std::optional<double> share = held.shareIn(trained);
-      if (name != training.inputs[trained.input].port.name ||
-          share.value_or(0) < kLeastShare)
-        continue;
-      return concat("about ", std::lround(100 * *share),
-                    " % of the passages of ", SequenceFacts::kPassage,
-                    " ids in input '", oneLine(name),
-                    "' of --eval-data are also in ", source);
-    }
-  return "";
 }
 
 int64_t samplesPerStep(const std::vector<Port> &inputs) {
@@ -381,9 +364,37 @@ static void addBlock(DataFacts &facts, int64_t first, int64_t count,
     shift.add(facts.inputs[shift.ids].port, arrays[shift.ids],
               facts.inputs[shift.labels].port, arrays[shift.labels],
               count * perRow[shift.ids]);
+  for (PaddingFacts &padding : facts.paddings)
+    padding.add(facts.inputs[padding.ids].port, arrays[padding.ids],
+                facts.inputs[padding.other].port, arrays[padding.other],
+                count * perRow[padding.ids]);
+  for (ForeignLabels &labels : facts.foreigners)
+    labels.add(facts.inputs[labels.ids].port, arrays[labels.ids],
+               facts.inputs[labels.labels].port, arrays[labels.labels],
+               count * perRow[labels.ids]);
+  for (SeriesFacts &series : facts.series)
+    series.add(facts.inputs[series.input].port, arrays[series.input],
+               count * perRow[series.input]);
   for (SequenceFacts &sequences : facts.sequences)
     sequences.add(facts.inputs[sequences.input].port, arrays[sequences.input],
                   count * perRow[sequences.input]);
+}
+
+static DataFacts emptyFacts(const std::vector<Port> &ports,
+                            const std::string &unit, int64_t rows,
+                            bool comparesNumbers) {
+  DataFacts facts;
+  facts.unit = unit;
+  facts.rows = rows;
+  facts.equal = comparable(ports);
+  facts.shifts = shiftsOf(ports);
+  facts.paddings = paddingsOf(ports);
+  facts.foreigners = foreignLabelsOf(ports);
+  facts.sequences = sequencesOf(ports);
+  if (comparesNumbers)
+    facts.series = seriesOf(ports);
+  facts.samplesPerRow = samplesIn(unit, ports);
+  return facts;
 }
 
 Expected<DataFacts> scanRows(const std::vector<Port> &ports,
@@ -391,15 +402,10 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::string &unit, int64_t rows,
                              const ReadRows &read, const ScanLimits &limits) {
   constexpr int64_t kBlockBytes = int64_t(1) << 20;
-  DataFacts facts;
-  facts.unit = unit;
-  facts.rows = rows;
-  facts.equal = comparable(ports);
-  facts.shifts = shiftsOf(ports);
-  facts.sequences = sequencesOf(ports);
-  facts.samplesPerRow = samplesIn(unit, ports);
+  DataFacts facts = emptyFacts(ports, unit, rows, limits.comparesNumbers);
   if (facts.samplesPerRow > 0)
-    facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow));
+    facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow),
+                                limits.comparesNumbers);
   int64_t bytes = 0; // of a row
   for (size_t i = 0; i < ports.size(); ++i) {
     facts.inputs.emplace_back().port = ports[i];
@@ -443,6 +449,8 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
   facts.samples.finish();
   for (SequenceFacts &sequences : facts.sequences)
     sequences.finish();
+  for (SeriesFacts &series : facts.series)
+    series.finish();
   return facts;
 }
 

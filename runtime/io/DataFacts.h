@@ -8,8 +8,11 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/io/ForeignLabels.h"
+#include "runtime/io/PaddingFacts.h"
 #include "runtime/io/SampleFacts.h"
 #include "runtime/io/SequenceFacts.h"
+#include "runtime/io/SeriesFacts.h"
 #include "runtime/io/ShiftFacts.h"
 #include "runtime/io/ValueFacts.h"
 
@@ -46,9 +49,6 @@ struct ArrayFacts {
   /// Says that many labels have the value that the ignored label gets in the
   /// type `stored` of the file, or "".
   std::string wrappedText(DType stored) const;
-  /// Says that one of several classes is missing as if labels were counted from
-  /// 1, or "".
-  std::string countedFromOneText() const;
   /// Says that a number is infinite in fp16, or "". Those of a mask without
   /// positive numbers may be.
   std::string overflowText() const;
@@ -67,7 +67,10 @@ struct DataFacts {
   /// Pairs of inputs of one type and shape whose rows are all equal.
   std::vector<std::pair<size_t, size_t>> equal;
   std::vector<ShiftFacts> shifts;
+  std::vector<PaddingFacts> paddings;
+  std::vector<ForeignLabels> foreigners;
   std::vector<SequenceFacts> sequences;
+  std::vector<SeriesFacts> series;
   int64_t samplesPerRow = 0;      ///< 0: it is not clear what a sample is
   SampleFacts samples;            ///< of the rows that the pass has read
   std::vector<ValueFacts> values; ///< of each input, or empty as samples
@@ -79,6 +82,11 @@ struct DataFacts {
   std::vector<std::string> orderTexts() const;
   /// A line for each input and each remark.
   std::vector<std::string> texts() const;
+
+private:
+  std::vector<std::string> sequenceTexts() const;
+  bool hasWeightsLike(const PaddingFacts &padding) const;
+  bool areForeign(const ForeignLabels &labels) const;
 };
 
 /// Copies `count` rows from `first` on; the arrays of input i go to to[i].
@@ -88,6 +96,8 @@ using ReadRows = std::function<Status(int64_t first, int64_t count,
 struct ScanLimits {
   int64_t bytes = int64_t(2) << 30;
   double seconds = 60; ///< other processes wait for the pass
+  /// Whether roundedText() and seriesText() follow, which need more of numbers.
+  bool comparesNumbers = false;
 };
 
 /// Reads rows in ascending order. A row has `perRow` elements of each of
@@ -105,11 +115,22 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
 std::string commonText(const DataFacts &training, const std::string &source,
                        const DataFacts &heldOut);
 
+/// Says how many samples of `heldOut` equal one of `training` in a narrower
+/// type, if many more do than without rounding; "" otherwise.
+std::string roundedText(const DataFacts &training, const std::string &source,
+                        const DataFacts &heldOut);
+
 /// Says that many passages of ids in `heldOut` are also in
 /// `training`, although few samples are; "" otherwise. Slices of one text begin
 /// at other ids.
 std::string passageText(const DataFacts &training, const std::string &source,
                         const DataFacts &heldOut);
+
+/// Says that the series of numbers in `heldOut` have many passages of those in
+/// `training` at other offsets, as overlapping windows of one series do; ""
+/// otherwise.
+std::string seriesText(const DataFacts &training, const std::string &source,
+                       const DataFacts &heldOut);
 
 /// Returns the first extent of every input; 0 if these extents differ.
 int64_t samplesPerStep(const std::vector<Port> &inputs);

@@ -63,19 +63,18 @@ void LabelLeak::add(const std::byte *sample, double label) {
   hasSlopes = true;
 }
 
-std::string LabelLeak::text(const std::string &labels) const {
+std::string LabelLeak::text(const std::string &label) const {
   constexpr int64_t kLeastSamples = 64;
   if (!equal.empty())
-    return concat("element ", equal.front(),
-                  " of a sample equals the label of '", labels, "'");
+    return concat("element ", equal.front(), " of a sample equals ", label);
   if (lines.empty() || (!hasThird && added < kLeastSamples))
     return "";
   const Line &line = lines.front();
   char text[96];
   std::snprintf(text, sizeof text, "%.4g + %.4g * label",
                 line.first - line.slope * firstLabel, line.slope);
-  return concat("element ", line.element, " of a sample gives the label of '",
-                labels, "' away: it is ", text);
+  return concat("element ", line.element, " of a sample gives ", label,
+                " away: it is ", text);
 }
 
 } // namespace dpc::rt

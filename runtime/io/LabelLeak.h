@@ -21,7 +21,7 @@ public:
   void add(const std::byte *sample, double label);
   /// "element 3 of a sample equals the label of 'y'", or "". Two values agree
   /// with two labels by chance, so that those need more samples.
-  std::string text(const std::string &labels) const;
+  std::string text(const std::string &label) const;
 
 private:
   struct Line {

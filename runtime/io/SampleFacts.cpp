@@ -14,12 +14,17 @@ namespace dpc::rt {
 /// Elements of larger samples are not compared.
 static constexpr int64_t kMostElements = int64_t(1) << 20;
 
-/// Fewer samples may be sorted, or have equal elements, by chance.
+/// Fewer samples may have equal elements by chance.
 static constexpr int64_t kLeastSamples = 16;
 
 /// Whether the input tells what a sample is, as opposed to what it looks like.
 static bool isLabel(const Port &port) {
   return port.use == InputUse::Labels || port.use == InputUse::Probabilities;
+}
+
+/// Whether the input may have the targets of a loss on numbers.
+static bool isTarget(const Port &port) {
+  return port.use == InputUse::Data && isFloat(port.dtype);
 }
 
 /// Whether a sample of the input is a row of class labels that a loss counts.
@@ -30,16 +35,46 @@ static bool isRowOfLabels(const Port &port) {
 }
 
 SampleFacts::SampleFacts(const std::vector<Port> &ports,
-                         std::vector<int64_t> perSample)
+                         std::vector<int64_t> perSample, bool comparesRounded)
     : ports(ports), perSample(std::move(perSample)), varying(ports.size()),
       leaks(ports.size()) {
   for (size_t i = 0; i < ports.size(); ++i)
-    if (isLabel(ports[i]) && this->perSample[i] == 1)
-      classes = i;
-  for (size_t i = 0; i < ports.size(); ++i)
-    if (classes && isFloat(ports[i].dtype) && ports[i].use == InputUse::Data &&
-        this->perSample[i] <= kMostElements)
-      leaks[i] = LabelLeak(ports[i].dtype, this->perSample[i]);
+    if (this->perSample[i] == 1 && (isLabel(ports[i]) || isTarget(ports[i])))
+      orders.emplace(i, LabelOrder(numElements(ports[i].globalShape)));
+  findTarget();
+  if (target)
+    watchLeaks();
+  if (comparesRounded && std::ranges::any_of(ports, [](const Port &port) {
+        return port.dtype == DType::F32 || port.dtype == DType::F64;
+      }))
+    rounded = {{DType::F16, {}}, {DType::BF16, {}}};
+}
+
+void SampleFacts::findTarget() {
+  for (const auto &[input, order] : orders)
+    if (isLabel(ports[input]))
+      target = input;
+  bool hasLabels = std::ranges::any_of(ports, [](const Port &port) {
+    return isLabel(port) || isRowOfLabels(port);
+  });
+  if (!hasLabels && orders.size() == 1)
+    target = orders.begin()->first;
+}
+
+void SampleFacts::watchLeaks() {
+  constexpr int64_t kMostRanked = 1024; // elements
+  const bool isFloatTarget = isFloat(ports[*target].dtype);
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const DType type = ports[i].dtype;
+    if (i == *target || !isFloat(type) || ports[i].use != InputUse::Data ||
+        perSample[i] > kMostElements)
+      continue;
+    leaks[i].line = LabelLeak(type, perSample[i]);
+    if (!isFloatTarget)
+      leaks[i].classes = ClassLeak(type, perSample[i]);
+    else if (perSample[i] <= kMostRanked)
+      leaks[i].rank = RankLeak(type, perSample[i]);
+  }
 }
 
 int64_t SampleFacts::bytesOf(size_t input) const {
@@ -59,14 +94,6 @@ void SampleFacts::Varying::add(const std::byte *sample, int64_t elements,
           std::memcmp(first.data() + i * width, sample + i * width, width) != 0;
 }
 
-void SampleFacts::addLabel(double label) {
-  constexpr size_t kMostValues = size_t(1) << 16;
-  if (values.size() < kMostValues)
-    values.insert(label);
-  changes += added > 0 && label != last ? 1 : 0;
-  last = label;
-}
-
 void SampleFacts::add(const std::vector<const std::byte *> &arrays,
                       bool isHashed) {
   uint64_t data = 0, all = 0;
@@ -81,14 +108,21 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
     if (!isLabel(port))
       data = XXH3_64bits_withSeed(arrays[i], bytesOf(i), data);
   }
-  if (classes) {
-    double label = loadAsDouble(arrays[*classes], ports[*classes].dtype, 0);
-    addLabel(label);
-    for (size_t i = 0; i < ports.size(); ++i)
-      leaks[i].add(arrays[i], label);
+  if (target) {
+    double label = loadAsDouble(arrays[*target], ports[*target].dtype, 0);
+    for (size_t i = 0; i < ports.size(); ++i) {
+      leaks[i].line.add(arrays[i], label);
+      leaks[i].rank.add(arrays[i], label);
+      leaks[i].classes.add(arrays[i], label);
+    }
   }
+  for (auto &[input, order] : orders)
+    order.add(loadAsDouble(arrays[input], ports[input].dtype, 0));
   if (isHashed)
     hashes.emplace_back(data, all);
+  for (auto &[type, roundedHashes] : rounded)
+    if (isHashed)
+      roundedHashes.push_back(roundedHash(arrays, type));
   ++added;
 }
 
@@ -98,6 +132,30 @@ void SampleFacts::finish() {
   for (const auto &[data, all] : hashes)
     whole.push_back(all);
   std::ranges::sort(whole);
+  for (auto &[type, roundedHashes] : rounded)
+    std::ranges::sort(roundedHashes);
+}
+
+/// Hashes some elements of each input, evenly spaced.
+uint64_t SampleFacts::roundedHash(const std::vector<const std::byte *> &arrays,
+                                  DType type) const {
+  constexpr int64_t kMost = 64; // elements, which are slow to round
+  uint64_t hash = 0;
+  std::vector<std::byte> narrow;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (!isFloat(ports[i].dtype)) {
+      hash = XXH3_64bits_withSeed(arrays[i], bytesOf(i), hash);
+      continue;
+    }
+    const int64_t count = std::min(perSample[i], kMost);
+    narrow.assign(count * sizeOf(type), std::byte{0});
+    for (int64_t k = 0; k < count; ++k)
+      storeFromDouble(
+          narrow.data(), type, k,
+          loadAsDouble(arrays[i], ports[i].dtype, k * perSample[i] / count));
+    hash = XXH3_64bits_withSeed(narrow.data(), narrow.size(), hash);
+  }
+  return hash;
 }
 
 /// Says which elements of a sample have one value in all samples.
@@ -144,12 +202,28 @@ std::string SampleFacts::paddingText(size_t input) const {
 
 /// Says which elements of a sample give the label away.
 std::string SampleFacts::leakText(size_t input) const {
-  std::string found = classes && values.size() > 1
-                          ? leaks[input].text(oneLine(ports[*classes].name))
-                          : "";
+  if (!target || !orders.at(*target).varies())
+    return "";
+  const std::string label =
+      concat(isLabel(ports[*target]) ? "the label of '" : "the value of '",
+             oneLine(ports[*target].name), "'");
+  const Leaks &one = leaks[input];
+  std::string found;
+  for (const std::string &text :
+       {one.line.text(label), one.rank.text(label), one.classes.text(label)})
+    if (found.empty())
+      found = text;
   return found.empty() ? ""
                        : concat("input '", oneLine(ports[input].name),
                                 "': ", found, " in all ", added, " samples");
+}
+
+/// Returns the number of hashes that repeat others.
+static int64_t repeatedIn(const std::vector<uint64_t> &sorted) {
+  int64_t repeated = 0;
+  for (size_t i = 1; i < sorted.size(); ++i)
+    repeated += sorted[i] == sorted[i - 1] ? 1 : 0;
+  return repeated;
 }
 
 std::vector<std::string> SampleFacts::texts() const {
@@ -159,9 +233,8 @@ std::vector<std::string> SampleFacts::texts() const {
          {constantText(i), paddingText(i), leakText(i)})
       if (!text.empty())
         texts.push_back(text);
-  int64_t repeated = 0, contrary = 0; // samples
-  for (size_t i = 1; i < whole.size(); ++i)
-    repeated += whole[i] == whole[i - 1] ? 1 : 0;
+  const int64_t repeated = repeatedIn(whole);
+  int64_t contrary = 0; // samples
   for (size_t i = 0, end = 0; i < hashes.size(); i = end) {
     while (end < hashes.size() && hashes[end].first == hashes[i].first)
       ++end;
@@ -178,27 +251,44 @@ std::vector<std::string> SampleFacts::texts() const {
   return texts;
 }
 
-std::string SampleFacts::orderText() const {
-  const auto groups = static_cast<int64_t>(values.size());
-  return added >= kLeastSamples && groups > 1 && 2 * groups <= added &&
-                 changes == groups - 1
-             ? concat("the samples are sorted by input '",
-                      oneLine(ports[*classes].name), "' (", groups,
-                      " values): most steps see few of the values")
-             : "";
+std::vector<std::string> SampleFacts::orderTexts() const {
+  std::vector<std::string> texts;
+  for (const auto &[input, order] : orders)
+    texts.push_back(order.text(oneLine(ports[input].name)));
+  return texts;
 }
 
-int64_t SampleFacts::countIn(const SampleFacts &training) const {
+bool SampleFacts::hasInputsOf(const SampleFacts &training) const {
   if (ports.size() != training.ports.size())
-    return 0;
+    return false;
   for (size_t i = 0; i < ports.size(); ++i)
     if (ports[i].name != training.ports[i].name ||
         ports[i].dtype != training.ports[i].dtype ||
         perSample[i] != training.perSample[i])
-      return 0;
-  return std::ranges::count_if(whole, [&](uint64_t hash) {
-    return std::ranges::binary_search(training.whole, hash);
+      return false;
+  return true;
+}
+
+static int64_t countIn(const std::vector<uint64_t> &some,
+                       const std::vector<uint64_t> &all) {
+  return std::ranges::count_if(some, [&](uint64_t hash) {
+    return std::ranges::binary_search(all, hash);
   });
+}
+
+int64_t SampleFacts::countIn(const SampleFacts &training) const {
+  return hasInputsOf(training) ? rt::countIn(whole, training.whole) : 0;
+}
+
+int64_t SampleFacts::countRoundedIn(const SampleFacts &training,
+                                    DType type) const {
+  auto own = rounded.find(type), other = training.rounded.find(type);
+  if (own == rounded.end() || other == training.rounded.end() ||
+      !hasInputsOf(training) ||
+      repeatedIn(other->second) > repeatedIn(training.whole) ||
+      repeatedIn(own->second) > repeatedIn(whole))
+    return 0;
+  return rt::countIn(own->second, other->second);
 }
 
 } // namespace dpc::rt

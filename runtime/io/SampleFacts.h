@@ -1,11 +1,13 @@
 //===- SampleFacts.h - the samples of a run's data --------------*- C++ -*-===//
 #pragma once
 
+#include "runtime/io/ElementLeak.h"
 #include "runtime/io/LabelLeak.h"
+#include "runtime/io/LabelOrder.h"
 #include "runtime/plan/Plan.h"
 
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +20,10 @@ namespace dpc::rt {
 class SampleFacts {
 public:
   SampleFacts() = default;
-  /// A sample has `perSample` elements of each of `ports`.
-  SampleFacts(const std::vector<Port> &ports, std::vector<int64_t> perSample);
+  /// A sample has `perSample` elements of each of `ports`. countRoundedIn()
+  /// is for two that have `comparesRounded`.
+  SampleFacts(const std::vector<Port> &ports, std::vector<int64_t> perSample,
+              bool comparesRounded);
 
   /// Adds a sample. With `!isHashed`, it is not compared with the others.
   void add(const std::vector<const std::byte *> &arrays, bool isHashed);
@@ -29,11 +33,14 @@ public:
   /// The number of samples, with those that are not hashed.
   int64_t count() const { return added; }
   std::vector<std::string> texts() const;
-  /// Says that the samples are sorted by their labels, or "".
-  std::string orderText() const;
+  /// Says that the samples are sorted by their labels.
+  std::vector<std::string> orderTexts() const;
   /// The number of samples that are also in `training`. 0 if the two have
   /// other inputs.
   int64_t countIn(const SampleFacts &training) const;
+  /// The same after numbers are rounded to f16 or bf16; 0 if that makes
+  /// different samples of `training` equal.
+  int64_t countRoundedIn(const SampleFacts &training, DType type) const;
   /// Whether all samples are compared.
   bool isComplete() const { return hashCount() == added; }
 
@@ -46,24 +53,36 @@ private:
   };
   std::string constantText(size_t input) const;
   std::string paddingText(size_t input) const;
+  bool hasInputsOf(const SampleFacts &training) const;
+  uint64_t roundedHash(const std::vector<const std::byte *> &arrays,
+                       DType type) const;
+  void findTarget();
+  void watchLeaks();
   std::string leakText(size_t input) const;
   int64_t bytesOf(size_t input) const;
   int64_t hashCount() const { return static_cast<int64_t>(hashes.size()); }
-  void addLabel(double label);
 
   std::vector<Port> ports;
   std::vector<int64_t> perSample;
   std::vector<Varying> varying; ///< of each input
-  std::vector<LabelLeak> leaks; ///< of each input
-  /// The only input of labels, one for each sample.
-  std::optional<size_t> classes;
-  std::set<double> values; ///< of `classes`
-  int64_t changes = 0;     ///< neighbours whose classes differ
-  double last = 0;         ///< the class of the last sample
+  /// What gives the label away, of each input.
+  struct Leaks {
+    LabelLeak line;
+    RankLeak rank;
+    ClassLeak classes;
+  };
+  std::vector<Leaks> leaks;
+  /// The input of labels, one for each sample; or else the only other input of
+  /// one number for each sample, which may be the target of a loss.
+  std::optional<size_t> target;
+  /// The order of each input that may have labels, one for each sample.
+  std::map<size_t, LabelOrder> orders;
   int64_t added = 0;
   /// Hashes of samples, without and with their labels, in ascending order after
   /// finish().
   std::vector<std::pair<uint64_t, uint64_t>> hashes;
+  /// The hashes of samples whose numbers are rounded, in ascending order.
+  std::map<DType, std::vector<uint64_t>> rounded;
   std::vector<uint64_t> whole; ///< the second hashes, in ascending order
 };
 

@@ -26,18 +26,11 @@ void SequenceFacts::add(const Port &port, const void *data, int64_t count) {
   for (int64_t begin = 0; length > 0 && begin < count; begin += length) {
     for (int64_t k = 0; k < length; ++k)
       ids[k] = static_cast<int64_t>(loadAsDouble(data, port.dtype, begin + k));
+    addIds(ids);
     addLength(ids);
     if (port.limit - port.first >= kLeastIds)
       addPassages(ids);
   }
-}
-
-/// The finalizer of SplitMix64, by which all bits of the hash depend on all
-/// bits of `value`.
-static uint64_t mixed(uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
 }
 
 /// Hashes passages as polynomials, so that the next one follows from the last
@@ -61,44 +54,8 @@ void SequenceFacts::addPassages(const std::vector<int64_t> &ids) {
       changes -= ids[before] != ids[before + 1] ? 1 : 0;
     }
     if (k + 1 >= kPassage && changes >= kPassage / 2)
-      keep(mixed(hash));
+      passages.add(mixed(hash), 0);
   }
-}
-
-void SequenceFacts::keep(uint64_t hash) {
-  constexpr size_t kMost = size_t(1) << 20;
-  if ((hash & mask) != 0)
-    return;
-  hashes.push_back(hash);
-  if (hashes.size() < kMost)
-    return;
-  removeRepeated();
-  while (hashes.size() > kMost / 2) {
-    mask = 2 * mask + 1;
-    std::erase_if(hashes, [&](uint64_t other) { return (other & mask) != 0; });
-  }
-}
-
-void SequenceFacts::removeRepeated() {
-  std::ranges::sort(hashes);
-  auto repeated = std::ranges::unique(hashes);
-  hashes.erase(repeated.begin(), repeated.end());
-}
-
-void SequenceFacts::finish() { removeRepeated(); }
-
-std::optional<double>
-SequenceFacts::shareIn(const SequenceFacts &training) const {
-  constexpr int64_t kLeast = 16;
-  int64_t all = 0, common = 0;
-  for (uint64_t hash : hashes)
-    if ((hash & (mask | training.mask)) == 0) {
-      ++all;
-      common += std::ranges::binary_search(training.hashes, hash) ? 1 : 0;
-    }
-  if (all < kLeast)
-    return std::nullopt;
-  return static_cast<double>(common) / static_cast<double>(all);
 }
 
 void SequenceFacts::addLength(const std::vector<int64_t> &ids) {
@@ -115,6 +72,27 @@ void SequenceFacts::addLength(const std::vector<int64_t> &ids) {
   }
   lengths.insert(length);
   last = length;
+}
+
+void SequenceFacts::addIds(const std::vector<int64_t> &row) {
+  ids += static_cast<int64_t>(row.size());
+  for (size_t k = 0; k < row.size(); ++k) {
+    largest = std::max(largest, row[k]);
+    counting +=
+        k > 0 && (row[k] == row[k - 1] || row[k] == row[k - 1] + 1) ? 1 : 0;
+  }
+}
+
+std::string SequenceFacts::usedText(const Port &port) const {
+  constexpr int64_t kLeastRows = 256, kLeastTimes = 2;
+  const int64_t rows = port.limit - port.first;
+  const int64_t used = largest - port.first + 1;
+  if (rows < kLeastRows || ids < kLeastTimes * rows || 2 * used > rows ||
+      2 * counting > ids)
+    return "";
+  return concat("input '", oneLine(port.name), "': the largest of ", ids,
+                " ids is ", largest, ", but the model has ", rows,
+                " ids: does the tokenizer of the data belong to this model?");
 }
 
 std::string SequenceFacts::orderText(const Port &port) const {

@@ -1,9 +1,9 @@
 //===- SequenceFacts.h - the sequences of a run's data ----------*- C++ -*-===//
 #pragma once
 
+#include "runtime/io/PassageSet.h"
 #include "runtime/plan/Plan.h"
 
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,32 +22,32 @@ public:
   /// Adds `count` elements, which are whole sequences.
   void add(const Port &port, const void *data, int64_t count);
   /// Called after the last add().
-  void finish();
+  void finish() { passages.finish(); }
 
-  /// Returns about which share of the passages is also in `training`; nothing
-  /// if there are too few.
-  std::optional<double> shareIn(const SequenceFacts &training) const;
   /// Says that the sequences are sorted by their lengths without padding, or
   /// "". Padding repeats the first or the last id.
   std::string orderText(const Port &port) const;
+  /// Says that ids reach only a first part of the rows of their table although
+  /// there are more ids than rows, or "". Positions and segments of a sequence
+  /// do so by purpose.
+  std::string usedText(const Port &port) const;
 
   size_t input;
+  PassageSet passages; ///< without their offsets
 
 private:
   void addPassages(const std::vector<int64_t> &ids);
+  void addIds(const std::vector<int64_t> &ids);
   void addLength(const std::vector<int64_t> &ids);
-  void keep(uint64_t hash);
-  void removeRepeated();
-
-  /// Hashes of passages. Only those are kept whose bits of `mask` are 0, so
-  /// that two samples have the same passages if they have the same ids.
-  std::vector<uint64_t> hashes;
-  uint64_t mask = 0;
 
   int64_t sequences = 0;
   std::set<int64_t> lengths;
   int64_t last = 0; ///< the length of the last sequence
   bool isAscending = true, isDescending = true;
+
+  int64_t ids = 0;
+  int64_t counting = 0; ///< ids that equal the id before, or follow it
+  int64_t largest = 0;
 };
 
 /// Returns the inputs that have sequences of ids.

@@ -109,6 +109,7 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   std::vector<std::string> &lines = report.lines;
   ScanLimits limits; // of each of two passes, while other processes wait
   limits.seconds = std::min(limits.seconds, options.timeoutSeconds / 4);
+  limits.comparesNumbers = evalInputs != nullptr;
   DPC_ASSIGN(report.facts, checkSource(plan, inputs, sourceOf(options), "",
                                        limits, acceptsNan, lines));
   if (plan.trains && !options.shuffle)
@@ -128,7 +129,9 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
         stepWithoutLabels(step, "it does not count in means over labels"));
   for (const std::string &text :
        {commonText(report.facts, sourceOf(options), facts),
-        passageText(report.facts, sourceOf(options), facts)})
+        roundedText(report.facts, sourceOf(options), facts),
+        passageText(report.facts, sourceOf(options), facts),
+        seriesText(report.facts, sourceOf(options), facts)})
     if (!text.empty())
       lines.push_back(text);
   return report;
@@ -168,6 +171,21 @@ static std::string fillerText(const RunOptions &options, const Plan &plan) {
                      : "the last one, repeated, fills it and does not count";
 }
 
+/// Says how many samples no epoch reads, or "". `done` steps are completed, and
+/// the next step reads `first`.
+static std::string droppedText(const RunOptions &options, const Plan &plan,
+                               const InputSource &inputs,
+                               const DataPosition &first, int64_t done) {
+  const int64_t dropped = first.samples % samplesPerStep(plan);
+  const bool hasEpochs = options.steps - done > inputs.steps();
+  if (options.lastBatch != "drop" || options.shuffle || !plan.trains ||
+      !hasEpochs || dropped == 0)
+    return "";
+  return concat("--last-batch=drop: no epoch trains the last ",
+                dropped == 1 ? "" : concat(dropped, " "), "of ", first.samples,
+                " samples; --shuffle drops others in each epoch");
+}
+
 std::vector<std::string> amountTexts(const RunOptions &options,
                                      const Plan &plan, InputSource &inputs,
                                      const DataFacts &facts, int64_t done) {
@@ -179,6 +197,9 @@ std::vector<std::string> amountTexts(const RunOptions &options,
       texts.push_back(concat("a step has ", samplesPerStep(plan),
                              " samples, the data only ", first.samples, ": ",
                              fillerText(options, plan)));
+    if (std::string text = droppedText(options, plan, inputs, first, done);
+        !text.empty())
+      texts.push_back(text);
   }
   if (options.lastBatch == "mask" && !options.ignoredLabel.empty() &&
       inputs.steps() * samplesPerStep(plan) ==

@@ -92,6 +92,12 @@ class Help(unittest.TestCase):
         self.assertIn("--clip-grad-norm=0 clips no gradients", said)
         self.assertIn("no weight lacks an initial value: --init=random:1 changes nothing", said)
 
+    def test_swapped_betas_are_said(self):
+        with e2e.scratch() as scratch:
+            said = [e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), *betas, "--cluster=local:1", "--global-batch=8", "--verify=off", "-o", f"{scratch}/plan"])
+                    for betas in (("--beta1=0.999", "--beta2=0.9"), ("--beta1=0.9", "--beta2=0.95"))]
+        self.assertEqual(["--beta1=0.999 is greater than --beta2=0.9" in " ".join(one.split()) for one in said], [True, False])
+
     def test_links_of_gpus_are_not_those_of_cpus(self):
         done = e2e.call([e2e.tool("dpc-run"), "--measure-links=links.txt", "--device=cuda"])
         self.assertEqual(done.returncode, 1)

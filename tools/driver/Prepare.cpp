@@ -256,6 +256,8 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
     session.remark(text);
   if (std::string text = remarkOnLossScale(options); trains && !text.empty())
     session.remark(text);
+  if (std::string text = remarkOnBetas(options); trains && !text.empty())
+    session.remark(text);
   PassList passes = stepPasses(options, trains);
   ModelProgram program(std::move(fused), passes);
   if (!options.dumpIrDir.empty())

@@ -175,6 +175,18 @@ std::string remarkOnLossScale(const CompileOptions &options) {
          "whose gradients are not finite as well";
 }
 
+std::string remarkOnBetas(const CompileOptions &options) {
+  if (options.train == "sgd" || options.beta1 <= options.beta2)
+    return "";
+  char betas[96];
+  std::snprintf(betas, sizeof betas,
+                "--beta1=%.9g is greater than --beta2=%.9g", options.beta1,
+                options.beta2);
+  return std::string(betas) +
+         ": gradients are averaged over more steps than their squares; are the "
+         "two swapped?";
+}
+
 /// Returns `text` without the names that follow "node ".
 static std::string withoutNodes(llvm::StringRef text) {
   constexpr llvm::StringLiteral kNode = "node '";

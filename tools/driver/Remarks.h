@@ -48,6 +48,10 @@ std::string remarkOnNarrowCpu(const CompileOptions &options, bool hasBf16);
 /// the type of --precision, or "".
 std::string remarkOnLossScale(const CompileOptions &options);
 
+/// Returns a remark if AdamW averages gradients over more steps than their
+/// squares, or "".
+std::string remarkOnBetas(const CompileOptions &options);
+
 /// Replaces remarks that differ only in the names of nodes by the first of
 /// them, and says how many there are. The first `notices` remarks, which a
 /// terminal always shows, stay in front; `notices` becomes their new number.

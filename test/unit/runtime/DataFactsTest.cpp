@@ -1,5 +1,6 @@
 //===- DataFactsTest.cpp - one pass over the data before the first step ---===//
 #include "runtime/data/DatasetInputs.h"
+#include "runtime/io/LabelTexts.h"
 #include "runtime/io/Npy.h"
 #include "runtime/job/DataCheck.h"
 #include "test/unit/runtime/ScratchFolder.h"
@@ -219,6 +220,26 @@ TEST_F(Facts, EpochsAreThoseOfTheData) {
   }
 }
 
+TEST_F(Facts, SamplesThatNoEpochReadsAreSaid) {
+  writeArrays({0, 1, 2, 3, 4, 0, 1});
+  RunOptions options;
+  options.data = dir;
+  options.lastBatch = "drop";
+  auto last = [&](int64_t steps, int64_t batch = 2) {
+    options.steps = steps;
+    auto source = open(batch, {.last = LastBatch::Drop});
+    return amountTexts(options, planOf(batch), *source, *source->scan(), 0)
+        .back();
+  };
+  EXPECT_EQ(last(6), "--last-batch=drop: no epoch trains the last of 7 "
+                     "samples; --shuffle drops others in each epoch");
+  EXPECT_HAS(last(2, 4), "trains the last 3 of 7 samples");
+  EXPECT_HAS(last(3), "in the order of the file"); // one epoch
+  EXPECT_HAS(last(7, 7), "in the order of the file");
+  options.shuffle = 1;
+  EXPECT_EQ(last(6).find("--last-batch"), std::string::npos);
+}
+
 TEST_F(Facts, AnIgnoredLabelThatNoStepNeedsIsSaid) {
   RunOptions options;
   options.data = dir;
@@ -376,7 +397,8 @@ TEST_F(Samples, LabelsCountedFromOneAreSaid) {
       for (int64_t label = first; label < labels; ++label)
         for (int k = 0; k < 2; ++k)
           found.inputs[1].add(0, &label, 1);
-    return found.inputs[1].countedFromOneText();
+    std::vector<std::string> texts = labelTexts(found.inputs[1]);
+    return texts.empty() ? "" : texts.front();
   };
   EXPECT_EQ(counted(4, 1), "input 'y': no label is 0, but each of 1 to 3 "
                            "occurs; the loss counts its 4 classes from 0");
@@ -409,10 +431,11 @@ TEST_F(Samples, SortedLabelsAreSaid) {
     return input == 1 ? static_cast<double>(sorted) : plain(input, sample, k);
   };
   for (const char *unit : {"sample", "step"}) {
-    EXPECT_EQ(facts(sorted, unit).samples.orderText(),
-              "the samples are sorted by input 'y' (3 values): most steps see "
-              "few of the values");
-    EXPECT_EQ(facts(plain, unit).samples.orderText(), "");
+    EXPECT_EQ(facts(sorted, unit).orderTexts(),
+              std::vector<std::string>{
+                  "the samples are sorted by input 'y' (3 values): most steps "
+                  "see few of the values"});
+    EXPECT_TRUE(facts(plain, unit).orderTexts().empty());
   }
 }
 

@@ -76,6 +76,25 @@ TEST(Sequences, SortedLengthsAreSaid) {
   EXPECT_TRUE(order([](int64_t) { return 64; }).empty());
 }
 
+TEST(Sequences, IdsOfFewRowsAreSaid) {
+  auto few = [](int64_t position) { return textAt(position) % 300; };
+  auto remark = [](auto id, int64_t rows) {
+    return factsOnIds(id, rows, 64)
+        .sequences.front()
+        .usedText(factsOnIds(id, rows, 64).inputs.front().port);
+  };
+  EXPECT_EQ(remark(few, 200),
+            "input 'ids': the largest of 12800 ids is 299, but the model has "
+            "5000 ids: does the tokenizer of the data belong to this model?");
+  EXPECT_HAS(factsOnIds(few, 200, 64).texts().back(), "tokenizer");
+  EXPECT_EQ(remark(few, 100), ""); // few ids
+  EXPECT_EQ(remark(textAt, 200), "");
+  // Positions of a sequence, and segments.
+  EXPECT_EQ(remark([](int64_t position) { return position % 64; }, 200), "");
+  EXPECT_EQ(remark([](int64_t position) { return position % 64 / 40; }, 200),
+            "");
+}
+
 /// Returns the second line on 20 rows of six labels of `use`. `value(row, k)`
 /// is a label.
 template <typename Value>

@@ -66,21 +66,6 @@ TEST_F(Shifts, LabelsThatAreShiftedTwiceAreSaid) {
       said);
 }
 
-TEST_F(Shifts, LabelsOfSeveralTokensAreExpected) {
-  auto shifted = [](int64_t input, int64_t row, int64_t k) {
-    return token(row, k + (input == 0 ? 0 : 2));
-  };
-  const std::string said = "input 'labels' holds the ids of 2 positions later; "
-                           "expected those of the next position";
-  EXPECT_EQ(lastText(shifted), said);
-  ports.push_back(ports[1]);
-  ports[2].name = "next";
-  auto both = [&](int64_t input, int64_t row, int64_t k) {
-    return input == 2 ? token(row, k + 1) : shifted(input, row, k);
-  };
-  EXPECT_EQ(lastText(both).find("input 'next': "), 0u);
-}
-
 TEST_F(Shifts, ValuesThatAreReadBeforeTheyArePredictedAreSaid) {
   for (Port &port : ports) {
     port.dtype = DType::F32;

@@ -106,6 +106,19 @@ TEST(Remarks, ALossScaleOfATypeThatNeedsNone) {
   EXPECT_EQ(remarkOnLossScale(options), "");
 }
 
+TEST(Remarks, BetasThatAreSwapped) {
+  CompileOptions options;
+  EXPECT_EQ(remarkOnBetas(options), "");
+  options.beta1 = 0.999;
+  EXPECT_EQ(remarkOnBetas(options), ""); // equal
+  options.beta2 = 0.9;
+  EXPECT_EQ(remarkOnBetas(options),
+            "--beta1=0.999 is greater than --beta2=0.9: gradients are averaged "
+            "over more steps than their squares; are the two swapped?");
+  options.train = "sgd";
+  EXPECT_EQ(remarkOnBetas(options), "");
+}
+
 TEST(Remarks, ThoseOfSeveralNodesAreGrouped) {
   size_t notices = 3;
   EXPECT_THAT(

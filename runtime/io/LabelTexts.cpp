@@ -1,0 +1,100 @@
+#include "runtime/io/LabelTexts.h"
+
+#include "runtime/base/OneLine.h"
+#include "runtime/io/Percent.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dpc::rt {
+
+static std::string inputOf(const ArrayFacts &facts) {
+  return concat("input '", oneLine(facts.port.name), "': ");
+}
+
+/// Whether each sample has one label of several classes, and enough labels
+/// occur to miss a class. Positions of a sequence may have special labels.
+static bool hasClasses(const ArrayFacts &facts) {
+  constexpr int64_t kLeastClasses = 3, kLeastOfClass = 10;
+  const auto count = static_cast<int64_t>(facts.occurrences.size());
+  return facts.port.globalShape.size() == 1 && count >= kLeastClasses &&
+         facts.counted + facts.ignored >= kLeastOfClass * count;
+}
+
+/// Says that all classes except 0 occur.
+static std::string countedFromOneText(const ArrayFacts &facts) {
+  const std::vector<int64_t> &counts = facts.occurrences;
+  if (!hasClasses(facts) || facts.port.first != 0 ||
+      facts.port.ignored.value_or(-1) == 0 || counts.front() > 0 ||
+      std::ranges::count(counts, 0) > 1)
+    return "";
+  return concat(inputOf(facts), "no label is 0, but each of 1 to ",
+                counts.size() - 1, " occurs; the loss counts its ",
+                counts.size(), " classes from 0");
+}
+
+/// Says that the first class is far less frequent than each other one.
+static std::string strayText(const ArrayFacts &facts) {
+  constexpr int64_t kLeastRatio = 20;
+  const std::vector<int64_t> &counts = facts.occurrences;
+  if (!hasClasses(facts) || counts.front() == 0)
+    return "";
+  int64_t least = *std::min_element(counts.begin() + 1, counts.end());
+  if (least < kLeastRatio * counts.front())
+    return "";
+  return concat(inputOf(facts), counts.front(), " of ", facts.counted,
+                counts.front() == 1 ? " labels is " : " labels are ",
+                facts.port.first, ", but each of ", facts.port.first + 1,
+                " to ", facts.port.limit - 1, " occurs at least ", least,
+                " times: are the others counted from ", facts.port.first + 1,
+                "?");
+}
+
+/// Says that the last class is missing, and that the ignored label before the
+/// first class is as frequent as the other classes.
+static std::string ignoredClassText(const ArrayFacts &facts) {
+  const std::vector<int64_t> &counts = facts.occurrences;
+  if (!hasClasses(facts) || facts.port.ignored != facts.port.first - 1 ||
+      counts.back() > 0)
+    return "";
+  auto [least, most] = std::minmax_element(counts.begin(), counts.end() - 1);
+  if (*least == 0 || 2 * facts.ignored < *least || facts.ignored > 2 * *most)
+    return "";
+  return concat(inputOf(facts), "no label is ", facts.port.limit - 1, ", but ",
+                percent(facts.ignored, facts.elements), " are ",
+                *facts.port.ignored,
+                ", which the loss ignores: are they the first class? The loss "
+                "counts its ",
+                counts.size(), " classes from ", facts.port.first);
+}
+
+/// Says that the largest label is the largest number of a small integer type,
+/// although there are more classes. Fewer labels end there by chance.
+static std::string narrowText(const ArrayFacts &facts) {
+  constexpr double kLeastLogChance = -14; // about one in a million
+  const auto classes = static_cast<double>(facts.occurrences.size());
+  if (facts.counted == 0 || facts.port.first != 0)
+    return "";
+  for (auto [largest, type] :
+       {std::pair(127, "i8"), {255, "u8"}, {32767, "i16"}, {65535, "u16"}}) {
+    const auto possible = static_cast<double>(largest + 1);
+    if (facts.max != static_cast<double>(largest) || classes <= possible ||
+        static_cast<double>(facts.counted) * std::log(possible / classes) >
+            kLeastLogChance)
+      continue;
+    return concat(inputOf(facts), "the largest label is ", largest,
+                  ", the largest number of ", type, ", but the loss has ",
+                  facts.occurrences.size(),
+                  " classes: were larger labels stored in too small a type?");
+  }
+  return "";
+}
+
+std::vector<std::string> labelTexts(const ArrayFacts &facts) {
+  std::vector<std::string> texts = {countedFromOneText(facts), strayText(facts),
+                                    ignoredClassText(facts), narrowText(facts)};
+  std::erase(texts, "");
+  return texts;
+}
+
+} // namespace dpc::rt

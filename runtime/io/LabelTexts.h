@@ -1,0 +1,13 @@
+//===- LabelTexts.h - classes that do not fit their loss --------*- C++ -*-===//
+#pragma once
+
+#include "runtime/io/DataFacts.h"
+
+namespace dpc::rt {
+
+/// Says that labels of one class for each sample do not fit the classes of the
+/// loss: they are counted from another number, or end at the largest number of
+/// a small type.
+std::vector<std::string> labelTexts(const ArrayFacts &facts);
+
+} // namespace dpc::rt
