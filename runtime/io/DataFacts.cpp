@@ -87,7 +87,7 @@ static std::string number(double value) {
 /// is added to scores hides none, or "".
 std::string ArrayFacts::hiddenText() const {
   constexpr double kHides = -1e3;
-  const std::optional<int64_t> &hidden = port.reaction.hidden;
+  const std::optional<int64_t> &hidden = port.dependence.hidden;
   if (!hidden || counted == 0)
     return "";
   if (*hidden == kAddedMask)
@@ -115,7 +115,7 @@ std::string ArrayFacts::text() const {
   if (ignored > 0)
     text += ", " + percent(ignored, elements) + " ignored (" +
             std::to_string(*port.ignored) + ")" +
-            (port.reaction.countsIgnored
+            (port.dependence.countsIgnored
                  ? ", but the loss divides by the number of all labels"
                  : "");
   if (auto most = std::ranges::max_element(occurrences);
@@ -191,7 +191,7 @@ Status DataFacts::check(bool acceptsNan) const {
 bool DataFacts::hasWeightsLike(const PaddingFacts &padding) const {
   const Port &labels = inputs[padding.other].port;
   return std::ranges::any_of(inputs, [&](const ArrayFacts &facts) {
-    return facts.port.use == InputUse::Data && !facts.port.reaction.hidden &&
+    return facts.port.use == InputUse::Data && !facts.port.dependence.hidden &&
            facts.port.globalShape == labels.globalShape && facts.min == 0 &&
            facts.max == 1;
   });

@@ -30,7 +30,7 @@ std::vector<PaddingFacts> paddingsOf(const std::vector<Port> &ports) {
           isLabels(other) && isInteger(other.dtype) && other.limit == ids.limit;
       bool isSame = i == k || ids.use == InputUse::Ids;
       if (isSame && ids.globalShape == other.globalShape &&
-          (hasLabels || other.reaction.hidden))
+          (hasLabels || other.dependence.hidden))
         pairs.emplace_back(i, k);
     }
   return pairs;
@@ -43,7 +43,7 @@ static bool isWrong(const Port &port, double value, double id) {
   if (isLabels(port))
     return value == id &&
            !(port.ignored && value == static_cast<double>(*port.ignored));
-  const int64_t hidden = *port.reaction.hidden;
+  const int64_t hidden = *port.dependence.hidden;
   return hidden == kAddedMask ? value > kHides
                               : value != static_cast<double>(hidden);
 }

@@ -20,7 +20,7 @@ std::vector<ShiftFacts> shiftsOf(const std::vector<Port> &ports) {
       const bool areTokens = isInteger(a.dtype) && isInteger(b.dtype) &&
                              a.use == InputUse::Ids && isLabels(b);
       const bool areNumbers = isFloat(a.dtype) && isFloat(b.dtype) &&
-                              b.reaction.ahead.count(a.name) > 0;
+                              b.dependence.lookahead.count(a.name) > 0;
       if (a.globalShape == b.globalShape && a.globalShape.size() >= 2 &&
           (areTokens || areNumbers))
         pairs.emplace_back(ids, labels);
@@ -93,9 +93,10 @@ std::string ShiftFacts::text(const std::vector<Port> &ports,
   if (!offset)
     return "";
   const bool areIds = isInteger(idsPort.dtype);
-  if (auto found = labelsPort.reaction.ahead.find(idsPort.name);
+  if (auto found = labelsPort.dependence.lookahead.find(idsPort.name);
       labelsPort.use != InputUse::ShiftedLabels && *offset > 0 &&
-      found != labelsPort.reaction.ahead.end() && *offset <= found->second)
+      found != labelsPort.dependence.lookahead.end() &&
+      *offset <= found->second)
     return "input '" + oneLine(labelsPort.name) + "' holds the " +
            (areIds ? "ids " : "values ") + placeText(*offset) +
            (areIds ? "" : " of input '" + oneLine(idsPort.name) + "'") +

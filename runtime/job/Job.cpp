@@ -509,6 +509,11 @@ Expected<StepReport> Job::runStep(int64_t step) {
   };
   if (ran == 0 && report.gradNorm == 0.0)
     report.alarms.emplace_back("the gradient of all weights is 0");
+  if (std::string text = ran == 0 && report.loss && (init.file || done > 0)
+                             ? aboveEqualProbabilities(plan, *report.loss)
+                             : "";
+      !text.empty())
+    report.alarms.push_back(text + ": do the weights belong to these data?");
   look(lossAlarm, "the loss", report.loss);
   if (std::string text = plan.trains && done == 0 && report.loss
                              ? growthAlarm.look(*report.loss)

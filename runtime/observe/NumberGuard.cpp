@@ -64,6 +64,19 @@ std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
   return "";
 }
 
+std::string aboveEqualProbabilities(const rt::Plan &plan, double loss) {
+  constexpr double kFactor = 1.5, kMore = 1;
+  for (const rt::Port &port : plan.inputs) {
+    const double equal = std::log(static_cast<double>(port.limit));
+    if (port.dependence.isMean && std::isfinite(loss) &&
+        loss > kFactor * equal + kMore)
+      return concat("the first loss is ", spell(loss),
+                    ", above that of equal probabilities for all ", port.limit,
+                    " classes, ", spell(equal));
+  }
+  return "";
+}
+
 std::string GrowthAlarm::look(double loss) {
   if (steps == 0)
     first = loss;

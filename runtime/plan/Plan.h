@@ -182,19 +182,23 @@ enum class InputUse {
 /// A score plus this number does not count in a softmax.
 inline constexpr int64_t kAddedMask = -1'000'000'000;
 
-/// How a model reacts to an input, measured by running a small version of it.
-struct Reaction {
+/// How the scores and the loss of a model depend on an input, measured by
+/// running a small version of it.
+struct Dependence {
   /// Of labels, for inputs of tokens: the scores for the label at position t
-  /// depend on the tokens up to position t + ahead.
-  std::map<std::string, int64_t> ahead;
+  /// depend on the tokens up to position t + lookahead.
+  std::map<std::string, int64_t> lookahead;
   /// Of labels: the loss divides by the number of all labels, although ignored
   /// ones add nothing.
   bool countsIgnored = false;
+  /// Of labels: the loss is the mean of the cross entropies of those that are
+  /// not ignored.
+  bool isMean = false;
   /// Of a mask: other positions do not read tokens where it has this value, 0
   /// or 1, or kAddedMask if it is added to scores.
   std::optional<int64_t> hidden;
 
-  bool operator==(const Reaction &) const = default;
+  bool operator==(const Dependence &) const = default;
 };
 
 /// An input or output of the step, with the shape of the global batch.
@@ -221,7 +225,7 @@ struct Port {
   /// What an output counts that must be 0, such as "indices of node 'x'
   /// (accepted: 0 to 9)". "": the output is one of the model or the update.
   std::string faults;
-  Reaction reaction = {}; ///< to an input
+  Dependence dependence = {}; ///< to an input
 };
 
 enum class LrKind { Constant, Cosine, Linear };

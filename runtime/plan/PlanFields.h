@@ -59,15 +59,15 @@ template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
        "seed", v.seed, "value", v.value, "aliases", v.aliases, "unsaved",
        v.isUnsaved);
 }
-template <typename V> void fields(V &visit, Is<Reaction> auto &v) {
-  each(visit, "ahead", v.ahead, "counts_ignored", v.countsIgnored, "hidden",
-       v.hidden);
+template <typename V> void fields(V &visit, Is<Dependence> auto &v) {
+  each(visit, "lookahead", v.lookahead, "counts_ignored", v.countsIgnored,
+       "is_mean", v.isMean, "hidden", v.hidden);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   each(visit, "name", v.name, "buffer", v.buffer, "dtype", v.dtype,
        "global_shape", v.globalShape, "layout", v.layout, "limit", v.limit,
        "ignored", v.ignored, "first", v.first, "use", v.use, "batch_dim",
-       v.batchDim, "faults", v.faults, "reaction", v.reaction);
+       v.batchDim, "faults", v.faults, "dependence", v.dependence);
 }
 template <typename V> void fields(V &visit, Is<LrSchedule> auto &v) {
   each(visit, "kind", v.kind, "lr", v.lr, "warmup", v.warmup, "total", v.total,

@@ -9,12 +9,12 @@
 #include "runtime/plan/PlanJson.h"
 #include "tools/driver/BuildPlan.h"
 #include "tools/driver/Compile.h"
+#include "tools/driver/Dependences.h"
 #include "tools/driver/EmitTrace.h"
 #include "tools/driver/Exports.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/Load.h"
 #include "tools/driver/Pipelines.h"
-#include "tools/driver/Reactions.h"
 #include "tools/driver/Remarks.h"
 
 using namespace mlir;
@@ -155,27 +155,27 @@ static LogicalResult checkWeights(Session &session, const rt::Plan &plan,
   return success();
 }
 
-/// Measures how a trained model reacts to its inputs, and says what is probably
-/// a mistake. --verify=off runs nothing.
-static std::map<std::string, rt::Reaction>
-measureReactions(Session &session, const Searched &searched,
-                 const fs::path &dir) {
+/// Measures how the scores of a trained model depend on inputs, and says what
+/// is probably a mistake. --verify=off runs nothing.
+static std::map<std::string, rt::Dependence>
+measureDependences(Session &session, const Searched &searched,
+                   const fs::path &dir) {
   if (!searched.program.trains() || !searched.program.fused() ||
       session.options().verify == "off")
     return {};
   PlanSettings settings{.options = session.options(),
                         .initialValues = searched.initialValues,
                         .sourceFiles = searched.sourceFiles};
-  Reactions reactions =
-      reactionsOf(searched.program.fused(), settings, dir / "small");
+  Dependences dependences =
+      dependencesOf(searched.program.fused(), settings, dir / "small");
   std::error_code code;
   fs::remove_all(dir / "small", code);
-  for (const std::string &text : reactions.mistakes)
+  for (const std::string &text : dependences.mistakes)
     session.notice(text);
-  if (!reactions.failure.empty())
+  if (!dependences.failure.empty())
     session.remark("what the scores depend on was not measured: " +
-                   reactions.failure);
-  return std::move(reactions.inputs);
+                   dependences.failure);
+  return std::move(dependences.inputs);
 }
 
 static FailureOr<rt::Plan> makePlan(Session &session, const Built &searched,
@@ -204,9 +204,9 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Built &searched,
   plan->lossOutput = searched.loss;
   plan->settings = searched.settings;
   for (rt::Port &port : plan->inputs)
-    if (auto found = searched.reactions.find(port.name);
-        found != searched.reactions.end())
-      port.reaction = found->second;
+    if (auto found = searched.dependences.find(port.name);
+        found != searched.dependences.end())
+      port.dependence = found->second;
   return std::move(*plan);
 }
 
@@ -282,7 +282,8 @@ FailureOr<Built> build(Session &session, Searched searched) {
     return session.fail(error);
   session.begin(plans ? "writing the plan and its kernels" : "writing");
   if (built.isExecutable()) {
-    built.reactions = measureReactions(session, built, built.folder->path());
+    built.dependences =
+        measureDependences(session, built, built.folder->path());
     if (failed(writeEmitted(session, built, exports)))
       return failure();
   }

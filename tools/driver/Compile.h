@@ -74,7 +74,7 @@ struct Searched : Prepared {
 struct Built : Searched {
   std::unique_ptr<OutputFolder> folder;
   /// By input; empty if they were not measured.
-  std::map<std::string, rt::Reaction> reactions;
+  std::map<std::string, rt::Dependence> dependences;
   std::optional<rt::Plan> plan;
 };
 

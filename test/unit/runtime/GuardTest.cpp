@@ -61,6 +61,19 @@ TEST(SlowRanks, AreTimedWithoutWaits) {
   EXPECT_EQ(*ownSeconds(plan, **session), (std::vector<double>{0, 0, 0}));
 }
 
+TEST(FirstLoss, IsComparedWithEqualProbabilities) {
+  Plan plan = leastSquares(4, 1);
+  Port &labels = plan.inputs.front();
+  labels.limit = 100;
+  EXPECT_EQ(aboveEqualProbabilities(plan, 50), "");
+  labels.dependence.isMean = true;
+  EXPECT_EQ(aboveEqualProbabilities(plan, 50),
+            "the first loss is 50, above that of equal probabilities for all "
+            "100 classes, 4.605");
+  EXPECT_EQ(aboveEqualProbabilities(plan, 7.5), "");
+  EXPECT_EQ(aboveEqualProbabilities(plan, std::nan("")), "");
+}
+
 TEST(GrowthAlarm, SaysOnceThatTheLossOfTheFirstStepsGrows) {
   auto look = [](const std::vector<double> &losses) {
     GrowthAlarm alarm;

@@ -71,7 +71,7 @@ using Strings = std::vector<std::string>;
 
 TEST_F(PairFacts, AMaskOfOtherSamplesIsSaid) {
   ports[1].limit = 0;
-  ports[1].reaction.hidden = 0;
+  ports[1].dependence.hidden = 0;
   auto mask = [](int64_t row, int64_t k) -> int64_t {
     return k < lengthOf(row) ? 1 : 0;
   };
@@ -87,7 +87,7 @@ TEST_F(PairFacts, AMaskOfOtherSamplesIsSaid) {
                         int64_t k) { return k <= lengthOf(row) ? 1 : 0; }}),
       Strings());
   // The input does not hide tokens.
-  ports[1].reaction.hidden.reset();
+  ports[1].dependence.hidden.reset();
   EXPECT_EQ(
       texts({padded, [&](int64_t row, int64_t k) { return mask(row + 5, k); }}),
       Strings());
@@ -95,7 +95,7 @@ TEST_F(PairFacts, AMaskOfOtherSamplesIsSaid) {
 
 TEST_F(PairFacts, AMaskOfPaddingAtTheFrontIsCompared) {
   ports[1].limit = 0;
-  ports[1].reaction.hidden = 0;
+  ports[1].dependence.hidden = 0;
   auto front = [](int64_t row, int64_t k) { return padded(row, 15 - k); };
   EXPECT_EQ(
       texts({front, [](int64_t row,

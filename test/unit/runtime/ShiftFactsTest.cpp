@@ -82,9 +82,9 @@ TEST_F(Shifts, ValuesThatAreReadBeforeTheyArePredictedAreSaid) {
       "which the scores of each position depend on: the model reads what it "
       "predicts; is a causal mask missing, or does an op mix positions?";
   EXPECT_NE(lastText(shifted), said);
-  ports[1].reaction.ahead = {{"ids", 0}};
+  ports[1].dependence.lookahead = {{"ids", 0}};
   EXPECT_NE(lastText(shifted), said);
-  ports[1].reaction.ahead = {{"ids", 1}};
+  ports[1].dependence.lookahead = {{"ids", 1}};
   EXPECT_EQ(lastText(shifted), said);
   // One number later is no position.
   EXPECT_NE(lastText([](int64_t input, int64_t row, int64_t k) {

@@ -1,4 +1,4 @@
-//===- Reactions.h - How a model reacts to its inputs ----------*- C++ -*-===//
+//===- Dependences.h - What scores depend on --------------------*- C++ -*-===//
 //
 // Runs a small version of a model with inputs that differ in one position, one
 // label, one mask or one sample, and compares the scores of its losses. What
@@ -20,19 +20,19 @@
 
 namespace dpc {
 
-struct Reactions {
-  std::map<std::string, rt::Reaction> inputs; ///< by the name of the input
-  /// A line for each reaction that is probably a mistake in the model.
+struct Dependences {
+  std::map<std::string, rt::Dependence> inputs; ///< by the name of the input
+  /// A line for each dependence that is probably a mistake in the model.
   std::vector<std::string> mistakes;
   /// Why nothing was measured, or "".
   std::string failure;
 };
 
-/// Measures the reactions of `fused`, a module with the @forward of dpc-fuse
+/// Measures the dependences of `fused`, a module with the @forward of dpc-fuse
 /// that is trained. Compiles a small version in temporary folders inside `dir`.
-/// There are no reactions if the loss compares nothing with labels or targets
+/// There are no dependences if the loss compares nothing with labels or targets
 /// (tools/driver/Comparisons.h).
-Reactions reactionsOf(mlir::ModuleOp fused, const PlanSettings &settings,
-                      const std::filesystem::path &dir);
+Dependences dependencesOf(mlir::ModuleOp fused, const PlanSettings &settings,
+                          const std::filesystem::path &dir);
 
 } // namespace dpc

@@ -1,5 +1,5 @@
-//===- Reactions.cpp - How a model reacts to its inputs -------------------===//
-#include "tools/driver/Reactions.h"
+//===- Dependences.cpp - What scores depend on ----------------------------===//
+#include "tools/driver/Dependences.h"
 
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
@@ -67,7 +67,7 @@ Shapes inputShapes(func::FuncOp forward) {
   return shapes;
 }
 
-/// Measures reactions, one after the other.
+/// Measures dependences, one after the other.
 class Measurement {
 public:
   Measurement(Experiment &experiment,
@@ -80,9 +80,9 @@ public:
   void masks();
   void positions();
   void samples();
-  void ignoredLabels();
+  void meanOfLabels();
 
-  Reactions reactions;
+  Dependences dependences;
   /// The labels and tokens of which a position reads the one that it predicts.
   std::optional<TokenPair> leak;
   bool mixesSamples = false;
@@ -105,7 +105,7 @@ private:
                              const rt::Port &tokens) const;
   void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
   std::optional<int64_t> inFirst(size_t row) const;
-  bool isProportional(size_t run, double &factor) const;
+  double factorOf(size_t run) const;
 };
 
 /// Whether an input has a number for each token, such as a mask.
@@ -174,24 +174,24 @@ void Measurement::masks() {
     fillFlags(flags, 1);
     std::optional<int64_t> hidden = hiddenBy(port);
     if (!hidden && hasNameOfMask(port) && isReadByScores(port))
-      reactions.mistakes.push_back(
+      dependences.mistakes.push_back(
           "the scores depend on tokens where '" + port.name +
           "' is 0 and on those where it is 1; a mask hides one of them, also "
           "from a mean over positions");
     if (!hidden)
       continue;
-    reactions.inputs[port.name].hidden = hidden;
+    dependences.inputs[port.name].hidden = hidden;
     fillFlags(flags, *hidden == 0 ? 1 : 0);
     if (*hidden == rt::kAddedMask)
       continue;
     std::string hides = "input '" + port.name + "' hides tokens where it is " +
                         std::to_string(*hidden);
     if (StringRef(port.name).contains("attention_mask") && *hidden == 1)
-      reactions.mistakes.push_back(
+      dependences.mistakes.push_back(
           hides + "; a mask of this name usually hides those where it is 0");
     if (StringRef(port.name).contains("token_type"))
-      reactions.mistakes.push_back(hides +
-                                   ": is it swapped with the attention mask?");
+      dependences.mistakes.push_back(
+          hides + ": is it swapped with the attention mask?");
   }
 }
 
@@ -213,8 +213,8 @@ void Measurement::note(size_t tokens, int64_t position,
       leak = pair;
     if (isPredicted || label->input == tokens)
       continue;
-    int64_t &most = reactions.inputs[pair.labels]
-                        .ahead.try_emplace(read.name, ahead)
+    int64_t &most = dependences.inputs[pair.labels]
+                        .lookahead.try_emplace(read.name, ahead)
                         .first->second;
     most = std::max(most, ahead);
   }
@@ -271,12 +271,12 @@ void Measurement::positionsOf(const rt::Port &tokens) {
   }
   if (readers[0].empty() && readers[1].empty() && readers[2].empty() &&
       !readers[3].empty())
-    reactions.mistakes.push_back(
+    dependences.mistakes.push_back(
         "the scores depend on the first position of '" + tokens.name +
         "', but not on those in the middle or at the end");
   if (splitsHeads && isReadByNext(readers[2]) && !isReadByNext(readers[1]) &&
       !mixesSamples)
-    reactions.mistakes.push_back(
+    dependences.mistakes.push_back(
         "halfway through '" + tokens.name +
         "', a position does not read the one before it, although earlier "
         "positions do: are heads split by a reshape without a transpose?");
@@ -341,49 +341,54 @@ void Measurement::samples() {
     return inFirst(row).has_value();
   });
   if (mixesSamples)
-    reactions.mistakes.push_back(
+    dependences.mistakes.push_back(
         "the scores of a sample depend on the other samples of its batch: "
         "does a reshape or a dimension mix them?");
   else if (experiment.dependsOnPlace(0, 2))
-    reactions.mistakes.push_back(
+    dependences.mistakes.push_back(
         "the scores of a sample depend on its place in the batch: is a table "
         "of positions added along the batch?");
 }
 
-/// Whether the loss is a multiple of the sum of the rows' losses.
-bool Measurement::isProportional(size_t run, double &factor) const {
-  const rt::HostTensor &rows =
-      experiment.result(run).at(resultName("losses", 0));
+/// Returns the loss of a run, divided by the sum of the rows' losses, or NaN.
+double Measurement::factorOf(size_t run) const {
+  const NamedTensors &results = experiment.result(run);
+  const rt::HostTensor &rows = results.at(resultName("losses", 0));
   double sum = 0;
   for (int64_t i = 0; i < rows.elements(); ++i)
     sum += rows.at(i);
-  factor = experiment.result(run).at("loss").at(0) / sum;
-  return std::isfinite(factor);
+  const double factor = results.at("loss").at(0) / sum;
+  return std::isfinite(factor) ? factor : std::nan("");
 }
 
-void Measurement::ignoredLabels() {
+/// Compares the loss with those of its rows, for two draws of labels (runs 0
+/// and 1) and with ignored labels (run 2).
+void Measurement::meanOfLabels() {
   constexpr double kEqual = 1e-4;
   if (experiment.comparisons() != 1 || experiment.rows().empty() ||
       !experiment.rows().front().label)
     return;
   const rt::Port &port = ports[experiment.rows().front().label->input];
-  if (!port.ignored)
+  if (!rt::isIndex(port))
     return;
   std::vector<NamedTensors> runs(3, experiment.start());
   runs[1][port.name] = Experiment::random(port, 1);
   rt::HostTensor &few = runs[2][port.name];
-  for (int64_t k = 0; 2 * k < few.elements(); ++k)
+  for (int64_t k = 0; port.ignored && 2 * k < few.elements(); ++k)
     few.set(k, static_cast<double>(*port.ignored));
-  double start = 0, other = 0, less = 0;
-  if (!experiment.run(runs) || !isProportional(0, start) ||
-      !isProportional(1, other) || !isProportional(2, less))
+  if (!experiment.run(runs))
     return;
-  auto equals = [&](double factor) {
-    return std::abs(factor / start - 1) < kEqual;
-  };
+  auto isNear = [](double a, double b) { return std::abs(a / b - 1) < kEqual; };
+  const double all = factorOf(0);
+  if (!isNear(factorOf(1), all))
+    return;
+  const bool isWhole =
+      isNear(all * static_cast<double>(experiment.rows().size()), 1);
+  const bool isEqual = isNear(factorOf(2), all);
+  rt::Dependence &found = dependences.inputs[port.name];
   // A sum has no number of labels.
-  reactions.inputs[port.name].countsIgnored =
-      start < 1 - kEqual && equals(other) && equals(less);
+  found.countsIgnored = port.ignored && all < 1 - kEqual && isEqual;
+  found.isMean = isWhole && (!port.ignored || !isEqual);
 }
 
 std::string leakText(SmallModel &model, const rt::Port &tokens, int64_t ahead,
@@ -430,7 +435,7 @@ bool readsWholeSequences(const SmallModel &model) {
       });
 }
 
-std::optional<Reactions> measure(SmallModel &model, Shapes shapes) {
+std::optional<Dependences> measure(SmallModel &model, Shapes shapes) {
   Experiment experiment(model);
   if (!experiment.findLabels())
     return std::nullopt;
@@ -442,22 +447,22 @@ std::optional<Reactions> measure(SmallModel &model, Shapes shapes) {
   if (!sharesBatch(model.forward()))
     measurement.samples();
   measurement.positions();
-  measurement.ignoredLabels();
+  measurement.meanOfLabels();
   if (measurement.leak) {
     const auto tokens =
         llvm::find_if(experiment.inputs(), [&](const rt::Port &port) {
           return port.name == measurement.leak->tokens;
         });
-    measurement.reactions.mistakes.push_back(leakText(
+    measurement.dependences.mistakes.push_back(leakText(
         model, *tokens, predicted.at(*measurement.leak), experiment.start()));
   }
-  return std::move(measurement.reactions);
+  return std::move(measurement.dependences);
 }
 
 } // namespace
 
-Reactions reactionsOf(ModuleOp fused, const PlanSettings &settings,
-                      const fs::path &dir) {
+Dependences dependencesOf(ModuleOp fused, const PlanSettings &settings,
+                          const fs::path &dir) {
   // More would take seconds.
   constexpr double kMostFlops = 2e8;
   if (comparisonsOf(findProgram(fused)).empty())
@@ -468,13 +473,13 @@ Reactions reactionsOf(ModuleOp fused, const PlanSettings &settings,
     return {.inputs = {},
             .mistakes = {},
             .failure = "the small version of the model is too large"};
-  std::optional<Reactions> reactions;
+  std::optional<Dependences> dependences;
   if (model.isValid() && model.compile(resultsOf))
-    reactions = measure(model, inputShapes(findProgram(fused)));
-  return reactions ? std::move(*reactions)
-                   : Reactions{.inputs = {},
-                               .mistakes = {},
-                               .failure = errors.text()};
+    dependences = measure(model, inputShapes(findProgram(fused)));
+  return dependences ? std::move(*dependences)
+                     : Dependences{.inputs = {},
+                                   .mistakes = {},
+                                   .failure = errors.text()};
 }
 
 } // namespace dpc

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What dpc-opt and dpc-run say of models that read the tokens which they predict, of masks and of ignored labels."""
+import json
 import os
 import unittest
 
@@ -162,7 +163,7 @@ LEAKS = {
 TIGHT = {"causal": attention(), "alone": ALONE, "prefix": PREFIX}
 
 
-class Reactions(e2e.ScratchTest):
+class Dependences(e2e.ScratchTest):
     def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask", added="added_mask"):
         rows = 28 if loss is NEXT else 32
         return self.remarks(MODEL.format(body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows))))
@@ -231,7 +232,7 @@ class Reactions(e2e.ScratchTest):
         for body, ahead in ((LATER, 1), (OPEN, POSITIONS - 1), (ALONE, 0)):
             self.compiled(body)
             inputs = e2e.read_json(self.path("plan/plan.json"))["inputs"]
-            self.assertEqual([port["reaction"]["ahead"] for port in inputs if port["name"] == "labels"], [{"ids": ahead}])
+            self.assertEqual([port["dependence"]["lookahead"] for port in inputs if port["name"] == "labels"], [{"ids": ahead}])
 
     def test_masks(self):
         ids, labels = self.tokens()
@@ -292,6 +293,30 @@ class Reactions(e2e.ScratchTest):
         self.compiled(attention())
         self.assertNotIn(text, "\n".join(self.said(ids, labels)))
 
+    def is_mean(self, **words):
+        self.compiled(attention(), **words)
+        return [port["dependence"]["is_mean"] for port in e2e.read_json(self.path("plan/plan.json"))["inputs"] if port["name"] == "labels"]
+
+    def test_means_of_labels(self):
+        self.assertEqual(self.is_mean(), [True])
+        self.assertEqual(self.is_mean(loss=NEXT), [True])
+        self.assertEqual(self.is_mean(mean=OF_ALL), [False])
+        self.assertEqual(self.is_mean(mean=OF_COUNTED.replace("dpc.binary div %total, %count", "dpc.binary mul %total, %count")), [False])
+
+    def test_weights_of_other_data(self):
+        """The weights make each label improbable."""
+        ids, labels = self.tokens()
+        self.assertEqual(self.is_mean(), [True])
+        far = "above that of equal probabilities for all 32 classes, 3.466: do the weights belong to these data?"
+        for scale, isSaid in ((0.01, False), (10, True)):
+            weights = numpy.random.default_rng(4).standard_normal((CLASSES, 16)).astype("f4") * scale
+            head = json.dumps({"w": {"dtype": "F32", "shape": weights.shape, "data_offsets": [0, weights.nbytes]}}).encode()
+            with open(self.path("w.safetensors"), "wb") as file:
+                file.write(len(head).to_bytes(8, "little") + head + weights.tobytes())
+            self.said(ids, labels)
+            done = e2e.call([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1", f"--init={self.path('w.safetensors')}"])
+            self.assertEqual(far in done.stderr, isSaid, done.stderr)
+
     def test_samples_that_mix(self):
         self.assertEqual(self.compiled(OVER_SAMPLES), [SAMPLES])
         self.assertEqual(self.compiled(ALONG_BATCH),
@@ -300,7 +325,7 @@ class Reactions(e2e.ScratchTest):
     def forecast(self, body, target="%y"):
         """The remarks on a loss of numbers, and what its plan knows of each input."""
         remarks = self.remarks(FORECAST.format(body=body, target=target))
-        return remarks, {port["name"]: port["reaction"] for port in e2e.read_json(self.path("plan/plan.json"))["inputs"]}
+        return remarks, {port["name"]: port["dependence"] for port in e2e.read_json(self.path("plan/plan.json"))["inputs"]}
 
     def test_losses_of_numbers(self):
         self.assertEqual(self.forecast(OVER_SAMPLES)[0], [SAMPLES])
@@ -308,7 +333,7 @@ class Reactions(e2e.ScratchTest):
         for body, ahead in ((attention(), 0), (attention(""), POSITIONS - 1), (LATER, 1)):
             remarks, inputs = self.forecast(body)
             self.assertEqual(remarks, [])
-            self.assertEqual(inputs["y"]["ahead"], {"x": ahead})
+            self.assertEqual(inputs["y"]["lookahead"], {"x": ahead})
         remarks, inputs = self.forecast(MASKED.format(hidden=0))
         self.assertEqual(remarks, [])
         self.assertEqual([inputs[name]["hidden"] for name in ("mask", "weights")], [0, None])
@@ -316,7 +341,7 @@ class Reactions(e2e.ScratchTest):
     def test_an_autoencoder_has_no_targets(self):
         remarks, inputs = self.forecast(attention(""), "%x")
         self.assertEqual(remarks, [])
-        self.assertEqual(inputs["x"]["ahead"], {})
+        self.assertEqual(inputs["x"]["lookahead"], {})
 
     def test_a_forecast_that_reads_what_it_predicts(self):
         series = numpy.random.default_rng(3).random((16, POSITIONS + 1, 16), "f4")
