@@ -103,6 +103,17 @@ std::string ArrayFacts::hiddenText() const {
                 " of the tokens, those where it is ", *hidden);
 }
 
+/// Says that a mask of 0 and 1 weights the loss, but not its divisor, or "".
+std::string ArrayFacts::weightText() const {
+  const auto ones = static_cast<int64_t>(sum);
+  if (!port.dependence.scalesLoss || min != 0 || max != 1 ||
+      sum != std::rint(sum))
+    return "";
+  return "; the loss multiplies by it, but its divisor does not depend on it, "
+         "so that the " +
+         percent(counted - ones, counted) + " that are 0 count in a mean";
+}
+
 std::string ArrayFacts::text() const {
   std::string text = "input '" + oneLine(port.name) + "': ";
   if (counted > 0)
@@ -123,7 +134,7 @@ std::string ArrayFacts::text() const {
     text +=
         ", " + percent(*most, counted) + " are " +
         number(static_cast<double>(port.first + (most - occurrences.begin())));
-  text += hiddenText();
+  text += hiddenText() + weightText();
   if (minusInfinite > 0)
     text += ", " + percent(minusInfinite, elements) + " -inf";
   if (counted > 0 && port.use == InputUse::Probabilities &&

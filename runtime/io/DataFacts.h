@@ -55,6 +55,7 @@ struct ArrayFacts {
 
 private:
   std::string hiddenText() const;
+  std::string weightText() const;
 };
 
 /// The data has rows, which are samples or steps.

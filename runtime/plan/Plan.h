@@ -194,6 +194,10 @@ struct Dependence {
   /// Of labels: the loss is the mean of the cross entropies of those that are
   /// not ignored.
   bool isMean = false;
+  /// Of numbers that the scores do not depend on: the loss is proportional to
+  /// them, so that it is a mean over all elements and not over those where they
+  /// are 1.
+  bool scalesLoss = false;
   /// Of a mask: other positions do not read tokens where it has this value, 0
   /// or 1, or kAddedMask if it is added to scores.
   std::optional<int64_t> hidden;

@@ -337,6 +337,7 @@ class Dependences(e2e.ScratchTest):
         remarks, inputs = self.forecast(MASKED.format(hidden=0))
         self.assertEqual(remarks, [])
         self.assertEqual([inputs[name]["hidden"] for name in ("mask", "weights")], [0, None])
+        self.assertEqual([inputs[name]["scales_loss"] for name in ("mask", "weights", "x", "y")], [False, True, False, False])
 
     def test_an_autoencoder_has_no_targets(self):
         remarks, inputs = self.forecast(attention(""), "%x")
@@ -349,10 +350,15 @@ class Dependences(e2e.ScratchTest):
         for name, values in (("x", series[:, :-1]), ("y", series[:, 1:]), ("mask", numpy.ones((16, POSITIONS), "i8")),
                              ("weights", numpy.ones((16, POSITIONS), "f4"))):
             numpy.save(self.path(f"data/{name}.npy"), values)
+        weights = numpy.ones((16, POSITIONS), "f4")
         for body, isSaid in ((attention(), False), (attention(""), True)):
+            weights[:, -2:] = isSaid
+            numpy.save(self.path("data/weights.npy"), weights)
             self.forecast(body)
             said = e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1"])
             self.assertEqual("input 'y' holds the values of the next position of input 'x', which the scores of each position depend on" in said, isSaid)
+            self.assertEqual("input 'weights': 0 to 1, mean 0.75; the loss multiplies by it, but its divisor does not depend on it, so that the 25 % that are 0 "
+                             "count in a mean" in said, not isSaid)
 
     def test_one_sample(self):
         one = MODEL.format(body=attention(""), mask="mask", added="added", loss=NEXT.format(target="ids", mean=OF_COUNTED.format(rows=7)))

@@ -81,6 +81,7 @@ public:
   void positions();
   void samples();
   void meanOfLabels();
+  void lossWeights();
 
   Dependences dependences;
   /// The labels and tokens of which a position reads the one that it predicts.
@@ -391,6 +392,27 @@ void Measurement::meanOfLabels() {
   found.isMean = isWhole && (!port.ignored || !isEqual);
 }
 
+/// Doubles each input that may be a mask of the loss.
+void Measurement::lossWeights() {
+  constexpr double kEqual = 1e-4;
+  for (const rt::Port &port : ports) {
+    if (rt::isIndex(port) || port.use != rt::InputUse::Data ||
+        llvm::any_of(experiment.rows(), [&](const Row &row) {
+          return row.label && &ports[row.label->input] == &port;
+        }))
+      continue;
+    std::vector<NamedTensors> runs(2, experiment.start());
+    fillFlags(runs[0][port.name], 1);
+    fillFlags(runs[1][port.name], 2);
+    if (!experiment.run(runs) || !experiment.changed(0, 1).empty())
+      continue;
+    const double one = experiment.result(0).at("loss").at(0),
+                 two = experiment.result(1).at("loss").at(0);
+    dependences.inputs[port.name].scalesLoss =
+        one != 0 && std::abs(two / one - 2) < kEqual;
+  }
+}
+
 std::string leakText(SmallModel &model, const rt::Port &tokens, int64_t ahead,
                      const NamedTensors &inputs) {
   std::string text = mixingText(model, tokens, inputs);
@@ -448,6 +470,7 @@ std::optional<Dependences> measure(SmallModel &model, Shapes shapes) {
     measurement.samples();
   measurement.positions();
   measurement.meanOfLabels();
+  measurement.lossWeights();
   if (measurement.leak) {
     const auto tokens =
         llvm::find_if(experiment.inputs(), [&](const rt::Port &port) {
