@@ -330,10 +330,10 @@ double BlockSearch::leastValue() const {
   return fits ? std::min(incumbent, rankOf(*found).second) : incumbent;
 }
 
-/// Returns whether `block` has a strategy that is estimated to be at most 1.2
-/// times as slow, or as large, as `least`.
-bool BlockSearch::isNear(const Block &block, double least) const {
-  constexpr double kError = 1.2;
+/// Returns whether `block` has a strategy that is estimated to be at most
+/// `factor` times as slow, or as large, as `least`.
+bool BlockSearch::isNear(const Block &block, double least,
+                         double factor) const {
   const double secondsFactor = corrections.secondsFactor(block.place),
                bytesFactor = corrections.bytesFactor(block.place);
   for (size_t k = block.begin; k < block.end; ++k) {
@@ -342,8 +342,8 @@ bool BlockSearch::isNear(const Block &block, double least) const {
     const double seconds =
         std::max(sample.seconds * secondsFactor, sample.boundSeconds);
     if (sample.isAllowed &&
-        bytes <= kError * problem.feasibility.limitBytes() &&
-        problem.value(seconds, bytes) < kError * least)
+        bytes <= factor * problem.feasibility.limitBytes() &&
+        problem.value(seconds, bytes) < factor * least)
       return true;
   }
   return false;
@@ -355,14 +355,36 @@ bool BlockSearch::isNear(const Block &block, double least) const {
 bool BlockSearch::mayImprove(size_t block) const {
   constexpr double kLeastGain = 0.0003; // of the best plan
   constexpr int64_t kCheap = 64;
+  constexpr double kError = 1.2;
   double least = leastValue();
   if (!std::isfinite(least))
     return true;
-  if (count < kCheap && isNear(blocks[block], least))
+  if (count < kCheap && isNear(blocks[block], least, kError))
     return true;
   std::optional<Promise> promise =
       promiseOf(blocks[block], Turn::Any, nullptr, least);
   return promise && -promise->second > kLeastGain * least;
+}
+
+/// Returns at most `most` blocks that differ from the best plan in one change
+/// and are not measured, the most promising first. The errors of their
+/// estimates may be larger than those of similar blocks say.
+std::vector<size_t> BlockSearch::unmeasuredChanges(size_t most) const {
+  constexpr double kWorst = 2; // times as slow, or as large, as the best plan
+  const Pending *found = best();
+  const double least = leastValue();
+  std::vector<std::pair<Promise, size_t>> order;
+  for (size_t b = 0; found && std::isfinite(least) && b < blocks.size(); ++b)
+    if (!blocks[b].isMeasured &&
+        areNeighbourBlocks(*pending[blocks[b].members.front()].strategy,
+                           *found->strategy, 1) &&
+        isNear(blocks[b], least, kWorst))
+      order.emplace_back(*promiseOf(blocks[b], Turn::Any, nullptr, least), b);
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < std::min(most, order.size()); ++i)
+    chosen.push_back(order[i].second);
+  return chosen;
 }
 
 void BlockSearch::run(int64_t most, bool all) {
@@ -374,12 +396,17 @@ void BlockSearch::run(int64_t most, bool all) {
     std::vector<size_t> any;
     if (all)
       any = choose(Turn::Any, wanted);
-    if (all && (any.empty() || !mayImprove(any.front())))
+    bool isLast = all && (any.empty() || !mayImprove(any.front()));
+    if (isLast && any.empty())
       return;
     Turn turn = all ? kTurns[round % 5] : Turn::Megatron;
-    std::vector<size_t> chosen = turn == Turn::Any ? any : choose(turn, wanted);
+    std::vector<size_t> chosen = isLast              ? unmeasuredChanges(wanted)
+                                 : turn == Turn::Any ? any
+                                                     : choose(turn, wanted);
+    if (isLast && chosen.empty())
+      return;
     // The first round also finds the baseline with a layout of Megatron-LM.
-    if (all && round > 0)
+    if (all && !isLast && round > 0)
       std::erase_if(chosen, [&](size_t block) { return !mayImprove(block); });
     if (chosen.empty())
       chosen = std::move(any);

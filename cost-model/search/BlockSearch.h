@@ -84,7 +84,8 @@ private:
   void learnFromBounds(const Block &block);
   const Pending *best() const;
   double leastValue() const;
-  bool isNear(const Block &block, double least) const;
+  bool isNear(const Block &block, double least, double factor) const;
+  std::vector<size_t> unmeasuredChanges(size_t most) const;
   bool mayImprove(size_t block) const;
   Promise rankOf(const Pending &entry) const;
   double limit() const;

@@ -62,10 +62,10 @@ bool areNeighbours(const Strategy &a, const Strategy &b) {
   return distance <= 2;
 }
 
-bool areNeighbourBlocks(const Strategy &a, const Strategy &b) {
+bool areNeighbourBlocks(const Strategy &a, const Strategy &b, int changes) {
   int distance = octaves(a.tp, b.tp) + octaves(a.cp, b.cp) + otherKeys(a, b);
   distance += splitsBackward(a.schedule) != splitsBackward(b.schedule);
-  return distance <= 2;
+  return distance <= changes;
 }
 
 } // namespace dpc::cost

@@ -11,7 +11,8 @@ namespace dpc::cost {
 bool areNeighbours(const Strategy &a, const Strategy &b);
 
 /// Like areNeighbours, but ignores the keys that do not affect segments: the
-/// stages, their schedule and the data-parallel degree.
-bool areNeighbourBlocks(const Strategy &a, const Strategy &b);
+/// stages, their schedule and the data-parallel degree. At most `changes`
+/// differ.
+bool areNeighbourBlocks(const Strategy &a, const Strategy &b, int changes = 2);
 
 } // namespace dpc::cost
