@@ -243,6 +243,10 @@ class Suspicions(e2e.ScratchTest):
             with open(self.path("gate.bin"), "wb") as file:
                 file.write(struct.pack("<4f", *values))
             self.assertEqual([remark for remark in self.remarks(model) if not remark.startswith("frozen: ")], [text] if text else [])
+        with open(self.path("gate.bin"), "wb") as file:
+            file.write(bytes(16))
+        # A running mean starts at zero.
+        self.assertEqual(self.remarks(model.replace('"parameter", dpc.frozen', '"buffer"')), [])
 
     def test_initializers_that_are_probably_constants(self):
         """The model standardizes x, adds a table and trains `scale`."""
