@@ -225,6 +225,7 @@ std::vector<std::string> DataFacts::sequenceTexts() const {
   ports.reserve(inputs.size());
   for (const ArrayFacts &facts : inputs)
     ports.push_back(facts.port);
+  texts.reserve(shifts.size());
   for (const ShiftFacts &one : shifts)
     texts.push_back(one.text(ports, shifts));
   for (const PaddingFacts &one : paddings)

@@ -253,6 +253,7 @@ std::vector<std::string> SampleFacts::texts() const {
 
 std::vector<std::string> SampleFacts::orderTexts() const {
   std::vector<std::string> texts;
+  texts.reserve(orders.size());
   for (const auto &[input, order] : orders)
     texts.push_back(order.text(oneLine(ports[input].name)));
   return texts;

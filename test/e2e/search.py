@@ -41,7 +41,10 @@ class Search(unittest.TestCase):
             self.assertEqual(front[0][0], report["chosen"]["predicted"]["step_seconds"])
             self.assertIn(f"Pareto front, {len(front)} strategies", said)
             _, least = self.compile(folder, "local:4", "--emit=report", "--objective=memory")
-            self.assertEqual(least["chosen"]["predicted"]["memory_bytes"]["peak"], front[-1][1])
+            peak = least["chosen"]["predicted"]["memory_bytes"]["peak"]
+            self.assertEqual(peak, least["pareto"][-1]["memory_bytes"])
+            self.assertLess(peak, front[-1][1])  # with offloading
+            self.assertNotEqual(least["chosen"]["strategy"]["offload"], "none")
 
     def test_no_plan_where_nothing_fits(self):
         """A report shows the nearest strategy; a plan that cannot run is not written."""

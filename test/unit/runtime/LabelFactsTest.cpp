@@ -69,9 +69,9 @@ ArrayFacts factsOn(const std::vector<int64_t> &labels, int64_t classes,
 
 /// Returns 100 labels from `first` on, of four classes.
 std::vector<int64_t> fourClasses(int64_t first) {
-  std::vector<int64_t> labels;
+  std::vector<int64_t> labels(100);
   for (int64_t i = 0; i < 100; ++i)
-    labels.push_back(first + i % 4);
+    labels[i] = first + i % 4;
   return labels;
 }
 
@@ -106,9 +106,9 @@ TEST(LabelTexts, AnIgnoredLabelThatIsTheFirstClassIsSaid) {
 }
 
 TEST(LabelTexts, LabelsThatEndWithATypeAreSaid) {
-  std::vector<int64_t> labels;
+  std::vector<int64_t> labels(1024);
   for (int64_t i = 0; i < 1024; ++i)
-    labels.push_back(drawn(i) % 256);
+    labels[i] = drawn(i) % 256;
   labels[3] = 255;
   EXPECT_EQ(labelTexts(factsOn(labels, 300)),
             Strings{"input 'y': the largest label is 255, the largest number "
