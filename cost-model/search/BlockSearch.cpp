@@ -393,23 +393,21 @@ void BlockSearch::run(int64_t most, bool all) {
                              Turn::Near};
   for (int64_t round = 0; count < most; ++round) {
     size_t wanted = std::min<size_t>(width, most - count);
-    std::vector<size_t> any;
-    if (all)
-      any = choose(Turn::Any, wanted);
-    bool isLast = all && (any.empty() || !mayImprove(any.front()));
-    if (isLast && any.empty())
-      return;
     Turn turn = all ? kTurns[round % 5] : Turn::Megatron;
-    std::vector<size_t> chosen = isLast              ? unmeasuredChanges(wanted)
-                                 : turn == Turn::Any ? any
-                                                     : choose(turn, wanted);
-    if (isLast && chosen.empty())
-      return;
-    // The first round also finds the baseline with a layout of Megatron-LM.
-    if (all && !isLast && round > 0)
-      std::erase_if(chosen, [&](size_t block) { return !mayImprove(block); });
-    if (chosen.empty())
-      chosen = std::move(any);
+    std::vector<size_t> chosen = choose(turn, wanted);
+    if (all) {
+      std::vector<size_t> any =
+          turn == Turn::Any ? chosen : choose(Turn::Any, wanted);
+      if (any.empty())
+        return;
+      // The first round also finds the baseline with a layout of Megatron-LM.
+      if (round > 0)
+        std::erase_if(chosen, [&](size_t block) { return !mayImprove(block); });
+      if (!mayImprove(any.front()))
+        chosen = unmeasuredChanges(wanted); // the search ends after these
+      else if (chosen.empty())
+        chosen = std::move(any);
+    }
     if (chosen.empty())
       return;
     measure(chosen);

@@ -372,24 +372,24 @@ static void addBlock(DataFacts &facts, int64_t first, int64_t count,
   }
   if (facts.samplesPerRow > 0)
     addSamples(facts, count, arrays, rowBytes, number, all);
+  auto addTo = [&](auto &one) {
+    one.add(facts.inputs[one.input].port, arrays[one.input],
+            count * perRow[one.input]);
+  };
+  auto addPair = [&](auto &pair, size_t other) {
+    pair.add(facts.inputs[pair.ids].port, arrays[pair.ids],
+             facts.inputs[other].port, arrays[other], count * perRow[pair.ids]);
+  };
   for (ShiftFacts &shift : facts.shifts)
-    shift.add(facts.inputs[shift.ids].port, arrays[shift.ids],
-              facts.inputs[shift.labels].port, arrays[shift.labels],
-              count * perRow[shift.ids]);
+    addPair(shift, shift.labels);
   for (PaddingFacts &padding : facts.paddings)
-    padding.add(facts.inputs[padding.ids].port, arrays[padding.ids],
-                facts.inputs[padding.other].port, arrays[padding.other],
-                count * perRow[padding.ids]);
+    addPair(padding, padding.other);
   for (ForeignLabels &labels : facts.foreigners)
-    labels.add(facts.inputs[labels.ids].port, arrays[labels.ids],
-               facts.inputs[labels.labels].port, arrays[labels.labels],
-               count * perRow[labels.ids]);
+    addPair(labels, labels.labels);
   for (SeriesFacts &series : facts.series)
-    series.add(facts.inputs[series.input].port, arrays[series.input],
-               count * perRow[series.input]);
+    addTo(series);
   for (SequenceFacts &sequences : facts.sequences)
-    sequences.add(facts.inputs[sequences.input].port, arrays[sequences.input],
-                  count * perRow[sequences.input]);
+    addTo(sequences);
 }
 
 static DataFacts emptyFacts(const std::vector<Port> &ports,

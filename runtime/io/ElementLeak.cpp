@@ -1,6 +1,7 @@
 #include "runtime/io/ElementLeak.h"
 
 #include "runtime/base/HostTensor.h"
+#include "runtime/base/KeepIf.h"
 #include "runtime/base/Status.h"
 
 #include <algorithm>
@@ -30,8 +31,8 @@ void RankLeak::add(const std::byte *sample, double label) {
   if (count == 0)
     return;
   if (++added > int64_t(kFirst)) {
-    std::erase_if(curves, [&](Curve &curve) {
-      return !curve.accepts(label, loadAsDouble(sample, dtype, curve.element));
+    keepIf(curves, [&](Curve &curve) {
+      return curve.accepts(label, loadAsDouble(sample, dtype, curve.element));
     });
     return;
   }
@@ -88,8 +89,8 @@ void ClassLeak::add(const std::byte *sample, double label) {
   ++classes[label];
   if (classes.size() > kMostClasses)
     elements.clear();
-  std::erase_if(elements, [&](Element &element) {
-    return !element.add(loadAsDouble(sample, dtype, element.index), label);
+  keepIf(elements, [&](Element &element) {
+    return element.add(loadAsDouble(sample, dtype, element.index), label);
   });
 }
 

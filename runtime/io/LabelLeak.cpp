@@ -1,6 +1,7 @@
 #include "runtime/io/LabelLeak.h"
 
 #include "runtime/base/HostTensor.h"
+#include "runtime/base/KeepIf.h"
 #include "runtime/base/Status.h"
 
 #include <algorithm>
@@ -52,8 +53,8 @@ void LabelLeak::add(const std::byte *sample, double label) {
       line.first = loadAsDouble(sample, dtype, line.element);
     return;
   }
-  std::erase_if(lines, [&](Line &line) {
-    return !fits(line, loadAsDouble(sample, dtype, line.element), label);
+  keepIf(lines, [&](Line &line) {
+    return fits(line, loadAsDouble(sample, dtype, line.element), label);
   });
   if (label == firstLabel)
     return;

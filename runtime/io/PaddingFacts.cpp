@@ -73,7 +73,8 @@ void PaddingFacts::add(const Port &idsPort, const void *idsData,
       Run &run = runs[key];
       ++run.rows;
       run.lengths.insert(size);
-      for (int64_t k = size; k < length; ++k)
+      // The id at the other end may be a mark of it.
+      for (int64_t k = size; k + 1 < length; ++k)
         run.inside += idAt(k) == id ? 1 : 0;
       // The id next to the others may be the mark of an end.
       int64_t before = run.wrong;

@@ -29,7 +29,7 @@ public:
   std::string orderText(const Port &port) const;
   /// Says that ids reach only a first part of the rows of their table although
   /// there are more ids than rows, or "". Positions and segments of a sequence
-  /// do so by purpose.
+  /// do so on purpose.
   std::string usedText(const Port &port) const;
 
   size_t input;

@@ -50,11 +50,6 @@ NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
   return weights;
 }
 
-static std::string bufferName(func::FuncOp forward, unsigned index) {
-  auto name = forward.getArgAttrOfType<StringAttr>(index, attr::kName);
-  return name ? "buffer '" + name.str() + "'" : "a buffer";
-}
-
 static void replaceByConstant(func::FuncOp forward, unsigned index,
                               DenseElementsAttr values) {
   BlockArgument argument = forward.getArgument(index);
@@ -139,8 +134,8 @@ static LogicalResult fixMasks(func::FuncOp forward) {
                                    : DenseElementsAttr();
     // A vector, such as a mean of a batch norm, is no mask over positions.
     if (isBuffer && !values && (type.getRank() > 1 || !isFloatTensor(type)))
-      return forward.emitError("the values of ")
-             << bufferName(forward, i) << " are not known";
+      return forward.emitError("the values of buffer '")
+             << nameOf(argument) << "' are not known";
     if (values && (isBuffer || isMaskLike(values)))
       replaceByConstant(forward, i, values);
   }

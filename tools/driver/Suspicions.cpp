@@ -15,18 +15,6 @@ using namespace mlir;
 
 namespace dpc {
 
-static std::string nameOf(BlockArgument argument) {
-  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto name =
-      func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kName);
-  return name ? name.str() : "";
-}
-
-static bool isFrozen(BlockArgument argument) {
-  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return func.getArgAttr(argument.getArgNumber(), attr::kFrozen) != nullptr;
-}
-
 static Detail when(bool matches) {
   return matches ? Detail(std::string()) : std::nullopt;
 }

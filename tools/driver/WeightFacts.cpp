@@ -21,6 +21,18 @@ static bool isWeight(BlockArgument argument) {
   return role == role::kParameter || role == role::kBuffer;
 }
 
+std::string nameOf(BlockArgument argument) {
+  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto name =
+      func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kName);
+  return name ? name.str() : "";
+}
+
+bool isFrozen(BlockArgument argument) {
+  auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return func.getArgAttr(argument.getArgNumber(), attr::kFrozen) != nullptr;
+}
+
 namespace {
 /// The bytes of a weight in the file of the model.
 struct StoredBytes {
@@ -147,17 +159,17 @@ std::string remarkOnFrozen(func::FuncOp forward) {
   std::string tied;
   for (BlockArgument argument : forward.getArguments()) {
     unsigned index = argument.getArgNumber();
-    bool isFrozen = forward.getArgAttr(index, attr::kFrozen) != nullptr;
+    const bool isKept = isFrozen(argument);
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (!type || (!isFrozen && roleOf(argument) != role::kParameter))
+    if (!type || (!isKept && roleOf(argument) != role::kParameter))
       continue;
     ++all;
     allElements += type.getNumElements();
-    frozen += isFrozen ? 1 : 0;
-    frozenElements += isFrozen ? type.getNumElements() : 0;
+    frozen += isKept ? 1 : 0;
+    frozenElements += isKept ? type.getNumElements() : 0;
     auto name = forward.getArgAttrOfType<StringAttr>(index, attr::kName);
     auto aliases = forward.getArgAttrOfType<ArrayAttr>(index, attr::kAliases);
-    if (isFrozen && name && aliases)
+    if (isKept && name && aliases)
       for (auto alias : aliases.getAsRange<StringAttr>())
         tied += "; '" + name.str() + "' is also '" + alias.str() + "'";
   }
@@ -203,10 +215,9 @@ static bool isSineTable(BlockArgument weight) {
 std::string remarkOnLikelyConstants(func::FuncOp forward) {
   std::string names, pattern;
   for (BlockArgument argument : forward.getArguments()) {
-    auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                     attr::kName);
-    if (!name || roleOf(argument) != role::kParameter ||
-        forward.getArgAttr(argument.getArgNumber(), attr::kFrozen))
+    const std::string name = nameOf(argument);
+    if (name.empty() || roleOf(argument) != role::kParameter ||
+        isFrozen(argument))
       continue;
     const char *what = standardizesInput(argument)
                            ? "it scales or shifts an input"
@@ -214,8 +225,8 @@ std::string remarkOnLikelyConstants(func::FuncOp forward) {
                                                : nullptr;
     if (!what)
       continue;
-    names += (names.empty() ? "'" : ", '") + name.str() + "' (" + what + ")";
-    pattern = name.str();
+    names += (names.empty() ? "'" : ", '") + name + "' (" + what + ")";
+    pattern = name;
   }
   return names.empty() ? ""
                        : "trained, although probably constants: " + names +

@@ -11,6 +11,12 @@
 
 namespace dpc {
 
+/// Returns the name of an argument of @forward, or "".
+std::string nameOf(mlir::BlockArgument argument);
+
+/// Whether `argument` is a weight that is not trained.
+bool isFrozen(mlir::BlockArgument argument);
+
 /// Returns the first `most` values that the file of the model has for a weight
 /// or constant of f32, or nothing if `argument` is none or they cannot be read.
 std::vector<float>
