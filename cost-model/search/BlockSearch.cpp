@@ -19,10 +19,13 @@ BlockSearch::BlockSearch(const SearchProblem &problem,
                          const std::function<void(Pending &)> &estimate)
     : problem(problem), pending(pending), lessons(lessons),
       incumbent(incumbent) {
+  // Half of what the corrections learn from. The other half are own blocks.
+  constexpr size_t kMostEarlier = Corrections::kMostLessons / 2;
   findBlocks();
   takeSamples(estimate);
-  for (const Lesson &lesson : lessons)
-    corrections.teach(lesson);
+  for (size_t i = lessons.size() - std::min(lessons.size(), kMostEarlier);
+       i < lessons.size(); ++i)
+    corrections.teach(lessons[i]);
 }
 
 void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
@@ -404,7 +407,7 @@ void BlockSearch::run(int64_t most, bool all) {
       if (round > 0)
         std::erase_if(chosen, [&](size_t block) { return !mayImprove(block); });
       if (!mayImprove(any.front()))
-        chosen = unmeasuredChanges(wanted); // the search ends after these
+        chosen = unmeasuredChanges(wanted); // the search ends without any
       else if (chosen.empty())
         chosen = std::move(any);
     }

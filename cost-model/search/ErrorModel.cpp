@@ -130,8 +130,7 @@ size_t Corrections::addPlace(const Features &features) {
 }
 
 void Corrections::teach(const Lesson &lesson) {
-  constexpr size_t kMostLessons = 256;
-  if (lessons++ >= kMostLessons)
+  if ((!lesson.seconds && !lesson.bytes) || lessons++ >= kMostLessons)
     return;
   if (lesson.seconds)
     seconds.observe(lesson.features, *lesson.seconds);

@@ -81,18 +81,20 @@ struct Lesson {
 class Corrections {
 public:
   Corrections();
+  static constexpr size_t kMostLessons = 256;
 
   /// Returns the number of the place, which equal features share.
   size_t addPlace(const Features &features);
-  /// Only learns from the first lessons, which say most: the time of each grows
-  /// with their number, and the memory of each place.
+  /// Learns from the first kMostLessons only. The time of a lesson and the
+  /// memory of each place grow with the number of lessons.
   void teach(const Lesson &lesson);
 
   /// Factors of the estimates at a place, and the deviations of their
   /// logarithms.
   double secondsFactor(size_t place) const;
   double bytesFactor(size_t place) const;
-  /// Less than these factors where little is known.
+  /// These factors, divided by exp(deviation): they are small where little is
+  /// known.
   double hopefulSecondsFactor(size_t place) const;
   double hopefulBytesFactor(size_t place) const;
   double secondsDeviation(size_t place) const {

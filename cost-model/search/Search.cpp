@@ -28,12 +28,14 @@ static std::vector<Strategy> offloaded(const SearchProblem &problem,
                                        Offload what,
                                        std::vector<Strategy> *refused) {
   const StrategyRequest &request = problem.options.request;
-  std::erase_if(strategies, [&](Strategy &strategy) {
+  for (Strategy &strategy : strategies) {
     strategy.offload = what;
     // If host and devices share memory, offloading to the host frees nothing.
     strategy.offloadTo = request.offloadTo.value_or(
         problem.cluster.host.holdsDevices ? OffloadTarget::Disk
                                           : strategy.offloadTo);
+  }
+  std::erase_if(strategies, [&](const Strategy &strategy) {
     const bool isRefused = request.accepts && !request.accepts(strategy);
     if (isRefused && refused)
       refused->push_back(strategy);
