@@ -67,6 +67,8 @@ def write_batches(folder):
 def load(word):
     """Returns the function `make` of "FILE.py:make"."""
     path, _, function = word.rpartition(":")
+    if not path.endswith(".py"):
+        sys.exit(f"error: --module={word}: expected FILE.py:FUNCTION")
     sys.path.insert(0, str(pathlib.Path(path).resolve().parent))  # as for a script, which may import files beside it
     spec = importlib.util.spec_from_file_location("model_to_export", path)
     module = importlib.util.module_from_spec(spec)

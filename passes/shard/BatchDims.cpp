@@ -97,7 +97,7 @@ BatchSums sumsOverBatch(func::FuncOp func) {
   separateConstants(*copy);
   FactorAnalysis factors(*copy);
   Batch batch = findBatch(*copy, factors);
-  BatchSums sums{batch.size, {}};
+  BatchSums sums{batch.size, {}, {}};
   if (batch.size < 2)
     return sums;
   // The copy has more constants, but the same reductions.
@@ -109,6 +109,11 @@ BatchSums sumsOverBatch(func::FuncOp func) {
           return batch.isPartOf(factors, copied.getX(), dim);
         }))
       sums.ops.insert(op);
+  for (auto [op, copied] :
+       llvm::zip_equal(func.front().getOps<CrossEntropyOp>(),
+                       copy->front().getOps<CrossEntropyOp>()))
+    if (batch.isPartOf(factors, copied.getLogits(), 1))
+      sums.comparisons.insert(op);
   return sums;
 }
 

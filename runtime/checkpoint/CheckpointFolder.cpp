@@ -162,6 +162,8 @@ Status CheckpointFolder::prune(int64_t keep) const {
 Expected<Manifest> readManifest(const std::string &path) {
   std::string file = path + "/" + kManifestFile;
   Expected<MappedFile> mapped = MappedFile::open(file);
+  if (std::error_code code; !mapped && !std::filesystem::exists(path, code))
+    return Status::notFound(path, ": there is no such checkpoint");
   if (!mapped)
     return Status(mapped.status().code(), mapped.status().message() + "; " +
                                               path +

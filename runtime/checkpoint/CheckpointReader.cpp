@@ -71,6 +71,19 @@ std::vector<std::string> CheckpointReader::unread(const Plan &plan) const {
   return names;
 }
 
+std::vector<std::string>
+CheckpointReader::unreadWeights(const Plan &plan) const {
+  std::set<std::string> known(plan.unreadWeights.begin(),
+                              plan.unreadWeights.end());
+  for (const Tensor &tensor : plan.tensors)
+    known.insert(tensor.name);
+  std::vector<std::string> names;
+  for (const SavedTensor &tensor : saved.tensors)
+    if (!known.count(tensor.name) && tensor.role != TensorRole::State)
+      names.push_back(tensor.name);
+  return names;
+}
+
 Status CheckpointReader::verify() const {
   for (const SavedTensor &tensor : saved.tensors) {
     int64_t bytes = numElements(localShape(tensor.layout, saved.mesh)) *

@@ -36,6 +36,9 @@ public:
   /// Returns the names of saved tensors that `plan` does not have. Inference
   /// needs no optimizer states.
   std::vector<std::string> unread(const Plan &plan) const;
+  /// Returns the names of saved weights that `plan` does not know, neither as
+  /// its tensors nor as weights of the model that its program does not read.
+  std::vector<std::string> unreadWeights(const Plan &plan) const;
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

@@ -176,6 +176,7 @@ Status CheckpointWriter::publish(int64_t step) {
   Manifest manifest = manifestOf(plan);
   manifest.step = step;
   manifest.data = data;
+  manifest.profile = options.profile;
   std::string folder = options.folder.unfinished(step, options.tag);
   for (int64_t rank = 0; rank < plan.ranks(); ++rank) {
     bool owns = false;

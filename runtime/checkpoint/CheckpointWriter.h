@@ -28,6 +28,7 @@ struct CheckpointOptions {
   int64_t keep = 2;
   bool isBackground = true;
   double timeoutSeconds = 300; ///< for shard files of other processes
+  std::string profile;         ///< see Manifest; only that of rank 0 counts
 };
 
 class CheckpointWriter {

@@ -80,6 +80,7 @@ std::string manifestText(const Manifest &manifest) {
                  {"order", manifest.data.order},
                  {"hash", manifest.data.hash},
                  {"last_batch", manifest.data.lastBatch}}},
+               {"profile", manifest.profile},
                {"settings", settings},
                {"mesh", axes},
                {"tensors", tensors},
@@ -275,6 +276,8 @@ Manifest ManifestReader::read(const Json &body) {
   manifest.globalBatch = number(body, "global_batch", 0, INT64_MAX);
   if (body.contains("data")) // older manifests have no position
     readData(body["data"]);
+  if (body.contains("profile")) // older manifests have no profile
+    manifest.profile = text(body, "profile");
   if (body.contains("settings")) // older manifests have no settings
     readSettings(list(body, "settings"));
   readMesh(list(body, "mesh"));

@@ -48,7 +48,9 @@ struct Manifest {
   int64_t step = 0; ///< completed steps
   /// see globalBatchOf()
   int64_t globalBatch = 0;
-  DataPosition data;             ///< the next sample to read
+  DataPosition data; ///< the next sample to read
+  /// Of the data that trained the weights (DataProfile::text()), or "".
+  std::string profile;
   std::vector<Setting> settings; ///< of the plan; older manifests have none
   Mesh mesh;
   std::vector<SavedTensor> tensors;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace dpc::rt {
 
@@ -59,10 +60,7 @@ void ArrayFacts::add(int64_t row, const void *data, int64_t count) {
       if (auto label = static_cast<int64_t>(value) - port.first;
           label >= 0 && label < classes)
         ++occurrences[label];
-      min = counted == 0 ? value : std::min(min, value);
-      max = counted == 0 ? value : std::max(max, value);
-      sum += value;
-      ++counted;
+      this->count(value);
     } else if (value < 0) {
       ++minusInfinite;
     } else if (!bad) {
@@ -72,6 +70,37 @@ void ArrayFacts::add(int64_t row, const void *data, int64_t count) {
   elements += count;
   if (count > 0 && ignored - before == count)
     ignoredRows.push_back(row);
+}
+
+void ArrayFacts::count(double value) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (counted == 0) {
+    min = max = value;
+    aboveMin = kInfinity;
+    belowMax = -kInfinity;
+  }
+  if (value < min) {
+    aboveMin = min;
+    min = value;
+    minCount = 0;
+  } else if (value > min && value < aboveMin) {
+    aboveMin = value;
+  }
+  if (value > max) {
+    belowMax = max;
+    max = value;
+    maxCount = 0;
+  } else if (value < max && value > belowMax) {
+    belowMax = value;
+  }
+  minCount += value == min ? 1 : 0;
+  maxCount += value == max ? 1 : 0;
+  outside += value < port.dependence.lowest.value_or(-kInfinity) ||
+                     value > port.dependence.highest.value_or(kInfinity)
+                 ? 1
+                 : 0;
+  sum += value;
+  ++counted;
 }
 
 static std::string number(double value) {
@@ -86,12 +115,11 @@ static std::string number(double value) {
 /// Says which share of the tokens a mask of 0 and 1 hides, or that a mask that
 /// is added to scores hides none, or "".
 std::string ArrayFacts::hiddenText() const {
-  constexpr double kHides = -1e3;
   const std::optional<int64_t> &hidden = port.dependence.hidden;
   if (!hidden || counted == 0)
     return "";
   if (*hidden == kAddedMask)
-    return minusInfinite > 0 || min < kHides || max == min
+    return minusInfinite > 0 || min < kHidesScore || max == min
                ? ""
                : "; it is added to the scores of attention, and hides no "
                  "token: -inf or a large negative number hides one";
@@ -103,15 +131,55 @@ std::string ArrayFacts::hiddenText() const {
                 " of the tokens, those where it is ", *hidden);
 }
 
-/// Says that a mask of 0 and 1 weights the loss, but not its divisor, or "".
+/// Asks whether a frequent number that is far from all others marks missing
+/// ones, or returns "".
+std::string ArrayFacts::codeText() const {
+  constexpr double kFar = 4, kRarest = 1000;
+  constexpr int64_t kLeast = 8;
+  if (isIndex(port) || port.dependence.hidden)
+    return "";
+  for (bool isMin : {true, false}) {
+    const int64_t own = isMin ? minCount : maxCount;
+    const double low = isMin ? aboveMin : min, high = isMin ? max : belowMax;
+    const double gap = isMin ? aboveMin - min : max - belowMax;
+    if (own >= kLeast &&
+        kRarest * static_cast<double>(own) >= double(counted) &&
+        2 * own < counted && high > low && gap > kFar * (high - low))
+      return concat("; ", percent(own, counted), " are ",
+                    number(isMin ? min : max), ", and all others are from ",
+                    number(low), " to ", number(high),
+                    ": does it mark missing values?");
+  }
+  return "";
+}
+
+/// Says that targets are outside of what the scores of the model can be.
+std::string ArrayFacts::outsideText() const {
+  constexpr int64_t kLeastShare = 100; // 1 %, which may be outliers
+  const Dependence &own = port.dependence;
+  if (kLeastShare * outside <= counted)
+    return "";
+  return concat("; ", percent(outside, counted),
+                " are targets that the model cannot reach: its last op gives "
+                "numbers from ",
+                number(*own.lowest),
+                own.highest ? concat(" to ", number(*own.highest)) : " on");
+}
+
+/// Asks whether the loss should divide by the sum of a mask of 0 and 1 by which
+/// it multiplies, or returns "".
 std::string ArrayFacts::weightText() const {
-  const auto ones = static_cast<int64_t>(sum);
+  if (port.dependence.weighsLoss && min < 0)
+    return "; the loss multiplies by it: the errors with negative numbers grow "
+           "in training";
   if (!port.dependence.scalesLoss || min != 0 || max != 1 ||
       sum != std::rint(sum))
     return "";
-  return "; the loss multiplies by it, but its divisor does not depend on it, "
-         "so that the " +
-         percent(counted - ones, counted) + " that are 0 count in a mean";
+  const auto ones = static_cast<int64_t>(sum);
+  return "; the loss multiplies by it, but divides by the number of all "
+         "elements, also of the " +
+         percent(counted - ones, counted) +
+         " that are 0: should it divide by their sum?";
 }
 
 std::string ArrayFacts::text() const {
@@ -134,13 +202,16 @@ std::string ArrayFacts::text() const {
     text +=
         ", " + percent(*most, counted) + " are " +
         number(static_cast<double>(port.first + (most - occurrences.begin())));
-  text += hiddenText() + weightText();
+  text += hiddenText() + codeText() + outsideText() + weightText();
   if (minusInfinite > 0)
     text += ", " + percent(minusInfinite, elements) + " -inf";
   if (counted > 0 && port.use == InputUse::Probabilities &&
       (min < 0 || max > 1))
     text += "; it holds the targets of a binary cross entropy, which are "
             "expected from 0 to 1";
+  if (counted > 0 && port.use == InputUse::Positive && min <= 0)
+    text += "; the model takes its logarithm, which is not finite for numbers "
+            "up to 0";
   return text;
 }
 
@@ -198,21 +269,22 @@ Status DataFacts::check(bool acceptsNan) const {
   return Status::success();
 }
 
-/// Whether an input of 0 and 1 may say which of the labels the loss counts.
+/// Whether an input says which of the labels the loss counts.
 bool DataFacts::hasWeightsLike(const PaddingFacts &padding) const {
   const Port &labels = inputs[padding.other].port;
   return std::ranges::any_of(inputs, [&](const ArrayFacts &facts) {
-    return facts.port.use == InputUse::Data && !facts.port.dependence.hidden &&
-           facts.port.globalShape == labels.globalShape && facts.min == 0 &&
-           facts.max == 1;
+    return facts.port.dependence.weighsLoss &&
+           facts.port.globalShape == labels.globalShape;
   });
 }
 
-/// Whether the labels belong to other samples in every input of such ids.
+/// Whether the labels belong to other samples in every input of ids of the same
+/// vocabulary.
 bool DataFacts::areForeign(const ForeignLabels &labels) const {
-  auto count = std::ranges::count_if(inputs, [](const ArrayFacts &facts) {
+  const Port &port = inputs[labels.labels].port;
+  auto count = std::ranges::count_if(inputs, [&](const ArrayFacts &facts) {
     return facts.port.use == InputUse::Ids &&
-           facts.port.globalShape.size() == 2;
+           facts.port.globalShape.size() == 2 && facts.port.limit == port.limit;
   });
   for (const ForeignLabels &one : foreigners)
     count -= one.labels == labels.labels && one.isProven() ? 1 : 0;
@@ -269,6 +341,32 @@ std::vector<std::string> DataFacts::texts() const {
                ranOutOfTime ? ", which are slow to read" : ", evenly spaced",
                "; a step checks the others"));
   return texts;
+}
+
+DataProfile DataFacts::profile(const std::string &source) const {
+  DataProfile result;
+  result.source = source;
+  for (size_t i = 0; i < builders.size(); ++i) {
+    const ArrayFacts &facts = inputs[i];
+    if (facts.port.use == InputUse::Unread || facts.counted == 0)
+      continue;
+    InputProfile &input = result.inputs.emplace_back(builders[i].finish());
+    input.min = facts.min;
+    input.max = facts.max;
+    // All labels are counted, so that no rare class is missing.
+    if (input.indexes > 0 && !facts.occurrences.empty()) {
+      input.indexes = facts.counted;
+      input.shares.clear();
+      for (size_t k = 0; k < facts.occurrences.size(); ++k)
+        if (facts.occurrences[k] > 0)
+          input.shares[static_cast<int64_t>(k) % InputProfile::kCounters] +=
+              static_cast<double>(facts.occurrences[k]) /
+              static_cast<double>(facts.counted);
+    }
+  }
+  if (classes)
+    result.classes = classes->finish();
+  return result;
 }
 
 std::vector<std::string> DataFacts::orderTexts() const {
@@ -355,6 +453,17 @@ static void addSamples(DataFacts &facts, int64_t count,
     facts.samples.add(sample, (number * perRow + i) % spacing == 0);
     for (size_t k = 0; k < arrays.size(); ++k)
       facts.values[k].add(sample[k]);
+    constexpr int64_t kMostOfClasses = int64_t(1) << 14; // samples
+    if (facts.classes &&
+        (number * perRow + i) %
+                ((all * perRow + kMostOfClasses - 1) / kMostOfClasses) ==
+            0)
+      facts.classes->add(sample);
+    for (size_t k = 0; k < arrays.size(); ++k) {
+      const int64_t most = facts.builders[k].mostSamples();
+      if ((number * perRow + i) % ((all * perRow + most - 1) / most) == 0)
+        facts.builders[k].add(sample[k]);
+    }
   }
 }
 
@@ -418,11 +527,17 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
   if (facts.samplesPerRow > 0)
     facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow),
                                 limits.comparesNumbers);
+  if (facts.samplesPerRow > 0)
+    facts.classes =
+        ClassProfileBuilder::of(ports, perSample(perRow, facts.samplesPerRow));
   int64_t bytes = 0; // of a row
   for (size_t i = 0; i < ports.size(); ++i) {
     facts.inputs.emplace_back().port = ports[i];
-    facts.values.emplace_back(
-        ports[i], perRow[i] / std::max<int64_t>(facts.samplesPerRow, 1));
+    const int64_t elements =
+        perRow[i] / std::max<int64_t>(facts.samplesPerRow, 1);
+    facts.values.emplace_back(ports[i], elements);
+    if (facts.samplesPerRow > 0)
+      facts.builders.emplace_back(ports[i], elements);
     bytes += perRow[i] * sizeOf(ports[i].dtype);
   }
   const int64_t toRead = rowsToRead(rows, bytes, limits.bytes);

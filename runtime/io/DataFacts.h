@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/io/DataProfile.h"
 #include "runtime/io/ForeignLabels.h"
 #include "runtime/io/PaddingFacts.h"
 #include "runtime/io/SampleFacts.h"
@@ -34,6 +35,10 @@ struct ArrayFacts {
   int64_t elements = 0;
   int64_t counted = 0; ///< elements in min, max and sum
   double min = 0, max = 0, sum = 0;
+  /// How often the smallest and the largest value occur, and the next ones.
+  int64_t minCount = 0, maxCount = 0;
+  double aboveMin = 0, belowMax = 0;
+  int64_t outside = 0;       ///< elements that no score reaches (Dependence)
   int64_t ignored = 0;       ///< elements that equal Port::ignored
   int64_t minusInfinite = 0; ///< a mask that a softmax adds holds them
   std::optional<Place> bad;  ///< the first NaN or +Inf
@@ -54,7 +59,10 @@ struct ArrayFacts {
   std::string overflowText() const;
 
 private:
+  void count(double value);
   std::string hiddenText() const;
+  std::string codeText() const;
+  std::string outsideText() const;
   std::string weightText() const;
 };
 
@@ -72,15 +80,20 @@ struct DataFacts {
   std::vector<ForeignLabels> foreigners;
   std::vector<SequenceFacts> sequences;
   std::vector<SeriesFacts> series;
-  int64_t samplesPerRow = 0;      ///< 0: it is not clear what a sample is
-  SampleFacts samples;            ///< of the rows that the pass has read
-  std::vector<ValueFacts> values; ///< of each input, or empty as samples
+  int64_t samplesPerRow = 0;            ///< 0: it is not clear what a sample is
+  SampleFacts samples;                  ///< of the rows that the pass has read
+  std::vector<ValueFacts> values;       ///< of each input, or empty as samples
+  std::vector<ProfileBuilder> builders; ///< the same
+  std::optional<ClassProfileBuilder> classes;
 
   /// Refuses a label input that the loss ignores in every row, and NaN or +Inf
   /// in an input that the model reads, unless `acceptsNan`.
   Status check(bool acceptsNan) const;
   /// Says in which order the samples are, if they are sorted.
   std::vector<std::string> orderTexts() const;
+  /// Returns the profile of the inputs that the model reads. It is empty if it
+  /// is not clear what a sample is. `source` is the option that gave the data.
+  DataProfile profile(const std::string &source) const;
   /// A line for each input and each remark.
   std::vector<std::string> texts() const;
 
@@ -110,28 +123,6 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::string &unit, int64_t rows,
                              const ReadRows &read,
                              const ScanLimits &limits = {});
-
-/// Says how many samples of `heldOut` are also in `training`, the data of the
-/// option `source`; "" if none is, or if the two do not have the same inputs.
-std::string commonText(const DataFacts &training, const std::string &source,
-                       const DataFacts &heldOut);
-
-/// Says how many samples of `heldOut` equal one of `training` in a narrower
-/// type, if many more do than without rounding; "" otherwise.
-std::string roundedText(const DataFacts &training, const std::string &source,
-                        const DataFacts &heldOut);
-
-/// Says that many passages of ids in `heldOut` are also in
-/// `training`, although few samples are; "" otherwise. Slices of one text begin
-/// at other ids.
-std::string passageText(const DataFacts &training, const std::string &source,
-                        const DataFacts &heldOut);
-
-/// Says that the series of numbers in `heldOut` have many passages of those in
-/// `training` at other offsets, as overlapping windows of one series do; ""
-/// otherwise.
-std::string seriesText(const DataFacts &training, const std::string &source,
-                       const DataFacts &heldOut);
 
 /// Returns the first extent of every input; 0 if these extents differ.
 int64_t samplesPerStep(const std::vector<Port> &inputs);

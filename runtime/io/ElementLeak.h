@@ -3,10 +3,10 @@
 
 #include "runtime/base/DType.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,8 +43,28 @@ private:
   std::vector<Curve> curves; ///< that are left
 };
 
-/// Finds the elements of an input with two values, of which one occurs exactly
-/// in the samples of one of several classes.
+/// Finds the elements of an input that count the samples.
+class CounterLeak {
+public:
+  CounterLeak() = default; ///< finds nothing
+  /// A sample has `count` elements.
+  CounterLeak(DType dtype, int64_t count) : dtype(dtype), count(count) {}
+
+  void add(const std::byte *sample);
+  /// "element 3 of a sample is the number of the sample", or "".
+  std::string text() const;
+
+private:
+  DType dtype = DType::F32;
+  int64_t count = 0;
+  int64_t added = 0;
+  /// The elements that are left, with the value in the last sample.
+  std::vector<std::pair<int64_t, double>> counters;
+};
+
+/// Finds the elements of an input with few values that tell the class: one
+/// value that occurs exactly in the samples of one of several classes, or
+/// several ones of which each occurs in one class.
 class ClassLeak {
 public:
   ClassLeak() = default; ///< finds nothing
@@ -52,7 +72,8 @@ public:
   ClassLeak(DType dtype, int64_t count);
 
   void add(const std::byte *sample, double label);
-  /// "element 3 of a sample is 1 exactly where the label of 'y' is 2", or "".
+  /// "element 3 of a sample is 1 exactly where the label of 'y' is 2", "element
+  /// 3 of a sample has 5 values, each with one label of 'y',", or "".
   std::string text(const std::string &label) const;
 
 private:
@@ -64,12 +85,15 @@ private:
   };
   struct Element {
     int64_t index;
-    std::array<Value, 2> values = {};
-    /// Returns false at a third value.
-    bool add(double value, double label);
+    std::vector<Value> values = {};
+    /// Returns false at one value more than `most`.
+    bool add(double value, double label, size_t most);
+    std::optional<size_t> exactValue(const std::map<double, int64_t> &) const;
+    bool tellsClasses(size_t count) const;
   };
 
   DType dtype = DType::F32;
+  size_t most = 0;                   ///< values of an element
   std::vector<Element> elements;     ///< that are left
   std::map<double, int64_t> classes; ///< how often each label occurs
 };

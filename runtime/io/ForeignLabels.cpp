@@ -1,3 +1,4 @@
+#define XXH_INLINE_ALL
 #include "runtime/io/ForeignLabels.h"
 
 #include "runtime/base/HostTensor.h"
@@ -6,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <xxhash.h>
 
 namespace dpc::rt {
 
@@ -14,7 +17,6 @@ static bool isSequence(const Port &port) {
 }
 
 std::vector<ForeignLabels> foreignLabelsOf(const std::vector<Port> &ports) {
-  constexpr int64_t kLeastIds = 32; // pairs of few ids all occur
   std::vector<ForeignLabels> found;
   for (size_t i = 0; i < ports.size(); ++i)
     for (size_t k = 0; k < ports.size(); ++k) {
@@ -22,8 +24,7 @@ std::vector<ForeignLabels> foreignLabelsOf(const std::vector<Port> &ports) {
       bool areLabels =
           b.use == InputUse::Labels || b.use == InputUse::ShiftedLabels;
       if (a.use == InputUse::Ids && areLabels && isSequence(a) &&
-          isSequence(b) && a.globalShape == b.globalShape &&
-          a.limit == b.limit && a.limit - a.first >= kLeastIds)
+          isSequence(b) && a.globalShape == b.globalShape && a.limit == b.limit)
         found.emplace_back(i, k);
     }
   return found;
@@ -36,10 +37,11 @@ static uint64_t pairOf(int64_t first, int64_t second) {
 void ForeignLabels::add(const Port &idsPort, const void *idsData,
                         const Port &labelsPort, const void *labelsData,
                         int64_t count) {
-  constexpr int64_t kMostLabels = 1 << 16; // enough to tell
+  constexpr int64_t kLeastIds = 32; // pairs of few ids all occur
   const int64_t length = idsPort.globalShape.back();
+  hasManyIds = idsPort.limit - idsPort.first >= kLeastIds;
   std::vector<int64_t> idRow(length), labelRow(length);
-  for (int64_t begin = 0; length > 0 && begin < count && own.all < kMostLabels;
+  for (int64_t begin = 0; length > 0 && begin < count && !isEnough();
        begin += length) {
     for (int64_t k = 0; k < length; ++k) {
       idRow[k] =
@@ -47,8 +49,16 @@ void ForeignLabels::add(const Port &idsPort, const void *idsData,
       labelRow[k] = static_cast<int64_t>(
           loadAsDouble(labelsData, labelsPort.dtype, begin + k));
     }
+    addHashes(idRow, labelRow);
     addRow(idRow, labelRow, labelsPort);
   }
+}
+
+/// Whether more samples would only take time. Few of their labels may count.
+bool ForeignLabels::isEnough() const {
+  constexpr int64_t kMostLabels = 1 << 16;
+  constexpr size_t kMostPairs = size_t(1) << 20;
+  return own.all >= kMostLabels || pairs.size() >= kMostPairs;
 }
 
 void ForeignLabels::addRow(const std::vector<int64_t> &idRow,
@@ -59,7 +69,6 @@ void ForeignLabels::addRow(const std::vector<int64_t> &idRow,
     if (idRow[k] != idRow[k + 1]) // padding is no text
       pairs.insert(pairOf(idRow[k], idRow[k + 1]));
   std::unordered_set<int64_t> now(idRow.begin(), idRow.end());
-  std::unordered_set<int64_t> before(lastIds.begin(), lastIds.end());
   for (size_t k = 0; k < labelRow.size(); ++k) {
     const int64_t label = labelRow[k];
     if (!counts(label))
@@ -68,7 +77,7 @@ void ForeignLabels::addRow(const std::vector<int64_t> &idRow,
     if (rows == 0)
       continue;
     own.add(now.contains(label));
-    foreign.add(before.contains(label));
+    foreign.add(lastIds.contains(label));
     if (k == 0)
       continue;
     const int64_t left = labelRow[k - 1], other = lastLabels[k - 1];
@@ -77,16 +86,47 @@ void ForeignLabels::addRow(const std::vector<int64_t> &idRow,
       mixed.add(pairs.contains(pairOf(other, label)));
     }
   }
-  lastIds = idRow;
+  lastIds = std::move(now);
   lastLabels = labelRow;
   ++rows;
 }
 
-bool ForeignLabels::isProven() const {
+/// Short rows, and those of few ids, are equal by chance.
+void ForeignLabels::addHashes(const std::vector<int64_t> &idRow,
+                              const std::vector<int64_t> &labelRow) {
+  constexpr double kLeastBits = 40;
+  const size_t count = idRow.size() - 1;
+  const std::set<int64_t> kinds(labelRow.begin(), labelRow.end());
+  if (static_cast<double>(count) *
+          std::log2(static_cast<double>(kinds.size())) <
+      kLeastBits)
+    return;
+  auto hash = [&](const int64_t *values) {
+    return XXH3_64bits(values, count * sizeof(int64_t));
+  };
+  const uint64_t same = hash(idRow.data()), next = hash(idRow.data() + 1),
+                 own = hash(labelRow.data());
+  idRows.insert({same, next});
+  if (own != same && own != next)
+    labelRows.push_back(own);
+}
+
+bool ForeignLabels::areIdsOfOthers() const {
+  constexpr int64_t kLeastRows = 16;
+  const auto others = static_cast<int64_t>(labelRows.size());
+  if (rows < kLeastRows || 10 * others < 9 * rows)
+    return false;
+  return 2 * std::ranges::count_if(
+                 labelRows,
+                 [&](uint64_t hash) { return idRows.contains(hash); }) >
+         rows;
+}
+
+bool ForeignLabels::areLikeOthers() const {
   constexpr int64_t kLeastLabels = 1000, kLeastRows = 16;
   constexpr double kLeastShare = 0.2, kLeastRatio = 2, kDeviations = 2;
   // Labels at single positions are those that a model fills in.
-  if (rows < kLeastRows || neighbours.all < kLeastLabels ||
+  if (!hasManyIds || rows < kLeastRows || neighbours.all < kLeastLabels ||
       10 * blocks > 11 * rows)
     return false;
   double expected = foreign.value();
@@ -99,11 +139,12 @@ bool ForeignLabels::isProven() const {
 
 std::string ForeignLabels::text(const Port &idsPort,
                                 const Port &labelsPort) const {
-  return concat("input '", oneLine(labelsPort.name),
-                "' holds sequences like those of input '",
+  return concat("input '", oneLine(labelsPort.name), "'",
+                areIdsOfOthers() ? " holds the ids of other samples of input '"
+                                 : " holds text like input '",
                 oneLine(idsPort.name),
-                "', but of no sample more than of the sample before: do the "
-                "labels belong to other samples?");
+                "'; the labels of a sample match its own ids no better than "
+                "those of another one: were the two shuffled separately?");
 }
 
 } // namespace dpc::rt

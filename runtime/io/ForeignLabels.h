@@ -11,8 +11,9 @@
 namespace dpc::rt {
 
 /// Two inputs of one shape [.., T]: ids, and labels that are ids as well. Finds
-/// labels that are sequences like those of the ids, but of other samples: pairs
-/// of neighbouring labels often occur among the ids, more often than pairs of
+/// labels that belong to other samples. Either the labels of most samples are
+/// the ids of another sample, at the same or the next position. Or pairs of
+/// neighbouring labels often occur among the ids, more often than pairs of
 /// labels of two samples, and the labels of a sample are not more often among
 /// its ids than among those of the sample before.
 class ForeignLabels {
@@ -23,7 +24,7 @@ public:
   /// Adds `count` elements, which are whole sequences.
   void add(const Port &idsPort, const void *idsData, const Port &labelsPort,
            const void *labelsData, int64_t count);
-  bool isProven() const;
+  bool isProven() const { return areIdsOfOthers() || areLikeOthers(); }
   std::string text(const Port &idsPort, const Port &labelsPort) const;
 
   size_t ids, labels;
@@ -31,6 +32,11 @@ public:
 private:
   void addRow(const std::vector<int64_t> &idRow,
               const std::vector<int64_t> &labelRow, const Port &labelsPort);
+  void addHashes(const std::vector<int64_t> &idRow,
+                 const std::vector<int64_t> &labelRow);
+  bool isEnough() const;
+  bool areIdsOfOthers() const;
+  bool areLikeOthers() const;
 
   struct Share {
     int64_t all = 0, found = 0;
@@ -42,12 +48,16 @@ private:
       return all == 0 ? 0 : static_cast<double>(found) / double(all);
     }
   };
-  std::unordered_set<uint64_t> pairs;       ///< of neighbouring ids
-  Share neighbours, mixed;                  ///< pairs of labels among them
-  Share own, foreign;                       ///< labels among the ids of a row
-  std::vector<int64_t> lastIds, lastLabels; ///< the row before
+  std::unordered_set<uint64_t> idRows; ///< hashes of all ids but one
+  std::vector<uint64_t> labelRows;     ///< of labels that are not the own ids
+  std::unordered_set<uint64_t> pairs;  ///< of neighbouring ids
+  Share neighbours, mixed;             ///< pairs of labels among them
+  Share own, foreign;                  ///< labels among the ids of a row
+  std::unordered_set<int64_t> lastIds; ///< of the row before
+  std::vector<int64_t> lastLabels;
   int64_t rows = 0;
   int64_t blocks = 0; ///< of labels that are not ignored
+  bool hasManyIds = false;
 };
 
 /// Returns the pairs of ids and labels among the inputs.

@@ -1,5 +1,6 @@
+#include "runtime/io/HeldOut.h"
+
 #include "runtime/base/OneLine.h"
-#include "runtime/io/DataFacts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,8 +34,8 @@ std::string roundedText(const DataFacts &training, const std::string &source,
         heldOut.samples.countRoundedIn(training.samples, type);
     if (rounded >= least)
       return concat(rounded, " of ", heldOut.samples.count(),
-                    " samples of --eval-data are also in ", source, " if ",
-                    nameOf(type), " holds them");
+                    " samples of --eval-data equal samples of ", source,
+                    " after both are rounded to ", nameOf(type));
   }
   return "";
 }
@@ -79,7 +80,8 @@ std::string seriesText(const DataFacts &training, const std::string &source,
         held.passages.shareIn(trained.passages, /*elsewhere=*/true);
     // Series of one time, such as dates, may accompany different series.
     if (name != training.inputs[trained.input].port.name ||
-        share.value_or(0) < kLeastShare)
+        share.value_or(0) < kLeastShare || !held.areComparable() ||
+        !trained.areComparable())
       return "";
     if (text.empty())
       text = concat("about ", std::lround(100 * *share),

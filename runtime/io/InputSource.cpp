@@ -7,6 +7,7 @@
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dpc::rt {
 
@@ -179,6 +180,9 @@ public:
 void fillInput(HostTensor &tensor, const RandomStream &stream,
                const Port &port) {
   fillRandom(tensor, stream, 1, port.limit - port.first);
+  if (port.use == InputUse::Positive)
+    for (int64_t i = 0, count = tensor.elements(); i < count; ++i)
+      tensor.set(i, std::fabs(tensor.at(i)) + 0.01);
   if (!isIndex(port) || port.first == 0)
     return;
   for (int64_t i = 0, count = tensor.elements(); i < count; ++i)

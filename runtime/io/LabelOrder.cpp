@@ -20,6 +20,8 @@ static int64_t samplesTogether(int64_t perStep) {
 }
 
 void LabelOrder::add(double label) {
+  if (std::isnan(label)) // it has no place in an order
+    return;
   if (counts.size() < kMostValues)
     ++counts[label];
   rises += added > 0 && label > last ? 1 : 0;
@@ -45,12 +47,13 @@ bool LabelOrder::hasRuns() const {
   return expected >= kLeastRatio * seen;
 }
 
-/// Whether labels rise, or fall, through more than a step. A series in the
-/// order of time does both.
+/// Whether labels that mostly differ rise, or fall, through more than a step. A
+/// series in the order of time does both.
 bool LabelOrder::hasPieces() const {
   constexpr int64_t kLeastChanges = 16, kLeastLength = 8, kLeastSteps = 2;
   const int64_t pieces = std::min(rises, falls) + 1;
-  return rises + falls >= kLeastChanges && added >= pieces * kLeastLength &&
+  return rises + falls >= kLeastChanges && 2 * (rises + falls) > added &&
+         added >= pieces * kLeastLength &&
          added >= pieces * kLeastSteps * samplesTogether(perStep);
 }
 
@@ -64,7 +67,7 @@ std::string LabelOrder::text(const std::string &name) const {
                       : percent(added - 1 - changes, added - 1) +
                             " of the samples have the same value of " + input +
                             " as the sample before (",
-                  values, " values): most steps see few of the values");
+                  values, " values): most steps see only a few of them");
   if (!hasPieces())
     return "";
   return concat("the samples are sorted by ", input,

@@ -1,5 +1,6 @@
 #include "runtime/io/LabelTexts.h"
 
+#include "runtime/base/NameList.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/io/Percent.h"
 
@@ -46,7 +47,7 @@ static std::string strayText(const ArrayFacts &facts) {
                 counts.front() == 1 ? " labels is " : " labels are ",
                 facts.port.first, ", but each of ", facts.port.first + 1,
                 " to ", facts.port.limit - 1, " occurs at least ", least,
-                " times: are the others counted from ", facts.port.first + 1,
+                " times: are the classes numbered from ", facts.port.first + 1,
                 "?");
 }
 
@@ -72,13 +73,16 @@ static std::string ignoredClassText(const ArrayFacts &facts) {
 /// although there are more classes. Fewer labels end there by chance.
 static std::string narrowText(const ArrayFacts &facts) {
   constexpr double kLeastLogChance = -14; // about one in a million
+  // A model of bytes has a few more ids, which are no labels.
+  constexpr double kMoreClasses = 1.5;
   const auto classes = static_cast<double>(facts.occurrences.size());
   if (facts.counted == 0 || facts.port.first != 0)
     return "";
   for (auto [largest, type] :
        {std::pair(127, "i8"), {255, "u8"}, {32767, "i16"}, {65535, "u16"}}) {
     const auto possible = static_cast<double>(largest + 1);
-    if (facts.max != static_cast<double>(largest) || classes <= possible ||
+    if (facts.max != static_cast<double>(largest) ||
+        classes < kMoreClasses * possible ||
         static_cast<double>(facts.counted) * std::log(possible / classes) >
             kLeastLogChance)
       continue;
@@ -90,9 +94,30 @@ static std::string narrowText(const ArrayFacts &facts) {
   return "";
 }
 
+/// Says which classes of a loss have no sample, although the others have many.
+static std::string missingText(const ArrayFacts &facts) {
+  constexpr int64_t kMany = 8; // samples of a class
+  std::vector<std::string> missing;
+  const std::vector<int64_t> &counts = facts.occurrences;
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] == 0)
+      missing.push_back(std::to_string(facts.port.first + int64_t(i)));
+  const auto found = static_cast<int64_t>(counts.size() - missing.size());
+  if (facts.port.globalShape.size() != 1 || missing.empty() || found < 2 ||
+      facts.counted < kMany * found)
+    return "";
+  return concat(inputOf(facts), missing.size(), " of ", counts.size(),
+                " classes of the loss ",
+                missing.size() == 1 ? "does not occur: " : "do not occur: ",
+                listed(missing));
+}
+
 std::vector<std::string> labelTexts(const ArrayFacts &facts) {
   std::vector<std::string> texts = {countedFromOneText(facts), strayText(facts),
                                     ignoredClassText(facts), narrowText(facts)};
+  std::erase(texts, "");
+  if (texts.empty())
+    texts = {missingText(facts)};
   std::erase(texts, "");
   return texts;
 }

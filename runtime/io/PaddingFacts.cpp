@@ -30,21 +30,20 @@ std::vector<PaddingFacts> paddingsOf(const std::vector<Port> &ports) {
           isLabels(other) && isInteger(other.dtype) && other.limit == ids.limit;
       bool isSame = i == k || ids.use == InputUse::Ids;
       if (isSame && ids.globalShape == other.globalShape &&
-          (hasLabels || other.dependence.hidden))
+          (hasLabels || other.dependence.hidden || other.dependence.weighsLoss))
         pairs.emplace_back(i, k);
     }
   return pairs;
 }
 
-/// Whether the element at a place of padding `id` is wrong: a mask shows it, or
-/// it is a label that the loss counts.
+/// Whether the element at a place of padding `id` is wrong: a mask shows it, it
+/// is a label that the loss counts, or the weight of its loss.
 static bool isWrong(const Port &port, double value, double id) {
-  constexpr double kHides = -1e3;
   if (isLabels(port))
     return value == id &&
            !(port.ignored && value == static_cast<double>(*port.ignored));
-  const int64_t hidden = *port.dependence.hidden;
-  return hidden == kAddedMask ? value > kHides
+  const int64_t hidden = port.dependence.hidden.value_or(0);
+  return hidden == kAddedMask ? value > kHidesScore
                               : value != static_cast<double>(hidden);
 }
 
@@ -111,8 +110,8 @@ std::string PaddingFacts::text(const Port &idsPort,
     if (!isPadding(run) || kLeastWrong * run.wrongRows < run.rows)
       continue;
     const std::string where =
-        concat(name, isEnd ? " ends" : " begins", " in several ", id, " in ",
-               run.rows, " samples, and ");
+        concat("in ", run.rows, " samples, ", name, isEnd ? " ends" : " begins",
+               " with a run of ", id, ", and ");
     if (isOfMask(otherPort))
       return concat(where, otherName, " shows them in ", run.wrongRows,
                     ": if they are padding, does the mask belong to these "

@@ -34,6 +34,27 @@ private:
   uint64_t mask = 0;
 };
 
+/// The hash of the last `length` of a sequence of values, as a polynomial
+/// modulo 2^64, so that each one follows from the one before (Karp and Rabin,
+/// 1987).
+class RollingHash {
+public:
+  explicit RollingHash(int64_t length) {
+    for (int64_t i = 0; i < length; ++i)
+      top *= kBase;
+  }
+  /// Adds `value`, and removes the value `length` before it, which is 0 if
+  /// there is none.
+  uint64_t next(uint64_t value, uint64_t leaving) {
+    return hash = hash * kBase + value - top * leaving;
+  }
+
+private:
+  static constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
+  uint64_t top = 1;
+  uint64_t hash = 0;
+};
+
 /// The finalizer of SplitMix64, by which all bits of a hash depend on all bits
 /// of `value`.
 inline uint64_t mixed(uint64_t value) {

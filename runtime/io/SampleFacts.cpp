@@ -22,9 +22,13 @@ static bool isLabel(const Port &port) {
   return port.use == InputUse::Labels || port.use == InputUse::Probabilities;
 }
 
-/// Whether the input may have the targets of a loss on numbers.
-static bool isTarget(const Port &port) {
-  return port.use == InputUse::Data && isFloat(port.dtype);
+/// Whether the input may have the targets of a loss on numbers. If the compiler
+/// has found none, every input of numbers may.
+static bool isTarget(const Port &port, const std::vector<Port> &ports) {
+  bool areKnown = std::ranges::any_of(
+      ports, [](const Port &one) { return one.dependence.isTarget; });
+  return port.use == InputUse::Data && isFloat(port.dtype) &&
+         (port.dependence.isTarget || !areKnown);
 }
 
 /// Whether a sample of the input is a row of class labels that a loss counts.
@@ -39,8 +43,12 @@ SampleFacts::SampleFacts(const std::vector<Port> &ports,
     : ports(ports), perSample(std::move(perSample)), varying(ports.size()),
       leaks(ports.size()) {
   for (size_t i = 0; i < ports.size(); ++i)
-    if (this->perSample[i] == 1 && (isLabel(ports[i]) || isTarget(ports[i])))
+    if (this->perSample[i] == 1 &&
+        (isLabel(ports[i]) || isTarget(ports[i], ports)))
       orders.emplace(i, LabelOrder(numElements(ports[i].globalShape)));
+  for (size_t i = 0; i < ports.size(); ++i)
+    if (ports[i].use == InputUse::Data && this->perSample[i] <= kMostElements)
+      leaks[i].counter = CounterLeak(ports[i].dtype, this->perSample[i]);
   findTarget();
   if (target)
     watchLeaks();
@@ -99,6 +107,7 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
   uint64_t data = 0, all = 0;
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port &port = ports[i];
+    leaks[i].counter.add(arrays[i]);
     if ((isFloat(port.dtype) || isRowOfLabels(port)) && perSample[i] > 1 &&
         perSample[i] <= kMostElements)
       varying[i].add(arrays[i], perSample[i], sizeOf(port.dtype));
@@ -168,13 +177,22 @@ std::string SampleFacts::constantText(size_t input) const {
              : "";
 }
 
+std::string SampleFacts::counterText(size_t input) const {
+  const std::string text = leaks[input].counter.text();
+  return text.empty() ? ""
+                      : concat("input '", oneLine(ports[input].name),
+                               "': ", text, ": is it data?");
+}
+
 /// Says that all rows of labels begin or end with the same value several times.
 /// Other equal positions are usual, such as a last label that ends the text.
 std::string SampleFacts::paddingText(size_t input) const {
   const Port &port = ports[input];
   const Varying &rows = varying[input];
   const auto length = static_cast<int64_t>(rows.varies.size());
-  if (!isRowOfLabels(port) || length == 0)
+  const bool hasWeights = std::ranges::any_of(
+      ports, [](const Port &one) { return one.dependence.weighsLoss; });
+  if (!isRowOfLabels(port) || length == 0 || hasWeights)
     return "";
   auto at = [&](int64_t i) {
     return static_cast<int64_t>(loadAsDouble(rows.first.data(), port.dtype, i));
@@ -230,7 +248,7 @@ std::vector<std::string> SampleFacts::texts() const {
   std::vector<std::string> texts;
   for (size_t i = 0; added >= kLeastSamples && i < ports.size(); ++i)
     for (const std::string &text :
-         {constantText(i), paddingText(i), leakText(i)})
+         {constantText(i), counterText(i), paddingText(i), leakText(i)})
       if (!text.empty())
         texts.push_back(text);
   const int64_t repeated = repeatedIn(whole);

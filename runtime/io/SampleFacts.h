@@ -52,6 +52,7 @@ private:
     void add(const std::byte *sample, int64_t elements, int64_t width);
   };
   std::string constantText(size_t input) const;
+  std::string counterText(size_t input) const;
   std::string paddingText(size_t input) const;
   bool hasInputsOf(const SampleFacts &training) const;
   uint64_t roundedHash(const std::vector<const std::byte *> &arrays,
@@ -67,6 +68,7 @@ private:
   std::vector<Varying> varying; ///< of each input
   /// What gives the label away, of each input.
   struct Leaks {
+    CounterLeak counter;
     LabelLeak line;
     RankLeak rank;
     ClassLeak classes;

@@ -33,26 +33,19 @@ void SequenceFacts::add(const Port &port, const void *data, int64_t count) {
   }
 }
 
-/// Hashes passages as polynomials, so that the next one follows from the last
-/// one. Runs of padding are no passages.
+/// Runs of padding are no passages.
 void SequenceFacts::addPassages(const std::vector<int64_t> &ids) {
-  constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
-  constexpr uint64_t kTop = [] {
-    uint64_t power = 1;
-    for (int64_t i = 0; i < kPassage; ++i)
-      power *= kBase;
-    return power;
-  }();
   const auto length = static_cast<int64_t>(ids.size());
-  uint64_t hash = 0;
+  RollingHash rolling(kPassage);
   int64_t changes = 0; // from one id to the next
   for (int64_t k = 0; k < length; ++k) {
-    hash = hash * kBase + static_cast<uint64_t>(ids[k] + 1);
+    const int64_t before = k - kPassage;
     changes += k > 0 && ids[k] != ids[k - 1] ? 1 : 0;
-    if (int64_t before = k - kPassage; before >= 0) {
-      hash -= kTop * static_cast<uint64_t>(ids[before] + 1);
+    if (before >= 0)
       changes -= ids[before] != ids[before + 1] ? 1 : 0;
-    }
+    const uint64_t hash =
+        rolling.next(static_cast<uint64_t>(ids[k] + 1),
+                     before < 0 ? 0 : static_cast<uint64_t>(ids[before] + 1));
     if (k + 1 >= kPassage && changes >= kPassage / 2)
       passages.add(mixed(hash), 0);
   }

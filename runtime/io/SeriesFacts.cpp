@@ -2,6 +2,7 @@
 #include "runtime/io/SeriesFacts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <xxhash.h>
 
@@ -39,29 +40,33 @@ static bool areDistinct(std::span<const uint64_t> hashes) {
   return true;
 }
 
-/// Hashes passages as polynomials, so that the next one follows from the last
-/// one.
+/// Of one-hot rows, for example, there are so few that every passage occurs.
+bool SeriesFacts::areComparable() const {
+  constexpr double kBits = 20; // one passage in a million is equal by chance
+  return static_cast<double>(passageSteps) *
+             std::log2(static_cast<double>(steps.size())) >=
+         std::log2(static_cast<double>(added)) + kBits;
+}
+
 void SeriesFacts::add(const Port &port, const void *data, int64_t count) {
-  constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
   const int64_t length = port.globalShape[1], width = numbersPerStep(port);
   const int64_t bytes = width * sizeOf(port.dtype);
-  const int64_t steps = stepsOfPassage(width);
+  constexpr size_t kMostSteps = size_t(1) << 16;
+  passageSteps = stepsOfPassage(width);
   const auto *from = static_cast<const std::byte *>(data);
-  uint64_t top = 1;
-  for (int64_t i = 0; i < steps; ++i)
-    top *= kBase;
   std::vector<uint64_t> hashes(length);
   for (int64_t begin = 0; width > 0 && begin < count; begin += length * width) {
-    uint64_t hash = 0;
+    RollingHash rolling(passageSteps);
     for (int64_t k = 0; k < length; ++k, from += bytes) {
       hashes[k] = XXH3_64bits(from, bytes);
-      hash = hash * kBase + hashes[k];
-      const int64_t first = k + 1 - steps;
-      if (first > 0)
-        hash -= top * hashes[first - 1];
-      if (uint64_t own = mixed(hash);
+      if (steps.size() < kMostSteps)
+        steps.insert(hashes[k]);
+      added += k + 1 >= passageSteps ? 1 : 0;
+      const int64_t first = k + 1 - passageSteps;
+      if (uint64_t own =
+              mixed(rolling.next(hashes[k], first > 0 ? hashes[first - 1] : 0));
           first >= 0 && passages.keeps(own) &&
-          areDistinct(std::span(hashes).subspan(first, steps)))
+          areDistinct(std::span(hashes).subspan(first, passageSteps)))
         passages.add(own, first);
     }
   }

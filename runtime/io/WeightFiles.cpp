@@ -106,6 +106,8 @@ Status WeightFiles::addFile(const std::string &path) {
   DPC_ASSIGN(SafetensorsFile file, openSafetensors(path));
   for (const auto &[tensor, entry] : file.entries)
     weights[tensor] = {file.file, entry};
+  if (auto found = file.metadata.find(kProfile); found != file.metadata.end())
+    trained = found->second;
   return Status::success();
 }
 
@@ -184,8 +186,9 @@ static int64_t bytesOf(const SafetensorsWriter::Entry &entry) {
 Status
 WeightFolderWriter::start(const std::string &folder,
                           const std::vector<SafetensorsWriter::Entry> &entries,
-                          int64_t fileBytes) {
+                          int64_t fileBytes, const std::string &trainedOn) {
   dir = folder;
+  profile = trainedOn;
   DPC_TRY(makeFolder(dir));
   int64_t used = 0;
   files.emplace_back();
@@ -212,8 +215,10 @@ std::string WeightFolderWriter::fileName(size_t index) const {
 /// Other readers require the metadata "format".
 Status WeightFolderWriter::startFile() {
   writer.emplace();
-  return writer->start(dir + "/" + fileName(file), files[file],
-                       {{"format", "pt"}});
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  if (!profile.empty())
+    metadata[WeightFiles::kProfile] = profile;
+  return writer->start(dir + "/" + fileName(file), files[file], metadata);
 }
 
 Status WeightFolderWriter::append(const HostTensor &tensor) {

@@ -35,6 +35,11 @@ public:
   }
   const std::map<std::string, Weight> &all() const { return weights; }
   const std::string &path() const { return name; }
+  /// Returns the profile of the data that trained the weights, which one of the
+  /// files has in its metadata (DataProfile::text()), or "".
+  const std::string &profile() const { return trained; }
+  /// The key of the profile in the metadata of a .safetensors file.
+  static constexpr const char *kProfile = "dpc.data";
   /// Returns the names of other weight files in the folder of open(), sorted.
   const std::vector<std::string> &unreadFiles() const { return unread; }
   /// Returns the files that hold the weights, by path.
@@ -50,6 +55,7 @@ private:
 
   std::string name;
   std::map<std::string, Weight> weights;
+  std::string trained;             ///< see profile()
   std::vector<std::string> unread; ///< see unreadFiles()
 };
 
@@ -65,10 +71,10 @@ std::optional<int64_t> parseSize(const std::string &text);
 class WeightFolderWriter {
 public:
   /// Creates `dir`. A file has at most `fileBytes` bytes of data, or a single
-  /// larger tensor.
+  /// larger tensor. `profile` is that of WeightFiles.
   Status start(const std::string &dir,
                const std::vector<SafetensorsWriter::Entry> &entries,
-               int64_t fileBytes);
+               int64_t fileBytes, const std::string &profile = "");
   /// Appends the next tensor; start() sets the order.
   Status append(const HostTensor &tensor);
   /// Writes the index and removes an old model.safetensors, which readers would
@@ -79,7 +85,7 @@ private:
   Status startFile();
   std::string fileName(size_t file) const;
 
-  std::string dir;
+  std::string dir, profile;
   std::vector<std::vector<SafetensorsWriter::Entry>> files;
   size_t file = 0, done = 0; ///< the next tensor is files[file][done]
   std::optional<SafetensorsWriter> writer;

@@ -6,6 +6,7 @@
 #include "runtime/io/WeightMatch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace dpc::rt {
@@ -64,6 +65,20 @@ zeroMatrices(const std::vector<TrainedWeight> &weights) {
 }
 
 std::vector<std::string>
+constantMatrices(const std::vector<TrainedWeight> &weights) {
+  std::vector<std::string> names;
+  for (const auto &[name, weight] : weights) {
+    if (lastPart(name) == "bias" || weight.entry.shape.size() < 2 ||
+        numElements(weight.entry.shape) < 2 || !isConstant(weight))
+      continue;
+    const double value = loadAsDouble(weight.data(), weight.entry.dtype, 0);
+    if (value != 0 && value != 1)
+      names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string>
 equalMatrices(const std::vector<TrainedWeight> &weights) {
   constexpr int64_t kBegin = 64;
   std::map<std::string, std::vector<const TrainedWeight *>> byBegin;
@@ -85,12 +100,18 @@ equalMatrices(const std::vector<TrainedWeight> &weights) {
   return pairs;
 }
 
-static bool has(const WeightFiles::Weight &weight, bool isZero) {
+/// Whether the absolute values of all elements are at least `low` and at most
+/// `high`.
+static bool isWithin(const WeightFiles::Weight &weight, double low,
+                     double high) {
   int64_t count = numElements(weight.entry.shape);
-  for (int64_t i = 0; i < count; ++i)
-    if ((loadAsDouble(weight.data(), weight.entry.dtype, i) == 0) == isZero)
-      return true;
-  return false;
+  for (int64_t i = 0; i < count; ++i) {
+    const double value =
+        std::fabs(loadAsDouble(weight.data(), weight.entry.dtype, i));
+    if (value < low || value > high)
+      return false;
+  }
+  return true;
 }
 
 std::vector<std::string> lostScales(const Plan &plan,
@@ -102,17 +123,37 @@ std::vector<std::string> lostScales(const Plan &plan,
     const WeightFiles::Weight *weight = findWeight(files, *tensor);
     bool isScale = lastPart(name) == "weight" &&
                    source.entry.shape.size() == 1 && source.entry.shape[0] > 1;
-    if (isScale && weight && !has(*weight, /*isZero=*/false) &&
-        !has(source, /*isZero=*/true))
+    // New scales are 1 (LayerNorm), and trained ones are near it.
+    constexpr double kSmall = 0.2, kLarge = 0.8, kLargest = 1.2;
+    if (isScale && weight && isWithin(*weight, 0, kSmall) &&
+        isWithin(source, kLarge, kLargest))
       names.push_back(name);
   }
   return names;
 }
 
+bool haveValuesOf(const WeightFiles &files, const Plan &plan,
+                  const std::vector<TrainedWeight> &sources) {
+  constexpr int64_t kMostBytes = int64_t(1) << 16;
+  for (const auto &[name, source] : sources) {
+    auto tensor = std::ranges::find(plan.tensors, name, &Tensor::name);
+    const WeightFiles::Weight *weight = findWeight(files, *tensor);
+    if (!weight || weight->entry.dtype != source.entry.dtype ||
+        weight->entry.bytes != source.entry.bytes ||
+        !std::equal(source.data(),
+                    source.data() + std::min(source.entry.bytes, kMostBytes),
+                    weight->data()))
+      return false;
+  }
+  return !sources.empty();
+}
+
 std::string textOnScales(const std::vector<std::string> &names,
                          const std::string &file) {
   return concat("all values of ", listed(quoted(names), kMaxListed),
-                " are zero in ", file, ", but none in the model file");
+                " are near 0 in ", file,
+                ", but near 1 in the model file: does the model of these "
+                "weights add 1 to them?");
 }
 
 std::string textOnZeros(const std::vector<std::string> &names,

@@ -89,6 +89,10 @@ std::string Checkpoints::otherChoice() const {
   std::vector<int64_t> steps = beside.steps();
   while (own && !steps.empty() && steps.back() >= *own)
     steps.pop_back();
+  if (own && steps.empty() && !beside.steps().empty() &&
+      beside.steps().back() > *own)
+    return "; --resume=" + beside.checkpoint(beside.steps().back()) +
+           " resumes from a later one";
   if (!own || steps.empty())
     return "";
   std::string before = beside.checkpoint(steps.back());
@@ -114,6 +118,20 @@ static void warnOfUnread(const std::vector<std::string> &names,
                listed(quoted(names)).c_str());
 }
 
+/// Refuses weights that the plan does not have: it is probably of another
+/// model.
+static Status refuseUnreadWeights(const std::vector<std::string> &names,
+                                  const std::string &path) {
+  return names.empty()
+             ? Status::success()
+             : Status::invalid(
+                   path, ": has ", names.size(), " weight",
+                   names.size() == 1 ? "" : "s",
+                   " that the plan does not read: ", listed(quoted(names)),
+                   "; a plan of the same model is accepted, or "
+                   "--init-partial");
+}
+
 Expected<int64_t> Checkpoints::begin() {
   if (!options.checkpoint.empty()) {
     DPC_ASSIGN(std::string tag,
@@ -124,6 +142,7 @@ Expected<int64_t> Checkpoints::begin() {
     own.keep = options.checkpointKeep;
     own.isBackground = !options.checkpointSync;
     own.timeoutSeconds = options.timeoutSeconds;
+    own.profile = profile;
     writer = std::make_unique<CheckpointWriter>(plan, session, own);
   }
   DPC_ASSIGN(path, session.fromRankZero([&] { return chooseFolder(); }));
@@ -159,8 +178,12 @@ Expected<int64_t> Checkpoints::read() {
                    (!reader || (*reader)->check(plan).ok());
   if (isDamaged)
     status = Status(status.code(), status.message() + otherChoice());
+  if (status.ok() && !options.initPartial)
+    status = refuseUnreadWeights((*reader)->unreadWeights(plan), path);
   if (status.ok() && session.holdsRankZero())
     warnOfUnread((*reader)->unread(plan), path);
+  if (status.ok())
+    trained = (*reader)->manifest().profile;
   if (status.ok() && !plan.trains) // inference needs only the tensors
     return int64_t(0);
   if (status.ok())

@@ -13,9 +13,12 @@ namespace dpc {
 /// Saves and restores the state of a run. All processes make all calls.
 class Checkpoints {
 public:
+  /// `profile` is that of the data of the run, in the process of rank 0.
   Checkpoints(const RunOptions &options, const rt::Plan &plan,
-              rt::Session &session, rt::InputSource &inputs)
-      : options(options), plan(plan), session(session), inputs(inputs) {}
+              rt::Session &session, rt::InputSource &inputs,
+              std::string profile)
+      : options(options), plan(plan), session(session), inputs(inputs),
+        profile(std::move(profile)) {}
 
   /// Creates the folder of --checkpoint. If --resume finds a checkpoint, reads
   /// its tensors into the session, moves the data to its position, and returns
@@ -25,6 +28,8 @@ public:
   Status restore();
   /// The checkpoint that begin() has read, or "".
   const std::string &from() const { return path; }
+  /// The profile of the data that trained the weights of from(), or "".
+  const std::string &trainedProfile() const { return trained; }
   /// Called after each step. Saves a checkpoint every --checkpoint-every steps
   /// and after the last step.
   Status afterStep(int64_t step, bool isLast);
@@ -52,7 +57,9 @@ private:
   const rt::Plan &plan;
   rt::Session &session;
   rt::InputSource &inputs;
+  std::string profile;
   std::string path;
+  std::string trained; ///< see trainedProfile()
   rt::FolderLock lock; ///< only in the process of rank 0
   std::unique_ptr<rt::CheckpointWriter> writer;
 };

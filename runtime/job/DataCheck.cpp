@@ -2,6 +2,8 @@
 
 #include "runtime/base/NameList.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/io/HeldOut.h"
+#include "runtime/io/ProfileDifferences.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -112,6 +114,7 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   limits.comparesNumbers = evalInputs != nullptr;
   DPC_ASSIGN(report.facts, checkSource(plan, inputs, sourceOf(options), "",
                                        limits, acceptsNan, lines));
+  report.profile = report.facts.profile(sourceOf(options));
   if (plan.trains && !options.shuffle)
     for (const std::string &text : report.facts.orderTexts())
       lines.push_back(text +
@@ -134,7 +137,22 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
         seriesText(report.facts, sourceOf(options), facts)})
     if (!text.empty())
       lines.push_back(text);
+  for (const std::string &text : differences(
+           facts.profile(source), report.profile, "in " + sourceOf(options)))
+    lines.push_back(prefix + text);
   return report;
+}
+
+std::vector<std::string> trainedTexts(const DataProfile &profile,
+                                      const std::string &trained,
+                                      const std::string &path) {
+  Expected<DataProfile> before = DataProfile::parse(trained, path);
+  return before ? differences(profile, *before,
+                              concat("in the data that trained ", path, " (",
+                                     oneLine(before->source), ")"))
+                : std::vector<std::string>{
+                      oneLine(before.status().message()) +
+                      ": the data is not compared with that of training"};
 }
 
 static std::string counted(int64_t count, const char *unit) {

@@ -8,7 +8,8 @@ namespace dpc {
 
 /// What a run says about its data before its first step.
 struct DataReport {
-  rt::DataFacts facts; ///< of the inputs of the run
+  rt::DataFacts facts;     ///< of the inputs of the run
+  rt::DataProfile profile; ///< of the same
   std::vector<std::string> lines;
 };
 
@@ -20,6 +21,12 @@ struct DataReport {
 Expected<DataReport> checkData(const RunOptions &options, const rt::Plan &plan,
                                rt::InputSource &inputs,
                                rt::InputSource *evalInputs);
+
+/// Compares the data of a run with those that trained its weights. `trained` is
+/// the text of their profile, which the file `path` holds.
+std::vector<std::string> trainedTexts(const rt::DataProfile &profile,
+                                      const std::string &trained,
+                                      const std::string &path);
 
 /// Compares the data with the steps of a run, of which `done` are completed:
 /// the number of epochs, batches that repeat, steps without labels.

@@ -1,7 +1,7 @@
 #include "runtime/job/Evaluation.h"
 
 #include "runtime/base/WriteFile.h"
-#include "runtime/data/Dataset.h"
+#include "runtime/data/DatasetInputs.h"
 
 namespace dpc {
 
@@ -14,14 +14,18 @@ Status checkEvaluation(const Plan &plan, int64_t samples) {
   int64_t perStep = samplesPerStep(plan);
   if (perStep == 0 || samples % perStep == 0)
     return Status::success();
+  const bool hasLabels = usualLabels(plan).has_value();
   for (const Port &output : plan.outputs)
     if (!hasSamples(output) && output.faults.empty())
       return Status::invalid(
           "output '", output.name, "' has one value for a step of ", perStep,
-          " samples, and ", samples,
-          " samples do not fill whole steps; plan with a --global-batch that "
-          "divides ",
-          samples, ", or leave out the rest with --last-batch=drop");
+          " samples, and ", samples, " samples do not fill whole steps; ",
+          hasLabels
+              ? "--last-batch=mask fills the last step with samples whose "
+                "labels are ignored, or "
+              : "",
+          "plan with a --global-batch that divides ", samples,
+          ", or leave out the rest with --last-batch=drop");
   return Status::success();
 }
 

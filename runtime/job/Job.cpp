@@ -7,8 +7,6 @@
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/SourceFiles.h"
-#include "runtime/io/WeightMatch.h"
-#include "runtime/io/WeightValues.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/OutputFiles.h"
 #include "runtime/job/RankAgreement.h"
@@ -75,6 +73,8 @@ Status Job::prepare() {
   DPC_TRY(checkIgnoredLabel(options, plan));
   DPC_TRY(sessions.open());
   DPC_ASSIGN(kernels, sessions.loadKernels(plan, options.plan));
+  if (options.initPartial && options.init.empty() && !options.resume)
+    return Status::invalid("--init-partial is for --init=FILE and --resume");
   if (!options.init.empty()) {
     if (std::error_code code; std::filesystem::is_regular_file(
             options.init + "/" + kManifestFile, code))
@@ -82,7 +82,7 @@ Status Job::prepare() {
                              ": is a checkpoint; --resume=", options.init,
                              " resumes from it");
     DPC_ASSIGN(init, InitChoice::parse(options.init));
-    if (options.initPartial && !init.file)
+    if (options.initPartial && !init.file && !options.resume)
       return Status::invalid("--init-partial is for --init=FILE, not for "
                              "--init=",
                              options.init);
@@ -140,26 +140,6 @@ SessionOptions Job::sessionOptions() {
   return made;
 }
 
-/// Says what is unusual about the values that --init or --resume has given.
-static void sayUnusualValues(const RunOptions &options, const Plan &plan,
-                             const InitChoice &init, bool isResumed) {
-  if (!isResumed && init.file) {
-    for (const std::string &line : matchWeights(plan, *init.file).remarks())
-      std::printf("%s\n", line.c_str());
-    if (std::vector<std::string> names =
-            lostScales(plan, trainedSources(plan, options.plan), *init.file);
-        !names.empty())
-      std::printf("--init: %s\n",
-                  textOnScales(names, init.file->path()).c_str());
-  }
-  if (isResumed || init.file)
-    for (const std::string &change : changedSources(plan, options.plan))
-      std::fprintf(stderr,
-                   "dpc-run: warning: %s; the run takes no value from it, but "
-                   "its program may have changed as well: then compile again\n",
-                   change.c_str());
-}
-
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
@@ -171,7 +151,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   if (const Status &status = session->recordStatus(); !status.ok())
     std::fprintf(stderr, "dpc-run: warning: %s; the run has no flight record\n",
                  status.message().c_str());
-  checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
+  checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs,
+                                              data.profile.text());
   catchStopSignals(/*announces=*/session->holdsRankZero());
   DPC_ASSIGN(int64_t resumed, checkpoints->begin());
   done = std::max<int64_t>(resumed, 0);
@@ -184,15 +165,37 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   if (validation && done < options.steps)
     DPC_TRY(validation->checkLoss({plan, *session}));
   if (session->holdsRankZero())
-    sayUnusualValues(options, plan, init, isResumed);
+    for (const std::string &line :
+         unusualValues(options, plan, init, isResumed))
+      std::printf("%s\n", line.c_str());
+  if (session->holdsRankZero() && (isResumed || init.file))
+    for (const std::string &change : changedSources(plan, options.plan))
+      std::fprintf(stderr,
+                   "dpc-run: warning: %s; the run takes no value from it, but "
+                   "its program may have changed as well: then compile again\n",
+                   change.c_str());
   return Status::success();
 }
 
+/// The profile of the data that trained the initial values, or "".
+static std::string profileOf(const Checkpoints &checkpoints,
+                             const InitChoice &init) {
+  if (!checkpoints.from().empty())
+    return checkpoints.trainedProfile();
+  return init.file ? init.file->profile() : "";
+}
+
 Status Job::run() {
+  auto save = [&] {
+    const bool hasTrained = plan.trains && ran > 0 && !data.profile.isEmpty();
+    return saveWeights(options, plan, *session,
+                       hasTrained ? data.profile.text()
+                                  : profileOf(*checkpoints, init));
+  };
   DPC_TRY(runSteps());
   if (!failure.ok()) {
     if (plan.trains && ran > 0)
-      DPC_TRY(saveWeights(options, plan, *session));
+      DPC_TRY(save());
     return failure;
   }
   RunSummary summary;
@@ -201,7 +204,7 @@ Status Job::run() {
   summary.wasStopped = endedBySignal != 0;
   summary.writesOutputs = evaluation ? !summary.wasStopped : ran > 0;
   if (summary.hasResults()) {
-    DPC_TRY(saveWeights(options, plan, *session));
+    DPC_TRY(save());
     if (ran > 0)
       DPC_TRY(saveTrace(options, plan, *session, ran));
     DPC_TRY(saveOutputs());
@@ -255,8 +258,9 @@ static Expected<int64_t> countSkips(const Plan &plan, Session &session) {
 }
 
 void Job::sayFirstLines() {
-  for (const std::string &line : firstLines(
-           {options, plan, *inputs, init, data, checkpoints->from(), done}))
+  for (const std::string &line :
+       firstLines({options, plan, *inputs, init, data, checkpoints->from(),
+                   profileOf(*checkpoints, init), done}))
     std::printf("%s\n", line.c_str());
   if (validation)
     for (const std::string &text : validation->warnings(plan))
@@ -291,7 +295,6 @@ Status Job::runSteps() {
     if (stopped != 0)
       return Status::success();
   }
-  std::optional<Progress> progress;
   DPC_TRY(onRankZero(*session, [&]() -> Status {
     progress.emplace(options.steps);
     DPC_TRY(progress->openMetrics(options.metrics, done));
@@ -303,7 +306,7 @@ Status Job::runSteps() {
   for (int64_t step = done + 1; step <= options.steps; ++step) {
     DPC_ASSIGN(StepReport report, runStep(step));
     ++ran;
-    Expected<int> stopped = betweenSteps(report, progress);
+    Expected<int> stopped = betweenSteps(report);
     if (!stopped)
       return stopped.status().code() == StatusCode::Timeout
                  ? Status::timeout("after step ", step, ": ",
@@ -320,8 +323,7 @@ Status Job::runSteps() {
 }
 
 /// Returns the signal that ends the run, or 0. May set `failure`.
-Expected<int> Job::betweenSteps(StepReport &report,
-                                std::optional<Progress> &progress) {
+Expected<int> Job::betweenSteps(StepReport &report) {
   DPC_TRY(detectStragglers(report));
   if (progress)
     warnOnce(progress->report(report));
@@ -335,13 +337,13 @@ Expected<int> Job::betweenSteps(StepReport &report,
   if (*stopped == Checkpoints::kCannotGoOn)
     failure = ownOrCancelled(loaded);
   else
-    DPC_TRY(validate(report.step, isEnd, progress ? &*progress : nullptr));
+    DPC_TRY(validate(report.step, isEnd));
   bool isLast = *stopped != 0 || isEnd || !failure.ok();
   DPC_TRY(checkpoints->afterStep(report.step, isLast));
   return stopped;
 }
 
-Status Job::validate(int64_t step, bool isLast, Progress *progress) {
+Status Job::validate(int64_t step, bool isLast) {
   if (!validation || !validation->isDue(step, isLast))
     return Status::success();
   Expected<EvalReport> report = validation->evaluate({plan, *session});
@@ -513,7 +515,8 @@ Expected<StepReport> Job::runStep(int64_t step) {
                              ? aboveEqualProbabilities(plan, *report.loss)
                              : "";
       !text.empty())
-    report.alarms.push_back(text + ": do the weights belong to these data?");
+    report.alarms.push_back(text +
+                            ": are the weights trained, and for such data?");
   look(lossAlarm, "the loss", report.loss);
   if (std::string text = plan.trains && done == 0 && report.loss
                              ? growthAlarm.look(*report.loss)
@@ -526,16 +529,19 @@ Expected<StepReport> Job::runStep(int64_t step) {
   return report;
 }
 
-/// Without `isWhole`, samples are missing, so that no outputs are written.
-static Status finishEvaluation(Evaluation &evaluation, const OutputMeans &means,
-                               const Plan &plan, bool isWhole) {
-  if (isWhole)
-    DPC_TRY(evaluation.finish());
-  if (means.loss().weight() > 0 && findLoss(plan) >= 0)
-    std::printf("loss %s over %lld %s\n",
-                spell(means.loss().value(), "%.6g").c_str(),
-                static_cast<long long>(means.loss().weight()), means.unit());
-  return Status::success();
+/// Prints the mean loss of an evaluation of `samples` samples that ends after
+/// `step`, and adds it to the metrics.
+static Status reportMean(const OutputMeans &means, int64_t step,
+                         int64_t samples, Progress &progress) {
+  EvalReport report;
+  report.step = step;
+  report.samples = samples;
+  report.loss = means.loss().value();
+  report.weighed = means.loss().weight();
+  report.unit = means.unit();
+  std::printf("loss %s over %lld %s\n", spell(report.loss, "%.6g").c_str(),
+              static_cast<long long>(report.weighed), report.unit);
+  return progress.record(report);
 }
 
 /// Writes the last results, because the steps by which the loss of an
@@ -555,8 +561,18 @@ Status Job::saveOutputs() {
                     })
                 .in("--data=" + options.data));
   return onRankZero(*session, [&]() -> Status {
+    // If a signal ended the run, samples are missing, so that there are no
+    // outputs.
+    if (evaluation && endedBySignal == 0)
+      DPC_TRY(evaluation->finish());
+    if (evaluation && means->loss().weight() > 0 && findLoss(plan) >= 0) {
+      int64_t samples = 0;
+      for (int64_t step = done + 1; step <= done + ran; ++step)
+        samples += inputs->samplesIn(step);
+      warnOnce(reportMean(*means, done + ran, samples, *progress));
+    }
     if (evaluation)
-      return finishEvaluation(*evaluation, *means, plan, endedBySignal == 0);
+      return Status::success();
     // A resumed run that has no steps left has no outputs.
     if (options.outputs.empty() || done >= options.steps)
       return Status::success();

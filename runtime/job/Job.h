@@ -75,9 +75,8 @@ private:
   Status startEvaluation();
   Status evaluate(int64_t step);
   rt::SessionOptions sessionOptions();
-  Expected<int> betweenSteps(StepReport &report,
-                             std::optional<Progress> &progress);
-  Status validate(int64_t step, bool isLast, Progress *progress);
+  Expected<int> betweenSteps(StepReport &report);
+  Status validate(int64_t step, bool isLast);
   void warnOnce(const Status &status);
 
   RunOptions options;
@@ -94,6 +93,7 @@ private:
   std::optional<Evaluation> evaluation;
   std::optional<OutputMeans> means;       ///< of the evaluation
   std::unique_ptr<Validation> validation; ///< with --eval-plan
+  std::optional<Progress> progress;       ///< only in the process of rank 0
   SpikeAlarm lossAlarm, normAlarm;
   SkipAlarm skipAlarm;
   GrowthAlarm growthAlarm;

@@ -192,10 +192,12 @@ static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
     if (output.isPerSample || isMeanOf(all, share, first, rest, rounding))
       return Status::success();
     return Status::invalid(
-        "the ", output.name, " is not the mean over labels other than ",
-        ignored.value, " in '", ignored.input, "': it is ", all, " for all ",
-        perStep, " samples, ", first, " for the first ", counted, " and ", rest,
-        " for the others; ", remedy);
+        "the last step is filled with ", perStep - counted,
+        " samples whose labels '", ignored.input, "' are ", ignored.value,
+        ", but the ", output.name,
+        " counts them: it is no mean over the other labels (", all, " for all ",
+        perStep, " samples, ", first, " for the first ", counted, ", ", rest,
+        " for the others); ", remedy);
   });
   return outputs.lossStatus();
 }

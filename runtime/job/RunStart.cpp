@@ -3,6 +3,7 @@
 #include "runtime/base/NameList.h"
 #include "runtime/io/SourceFiles.h"
 #include "runtime/io/WeightMatch.h"
+#include "runtime/io/WeightValues.h"
 #include "runtime/job/OutputFiles.h"
 #include "runtime/plan/RunSettings.h"
 
@@ -138,6 +139,22 @@ static std::string weightsText(const RunOptions &options, const Plan &plan,
   return oneLine(text);
 }
 
+std::vector<std::string> unusualValues(const RunOptions &options,
+                                       const Plan &plan, const InitChoice &init,
+                                       bool isResumed) {
+  if (isResumed || !init.file)
+    return {};
+  std::vector<std::string> lines = matchWeights(plan, *init.file).remarks();
+  std::vector<TrainedWeight> sources = trainedSources(plan, options.plan);
+  if (std::vector<std::string> names = lostScales(plan, sources, *init.file);
+      !names.empty())
+    lines.push_back("--init: " + textOnScales(names, init.file->path()));
+  if (haveValuesOf(*init.file, plan, sources))
+    lines.push_back("--init: the values in " + oneLine(init.file->path()) +
+                    " are those of the model file: are they trained?");
+  return lines;
+}
+
 static std::string resumeText(const RunOptions &options, const Plan &plan,
                               const std::string &from, int64_t done) {
   if (from.empty())
@@ -154,7 +171,7 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
 }
 
 std::vector<std::string> firstLines(const RunStart &start) {
-  const auto &[options, plan, inputs, init, data, from, done] = start;
+  const auto &[options, plan, inputs, init, data, from, trained, done] = start;
   std::vector<std::string> lines;
   bool hasData = options.hasData();
   if (!hasData)
@@ -169,6 +186,9 @@ std::vector<std::string> firstLines(const RunStart &start) {
   if (std::string text = otherArrays(options, plan); !text.empty())
     lines.push_back(text);
   lines.insert(lines.end(), data.lines.begin(), data.lines.end());
+  for (const std::string &text :
+       trainedTexts(data.profile, trained, from.empty() ? options.init : from))
+    lines.push_back(text);
   if (done < options.steps)
     for (const std::string &text :
          amountTexts(options, plan, inputs, data.facts, done))

@@ -15,6 +15,13 @@ struct TrainedWeights {
 };
 TrainedWeights trainedWeights(const rt::Plan &plan);
 
+/// Says what is unusual about the values that --init gives a run that is not
+/// resumed.
+std::vector<std::string> unusualValues(const RunOptions &options,
+                                       const rt::Plan &plan,
+                                       const rt::InitChoice &init,
+                                       bool isResumed);
+
 struct RunStart {
   const RunOptions &options;
   const rt::Plan &plan;
@@ -22,7 +29,9 @@ struct RunStart {
   const rt::InitChoice &init;
   const DataReport &data; ///< from checkData()
   std::string from;       ///< the checkpoint with which it resumes, or ""
-  int64_t done = 0;       ///< steps before it
+  /// The profile of the data that trained the initial values, or "".
+  std::string trained;
+  int64_t done = 0; ///< steps before it
 };
 
 /// Returns the lines that say what a run computes, from which data, before its

@@ -19,7 +19,8 @@ struct Sinks {
   std::optional<WeightFolderWriter> folder;
 
   Status start(const RunOptions &options,
-               const std::vector<const Tensor *> &tensors);
+               const std::vector<const Tensor *> &tensors,
+               const std::string &profile);
   Status append(const HostTensor &value, const Tensor &tensor);
   Status finish();
 };
@@ -31,7 +32,11 @@ static DType savedType(const Tensor &tensor) {
 }
 
 Status Sinks::start(const RunOptions &options,
-                    const std::vector<const Tensor *> &tensors) {
+                    const std::vector<const Tensor *> &tensors,
+                    const std::string &profile) {
+  std::map<std::string, std::string> metadata;
+  if (!profile.empty())
+    metadata[WeightFiles::kProfile] = profile;
   std::vector<Entry> once, all;
   for (const Tensor *tensor : tensors) {
     Entry entry{tensor->name, savedType(*tensor), tensor->globalShape};
@@ -41,10 +46,10 @@ Status Sinks::start(const RunOptions &options,
       all.push_back({alias, entry.dtype, entry.shape});
   }
   if (!options.saveParams.empty())
-    DPC_TRY(file.emplace().start(options.saveParams, all));
+    DPC_TRY(file.emplace().start(options.saveParams, all, metadata));
   if (!options.exportDir.empty())
     DPC_TRY(folder.emplace().start(options.exportDir, once,
-                                   *parseSize(options.maxShardSize)));
+                                   *parseSize(options.maxShardSize), profile));
   return Status::success();
 }
 
@@ -61,7 +66,7 @@ Status Sinks::finish() {
 }
 
 Status saveWeights(const RunOptions &options, const Plan &plan,
-                   Session &session) {
+                   Session &session, const std::string &profile) {
   if (options.saveParams.empty() && options.exportDir.empty())
     return Status::success();
   std::vector<const Tensor *> tensors;
@@ -73,7 +78,7 @@ Status saveWeights(const RunOptions &options, const Plan &plan,
   // that rank 0 gathers all tensors even then.
   Status written;
   if (session.holdsRankZero())
-    written = sinks.start(options, tensors);
+    written = sinks.start(options, tensors, profile);
   for (const Tensor *tensor : tensors) {
     DPC_ASSIGN(HostTensor value, session.gather(*tensor));
     if (!session.holdsRankZero() || !written.ok())

@@ -1,14 +1,17 @@
 #include "runtime/observe/Metrics.h"
 
 #include "runtime/base/FileLock.h"
+#include "runtime/base/OneLine.h"
 #include "runtime/base/WriteFile.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -139,6 +142,15 @@ Status JsonLines::take() {
                                "another file");
 }
 
+/// Devices, such as /dev/full, may have no end.
+static int64_t linesIn(const std::string &path) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code))
+    return 0;
+  std::ifstream file(path);
+  return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+}
+
 Status JsonLines::open(int64_t done) {
   DPC_TRY(take());
   if (done > 0) {
@@ -146,6 +158,10 @@ Status JsonLines::open(int64_t done) {
     if (isReplaced)
       DPC_TRY(take());
   }
+  if (int64_t lines = done > 0 ? 0 : linesIn(path); lines > 0)
+    std::printf("--metrics: %s had %lld lines of another run, which this one "
+                "replaces\n",
+                rt::oneLine(path).c_str(), static_cast<long long>(lines));
   errno = 0;
   file.open(path, done > 0 ? std::ios::app : std::ios::trunc);
   return status();

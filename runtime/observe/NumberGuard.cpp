@@ -65,14 +65,15 @@ std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
 }
 
 std::string aboveEqualProbabilities(const rt::Plan &plan, double loss) {
+  // Trained weights are seldom so wrong, even for other data.
   constexpr double kFactor = 1.5, kMore = 1;
   for (const rt::Port &port : plan.inputs) {
-    const double equal = std::log(static_cast<double>(port.limit));
+    const double equal = std::log(static_cast<double>(port.limit - port.first));
     if (port.dependence.isMean && std::isfinite(loss) &&
         loss > kFactor * equal + kMore)
       return concat("the first loss is ", spell(loss),
-                    ", above that of equal probabilities for all ", port.limit,
-                    " classes, ", spell(equal));
+                    ", above that of equal probabilities for all ",
+                    port.limit - port.first, " classes, ", spell(equal));
   }
   return "";
 }

@@ -65,6 +65,10 @@ Status Progress::report(const EvalReport &evaluation) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
   drawBar(evaluation.step);
+  return record(evaluation);
+}
+
+Status Progress::record(const EvalReport &evaluation) {
   for (const std::unique_ptr<Metrics> &one : metrics)
     DPC_TRY(one->write(evaluation));
   return Status::success();

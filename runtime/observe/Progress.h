@@ -21,6 +21,8 @@ public:
   Status openMetrics(const std::vector<std::string> &places, int64_t done = 0);
   Status report(const StepReport &step);
   Status report(const EvalReport &evaluation);
+  /// Only writes to the destinations of --metrics.
+  Status record(const EvalReport &evaluation);
 
 private:
   void drawBar(int64_t done);

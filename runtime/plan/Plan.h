@@ -47,7 +47,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 14;
+inline constexpr int kPlanVersion = 15;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -176,11 +176,14 @@ enum class InputUse {
   Labels,        ///< classes of a loss
   ShiftedLabels, ///< the label at position i belongs to the scores at i - 1
   IdsAndLabels,  ///< rows of tables, and classes of a loss
-  Probabilities  ///< targets of a binary cross entropy, from 0 to 1
+  Probabilities, ///< targets of a binary cross entropy, from 0 to 1
+  Positive       ///< numbers of which the program takes the logarithm
 };
 
 /// A score plus this number does not count in a softmax.
 inline constexpr int64_t kAddedMask = -1'000'000'000;
+/// Numbers below this one, added to a score, hide it.
+inline constexpr double kHidesScore = -1e3;
 
 /// How the scores and the loss of a model depend on an input, measured by
 /// running a small version of it.
@@ -194,10 +197,17 @@ struct Dependence {
   /// Of labels: the loss is the mean of the cross entropies of those that are
   /// not ignored.
   bool isMean = false;
-  /// Of numbers that the scores do not depend on: the loss is proportional to
-  /// them, so that it is a mean over all elements and not over those where they
-  /// are 1.
+  /// Of numbers that the scores do not depend on: the loss is the mean over all
+  /// rows of the products of their losses with these numbers, so that rows
+  /// where they are 0 lower it.
   bool scalesLoss = false;
+  /// Of numbers that the scores do not depend on: the loss multiplies the
+  /// losses of rows by them.
+  bool weighsLoss = false;
+  /// The loss compares scores with the elements of the input.
+  bool isTarget = false;
+  /// Of targets: the scores are never outside of these numbers.
+  std::optional<double> lowest = std::nullopt, highest = std::nullopt;
   /// Of a mask: other positions do not read tokens where it has this value, 0
   /// or 1, or kAddedMask if it is added to scores.
   std::optional<int64_t> hidden;
@@ -228,7 +238,7 @@ struct Port {
   int64_t batchDim = -1;
   /// What an output counts that must be 0, such as "indices of node 'x'
   /// (accepted: 0 to 9)". "": the output is one of the model or the update.
-  std::string faults;
+  std::string faults = {};
   Dependence dependence = {}; ///< to an input
 };
 
@@ -553,9 +563,9 @@ template <>
 inline constexpr std::array<std::string_view, 4> kNamesOf<rt::InitKind> = {
     "zeros", "source", "random", "value"};
 template <>
-inline constexpr std::array<std::string_view, 7> kNamesOf<rt::InputUse> = {
-    "data",           "unread",         "ids",          "labels",
-    "shifted-labels", "ids-and-labels", "probabilities"};
+inline constexpr std::array<std::string_view, 8> kNamesOf<rt::InputUse> = {
+    "data",           "unread",         "ids",           "labels",
+    "shifted-labels", "ids-and-labels", "probabilities", "positive"};
 template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<rt::LrKind> = {
     "constant", "cosine", "linear"};

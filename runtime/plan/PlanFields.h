@@ -61,7 +61,9 @@ template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
 }
 template <typename V> void fields(V &visit, Is<Dependence> auto &v) {
   each(visit, "lookahead", v.lookahead, "counts_ignored", v.countsIgnored,
-       "is_mean", v.isMean, "scales_loss", v.scalesLoss, "hidden", v.hidden);
+       "is_mean", v.isMean, "scales_loss", v.scalesLoss, "weighs_loss",
+       v.weighsLoss, "is_target", v.isTarget, "lowest", v.lowest, "highest",
+       v.highest, "hidden", v.hidden);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   each(visit, "name", v.name, "buffer", v.buffer, "dtype", v.dtype,

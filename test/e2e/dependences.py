@@ -276,7 +276,7 @@ class Dependences(e2e.ScratchTest):
                          ["input 'token_type_ids' hides tokens where it is 0: is it swapped with the attention mask?"])
 
     def test_masks_that_hide_nothing(self):
-        text = ("the scores depend on tokens where '{}' is 0 and on those where it is 1; a mask hides one of them, also from a mean over positions")
+        text = ("the scores depend on tokens where '{}' is 0 and on those where it is 1; a mask should hide one of the two: does a mean over positions include padding?")
         # What the mask hides from the attention comes back with the mean.
         body = MASKED.format(hidden=0).replace("%z =", "%y =") + MEAN.replace("%z = dpc.binary add %x", "%z = dpc.binary add %y")
         adds = body.replace("dense<-1.0e9>", "dense<-1.0e-9>")
@@ -307,7 +307,7 @@ class Dependences(e2e.ScratchTest):
         """The weights make each label improbable."""
         ids, labels = self.tokens()
         self.assertEqual(self.is_mean(), [True])
-        far = "above that of equal probabilities for all 32 classes, 3.466: do the weights belong to these data?"
+        far = "above that of equal probabilities for all 32 classes, 3.466: are the weights trained, and for such data?"
         for scale, isSaid in ((0.01, False), (10, True)):
             weights = numpy.random.default_rng(4).standard_normal((CLASSES, 16)).astype("f4") * scale
             head = json.dumps({"w": {"dtype": "F32", "shape": weights.shape, "data_offsets": [0, weights.nbytes]}}).encode()
@@ -337,7 +337,8 @@ class Dependences(e2e.ScratchTest):
         remarks, inputs = self.forecast(MASKED.format(hidden=0))
         self.assertEqual(remarks, [])
         self.assertEqual([inputs[name]["hidden"] for name in ("mask", "weights")], [0, None])
-        self.assertEqual([inputs[name]["scales_loss"] for name in ("mask", "weights", "x", "y")], [False, True, False, False])
+        for key, want in (("scales_loss", "weights"), ("weighs_loss", "weights"), ("is_target", "y")):
+            self.assertEqual([name for name in ("mask", "weights", "x", "y") if inputs[name][key]], [want], key)
 
     def test_an_autoencoder_has_no_targets(self):
         remarks, inputs = self.forecast(attention(""), "%x")
@@ -357,8 +358,8 @@ class Dependences(e2e.ScratchTest):
             self.forecast(body)
             said = e2e.must([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1"])
             self.assertEqual("input 'y' holds the values of the next position of input 'x', which the scores of each position depend on" in said, isSaid)
-            self.assertEqual("input 'weights': 0 to 1, mean 0.75; the loss multiplies by it, but its divisor does not depend on it, so that the 25 % that are 0 "
-                             "count in a mean" in said, not isSaid)
+            self.assertEqual("input 'weights': 0 to 1, mean 0.75; the loss multiplies by it, but divides by the number of all elements, also of the 25 % "
+                             "that are 0: should it divide by their sum?" in said, not isSaid)
 
     def test_one_sample(self):
         one = MODEL.format(body=attention(""), mask="mask", added="added", loss=NEXT.format(target="ids", mean=OF_COUNTED.format(rows=7)))

@@ -117,7 +117,7 @@ class Evaluation(unittest.TestCase):
                             ([infer, held_out, "--ignored-label=labels"], "NAME=VALUE"),
                             (["--ignored-label=labels=-100"], "--ignored-label=labels=-100: has no effect without --last-batch=mask and --eval-data"),
                             ([infer, "--eval-data=" + self.path("train"), "--ignored-label=target=-1"], "no integer input 'target' with labels"),
-                            ([infer, held_out, "--ignored-label=labels=5"], "the loss is not the mean over labels other than 5 in 'labels'")):
+                            ([infer, held_out, "--ignored-label=labels=5"], "samples whose labels 'labels' are 5, but the loss counts them")):
             ran = e2e.call([e2e.tool("dpc-run"), plan, data, "--steps=1", *words])
             self.assertEqual(ran.returncode, 1, words)
             self.assertIn(part, ran.stderr)
@@ -282,7 +282,7 @@ class Evaluation(unittest.TestCase):
             self.assertGreater(want, 0)
 
     def test_a_loss_that_counts_what_fills_up_is_refused(self):
-        for words, part in ((["--ignored-label=labels=5"], "--last-batch=mask: the loss is not the mean over labels other than 5 in 'labels'"),
+        for words, part in ((["--ignored-label=labels=5"], "samples whose labels 'labels' are 5, but the loss counts them"),
                             (["--ignored-label=target=0"], "no integer input 'target' with labels")):
             ran = e2e.call([e2e.tool("dpc-run"), self.plan(2, "dp=2"), "--data=" + self.path("held-out"), "--last-batch=mask", *words])
             self.assertEqual(ran.returncode, 1, words)

@@ -357,12 +357,13 @@ void finishLrSchedule(CompileOptions &o, const Strings &words) {
                                    " is not a rate from 0 to --lr");
       continue;
     }
-    auto [key, value] = parseBinding(word, "--lr-schedule");
-    if (key != "warmup" && key != "total")
+    const std::string name = word.substr(0, word.find('='));
+    if (name != "warmup" && name != "total")
       throw CLI::ValidationError(
-          "--lr-schedule: unknown key '" + key +
-          "'; constant|cosine|linear, warmup=N, total=N and min=RATE are "
-          "known");
+          "--lr-schedule: '" + name +
+          "' is unknown; constant|cosine|linear, warmup=N, total=N and "
+          "min=RATE are known");
+    auto [key, value] = parseBinding(word, "--lr-schedule");
     (key == "warmup" ? o.warmup : o.totalSteps) = value;
   }
   if (o.lrSchedule == "constant" && !ofDecay.empty())
@@ -372,8 +373,9 @@ void finishLrSchedule(CompileOptions &o, const Strings &words) {
         "it, constant only warmup=N");
   if (o.lrSchedule != "constant" && o.totalSteps <= o.warmup)
     throw CLI::ValidationError(
-        "--lr-schedule=" + o.lrSchedule +
-        ": total=" + std::to_string(o.totalSteps) +
+        "--lr-schedule=" + o.lrSchedule + ": " +
+        (o.totalSteps > 0 ? "total=" + std::to_string(o.totalSteps)
+                          : std::string("total=N is missing; it")) +
         " must exceed warmup=" + std::to_string(o.warmup) +
         "; state the steps of the whole schedule, as in --lr-schedule=" +
         o.lrSchedule + ",total=1000");
@@ -553,7 +555,8 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   CompileOptions options;
   RawOptions raw;
   CLI::App app("Compiles a model for a cluster: searches for a strategy, "
-               "explains it, and writes a plan that dpc-run executes.");
+               "explains it, and writes a plan that dpc-run executes.",
+               "dpc-opt");
   app.footer("Keys of --strategy, and ranks=N for fewer than all devices:\n" +
              cost::describeKeys() +
              "\nExamples:\n"

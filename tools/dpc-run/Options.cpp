@@ -119,8 +119,8 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
   app.add_flag("--init-partial", o.initPartial,
                "for --init=FILE: weights that FILE lacks keep the values of "
                "the plan, and tensors that the model lacks are ignored; the "
-               "run prints both")
-      ->needs("--init");
+               "run prints both. For --resume: weights that the model lacks "
+               "are ignored");
 }
 
 static void addRunOptions(CLI::App &app, RunOptions &o) {

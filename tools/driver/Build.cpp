@@ -2,6 +2,7 @@
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "frontends/onnx/Annotate.h"
 #include "passes/shard/Passes.h"
+#include "runtime/base/NameList.h"
 #include "runtime/io/WeightMatch.h"
 #include "runtime/io/WeightValues.h"
 #include "runtime/plan/PlanCommand.h"
@@ -129,6 +130,10 @@ static void remarkOnValues(Session &session, const rt::Plan &plan,
   std::vector<rt::TrainedWeight> weights = rt::trainedSources(plan, dir);
   if (auto names = rt::zeroMatrices(weights); !names.empty())
     session.remark(rt::textOnZeros(names, model));
+  if (auto names = rt::constantMatrices(weights); !names.empty())
+    session.remark("all values of " + rt::listed(rt::quoted(names)) +
+                   " are one number in " + model +
+                   ": their units never become different");
   if (auto pairs = rt::equalMatrices(weights); !pairs.empty())
     session.remark(rt::textOnEqual(pairs, model));
 }

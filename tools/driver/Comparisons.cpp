@@ -5,6 +5,8 @@
 #include "ir/TensorUtils.h"
 #include "passes/graph/Match.h"
 
+#include <tuple>
+
 using namespace mlir;
 
 namespace dpc {
@@ -106,6 +108,21 @@ Value ComparisonFinder::targetOf(Value target) const {
   return value;
 }
 
+/// Adds the range of the scores if `op` subtracts them from their targets as
+/// they are.
+Comparison bounded(Comparison comparison, BinaryOp op, Value target) {
+  Value scores = skipMoves(comparison.scores);
+  if (op.getKind() != BinaryKind::sub || skipMoves(target) != comparison.labels)
+    return comparison;
+  if (unaryOf(scores, UnaryKind::sigmoid) || scores.getDefiningOp<SoftmaxOp>())
+    std::tie(comparison.lowest, comparison.highest) = std::pair(0, 1);
+  else if (unaryOf(scores, UnaryKind::tanh))
+    std::tie(comparison.lowest, comparison.highest) = std::pair(-1, 1);
+  else if (unaryOf(scores, UnaryKind::relu))
+    comparison.lowest = 0;
+  return comparison;
+}
+
 std::optional<Comparison> ComparisonFinder::comparisonIn(BinaryOp op) const {
   for (auto [scores, target] : operandOrders(op)) {
     if (!weighted.contains(scores) || weighted.contains(target) ||
@@ -117,7 +134,7 @@ std::optional<Comparison> ComparisonFinder::comparisonIn(BinaryOp op) const {
     if (!inputs.empty() && llvm::none_of(inputs, [&](Value input) {
           return read.contains(input);
         }))
-      return Comparison{scores, targetOf(target), nullptr};
+      return bounded({scores, targetOf(target)}, op, target);
   }
   return std::nullopt;
 }

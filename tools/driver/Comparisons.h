@@ -3,6 +3,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <optional>
+
 namespace dpc {
 
 /// Values that depend on weights, and what the loss compares them with.
@@ -14,7 +16,10 @@ struct Comparison {
   /// the input.
   mlir::Value labels;
   /// The loss of each row of a cross entropy; null for other comparisons.
-  mlir::Value losses;
+  mlir::Value losses = nullptr;
+  /// The numbers between which the scores of an error are, because of the op
+  /// that gives them.
+  std::optional<double> lowest = std::nullopt, highest = std::nullopt;
 };
 
 /// Returns the cross entropies of `forward`, and then each place where its loss

@@ -82,6 +82,7 @@ public:
   void samples();
   void meanOfLabels();
   void lossWeights();
+  void targets();
 
   Dependences dependences;
   /// The labels and tokens of which a position reads the one that it predicts.
@@ -107,6 +108,9 @@ private:
   void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
   std::optional<int64_t> inFirst(size_t row) const;
   double factorOf(size_t run) const;
+  bool isTarget(const rt::Port &port) const;
+  std::vector<std::vector<double>> rowLosses(size_t run) const;
+  bool dividesByAll(size_t run, double counted, double times) const;
 };
 
 /// Whether an input has a number for each token, such as a mask.
@@ -177,8 +181,8 @@ void Measurement::masks() {
     if (!hidden && hasNameOfMask(port) && isReadByScores(port))
       dependences.mistakes.push_back(
           "the scores depend on tokens where '" + port.name +
-          "' is 0 and on those where it is 1; a mask hides one of them, also "
-          "from a mean over positions");
+          "' is 0 and on those where it is 1; a mask should hide one of the "
+          "two: does a mean over positions include padding?");
     if (!hidden)
       continue;
     dependences.inputs[port.name].hidden = hidden;
@@ -392,25 +396,83 @@ void Measurement::meanOfLabels() {
   found.isMean = isWhole && (!port.ignored || !isEqual);
 }
 
-/// Doubles each input that may be a mask of the loss.
-void Measurement::lossWeights() {
+/// Returns the losses of the rows of the only comparison: those of a cross
+/// entropy, or else the squared errors and, as another choice, the absolute
+/// ones.
+std::vector<std::vector<double>> Measurement::rowLosses(size_t run) const {
+  const NamedTensors &results = experiment.result(run);
+  const rt::HostTensor &scores = results.at(resultName("scores", 0)),
+                       &labels = results.at(resultName("labels", 0));
+  auto found = results.find(resultName("losses", 0));
+  std::vector<std::vector<double>> losses(found == results.end() ? 2 : 1);
+  for (int64_t i = 0; losses.size() == 1 && i < found->second.elements(); ++i)
+    losses[0].push_back(found->second.at(i));
+  for (int64_t i = 0; losses.size() == 2 && i < labels.elements(); ++i) {
+    const double error = scores.at(i) - labels.at(i);
+    losses[0].push_back(error * error);
+    losses[1].push_back(std::abs(error));
+  }
+  return losses;
+}
+
+/// Whether the loss of a run is the sum of the first `counted` rows' losses,
+/// divided by the number of all rows of the small model, or by that of the
+/// whole one, which has `times` as many.
+bool Measurement::dividesByAll(size_t run, double counted, double times) const {
   constexpr double kEqual = 1e-4;
+  const double loss = experiment.result(run).at("loss").at(0);
+  return llvm::any_of(rowLosses(run), [&](const std::vector<double> &rows) {
+    const auto count = static_cast<double>(rows.size());
+    double sum = 0;
+    for (size_t i = 0; static_cast<double>(i) < counted * count; ++i)
+      sum += rows[i];
+    const double share = loss * count / sum;
+    return sum != 0 && (std::abs(share - 1) < kEqual ||
+                        std::abs(share * times - 1) < kEqual);
+  });
+}
+
+/// Sets each input that may be a mask of the loss to 1 (run 0), and the second
+/// half of it to 0 (run 1).
+void Measurement::lossWeights() {
+  if (experiment.comparisons() != 1 || experiment.rows().empty() ||
+      !experiment.rows().front().label)
+    return;
+  const rt::Port &target = ports[experiment.rows().front().label->input];
+  const double times =
+      static_cast<double>(rt::numElements(shapes.lookup(target.name))) /
+      static_cast<double>(rt::numElements(target.globalShape));
   for (const rt::Port &port : ports) {
-    if (rt::isIndex(port) || port.use != rt::InputUse::Data ||
-        llvm::any_of(experiment.rows(), [&](const Row &row) {
-          return row.label && &ports[row.label->input] == &port;
-        }))
+    const auto rows = static_cast<int64_t>(experiment.rows().size());
+    const int64_t count = rt::numElements(port.globalShape);
+    if (rt::isIndex(port) || port.use != rt::InputUse::Data || count < 2 ||
+        count % 2 != 0 || rows % count != 0 || isTarget(port))
       continue;
     std::vector<NamedTensors> runs(2, experiment.start());
     fillFlags(runs[0][port.name], 1);
-    fillFlags(runs[1][port.name], 2);
+    fillFlags(runs[1][port.name], 1);
+    for (int64_t k = count / 2; k < count; ++k)
+      runs[1][port.name].set(k, 0);
     if (!experiment.run(runs) || !experiment.changed(0, 1).empty())
       continue;
-    const double one = experiment.result(0).at("loss").at(0),
-                 two = experiment.result(1).at("loss").at(0);
-    dependences.inputs[port.name].scalesLoss =
-        one != 0 && std::abs(two / one - 2) < kEqual;
+    rt::Dependence &found = dependences.inputs[port.name];
+    found.weighsLoss = experiment.result(0).at("loss").at(0) !=
+                       experiment.result(1).at("loss").at(0);
+    found.scalesLoss = dividesByAll(0, 1, times) && dividesByAll(1, 0.5, times);
   }
+}
+
+/// Whether a row of the comparisons has its label in the input.
+bool Measurement::isTarget(const rt::Port &port) const {
+  return llvm::any_of(experiment.rows(), [&](const Row &row) {
+    return row.label && &ports[row.label->input] == &port;
+  });
+}
+
+void Measurement::targets() {
+  for (const rt::Port &port : ports)
+    if (isTarget(port))
+      dependences.inputs[port.name].isTarget = true;
 }
 
 std::string leakText(SmallModel &model, const rt::Port &tokens, int64_t ahead,
@@ -436,7 +498,8 @@ std::map<std::string, Value> resultsOf(func::FuncOp forward) {
   return results;
 }
 
-/// Whether samples may share what a batch has room for, or its statistics.
+/// Whether ops couple the samples of a batch on purpose: capacity limits
+/// (top-k, cumulative sums) or batch statistics.
 bool sharesBatch(func::FuncOp forward) {
   bool shares = false;
   forward.walk(
@@ -457,6 +520,21 @@ bool readsWholeSequences(const SmallModel &model) {
       });
 }
 
+/// Adds the ranges of the scores that targets are compared with.
+void addRanges(func::FuncOp forward, Dependences &dependences) {
+  for (const Comparison &comparison : comparisonsOf(forward)) {
+    auto input = dyn_cast<BlockArgument>(comparison.labels);
+    auto name = input ? forward.getArgAttrOfType<StringAttr>(
+                            input.getArgNumber(), attr::kName)
+                      : nullptr;
+    if (!name || !comparison.lowest)
+      continue;
+    rt::Dependence &found = dependences.inputs[name.str()];
+    found.lowest = comparison.lowest;
+    found.highest = comparison.highest;
+  }
+}
+
 std::optional<Dependences> measure(SmallModel &model, Shapes shapes) {
   Experiment experiment(model);
   if (!experiment.findLabels())
@@ -471,6 +549,7 @@ std::optional<Dependences> measure(SmallModel &model, Shapes shapes) {
   measurement.positions();
   measurement.meanOfLabels();
   measurement.lossWeights();
+  measurement.targets();
   if (measurement.leak) {
     const auto tokens =
         llvm::find_if(experiment.inputs(), [&](const rt::Port &port) {
@@ -499,6 +578,8 @@ Dependences dependencesOf(ModuleOp fused, const PlanSettings &settings,
   std::optional<Dependences> dependences;
   if (model.isValid() && model.compile(resultsOf))
     dependences = measure(model, inputShapes(findProgram(fused)));
+  if (dependences)
+    addRanges(findProgram(fused), *dependences);
   return dependences ? std::move(*dependences)
                      : Dependences{.inputs = {},
                                    .mistakes = {},

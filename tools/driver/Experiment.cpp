@@ -25,9 +25,12 @@ void Experiment::change(const rt::Port &port, rt::HostTensor &tensor,
                         int64_t position) {
   const std::vector<int64_t> &shape = port.globalShape;
   const int64_t size = rt::numElements(shape) / (shape[0] * shape[1]);
+  // Equal changes of all numbers would be lost in a norm.
+  const rt::HostTensor other = random(port, 2);
   for (int64_t k = position * size; k < (position + 1) * size; ++k) {
     double next = tensor.at(k) + 1;
-    tensor.set(k, rt::isIndex(port) && next >= static_cast<double>(port.limit)
+    tensor.set(k, !rt::isIndex(port) ? other.at(k)
+                  : next >= static_cast<double>(port.limit)
                       ? static_cast<double>(port.first)
                       : next);
   }

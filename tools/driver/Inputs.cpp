@@ -29,11 +29,13 @@ struct IndexUses {
   std::optional<int64_t> ignored; ///< if every use ignores it
   TokenUses tokens;
   bool isProbability = false; ///< of a binary cross entropy
+  bool isLogged = false;      ///< its logarithm is taken
 
   bool isIndex() const { return limit > first; }
 
   void add(const IndexUses &use) {
     isProbability |= use.isProbability;
+    isLogged |= use.isLogged;
     llvm::append_range(tokens.rows, use.tokens.rows);
     tokens.labels.insert(use.tokens.labels.begin(), use.tokens.labels.end());
     if (!use.isIndex())
@@ -80,6 +82,8 @@ static IndexUses indexUse(OpOperand &use, const MovedIndices &from) {
   Operation *user = use.getOwner();
   auto targets = user->getAttrOfType<IntegerAttr>(attr::kTargets);
   uses.isProbability = targets && targets.getInt() == use.getOperandNumber();
+  auto unary = dyn_cast<UnaryOp>(user);
+  uses.isLogged = unary && unary.getKind() == UnaryKind::log;
   std::optional<AcceptedIndices> accepted = acceptedBy(use);
   if (!accepted)
     return uses;
@@ -182,6 +186,8 @@ static void setUses(BlockArgument argument, rt::Port &port) {
   if (!element.isInteger()) {
     if (uses.isProbability)
       port.use = rt::InputUse::Probabilities;
+    else if (uses.isLogged)
+      port.use = rt::InputUse::Positive;
     return;
   }
   port.first = element.isUnsignedInteger() ? std::max<int64_t>(uses.first, 0)

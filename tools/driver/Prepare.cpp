@@ -258,6 +258,9 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
     session.remark(text);
   if (std::string text = remarkOnBetas(options); trains && !text.empty())
     session.remark(text);
+  for (const std::string &text :
+       trains ? remarksOnRates(options) : std::vector<std::string>())
+    session.remark(text);
   PassList passes = stepPasses(options, trains);
   ModelProgram program(std::move(fused), passes);
   if (!options.dumpIrDir.empty())

@@ -175,6 +175,38 @@ std::string remarkOnLossScale(const CompileOptions &options) {
          "whose gradients are not finite as well";
 }
 
+std::vector<std::string> remarksOnRates(const CompileOptions &options) {
+  // An update of AdamW is about as large as the rate. The rounding of fp32
+  // loses it in weights of 0.01.
+  constexpr double kLostRate = 1e-10;
+  // Gradients of large models are smaller, so that the update is proportional
+  // to them, as in SGD.
+  constexpr double kLargeEps = 1e-3;
+  constexpr double kMostDecay = 0.5;
+  std::vector<std::string> remarks;
+  auto number = [](double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4g", value);
+    return std::string(text);
+  };
+  const bool isSgd = options.train == "sgd";
+  const double decay =
+      options.lr * options.weightDecay.value_or(isSgd ? 0 : 0.01);
+  if (decay > kMostDecay)
+    remarks.push_back("--lr times --weight-decay is " + number(decay) +
+                      ": each step multiplies the weights by " +
+                      number(1 - decay));
+  if (!isSgd && options.lr > 0 && options.lr < kLostRate)
+    remarks.push_back("--lr=" + number(options.lr) +
+                      ": updates of this size are lost in the rounding of "
+                      "fp32 weights");
+  if (!isSgd && options.eps >= kLargeEps)
+    remarks.push_back("--eps=" + number(options.eps) +
+                      " is larger than most gradients: AdamW then does not "
+                      "normalize them");
+  return remarks;
+}
+
 std::string remarkOnBetas(const CompileOptions &options) {
   if (options.train == "sgd" || options.beta1 <= options.beta2)
     return "";

@@ -48,6 +48,9 @@ std::string remarkOnNarrowCpu(const CompileOptions &options, bool hasBf16);
 /// the type of --precision, or "".
 std::string remarkOnLossScale(const CompileOptions &options);
 
+/// Returns remarks on a learning rate, weight decay or eps that cannot train.
+std::vector<std::string> remarksOnRates(const CompileOptions &options);
+
 /// Returns a remark if AdamW averages gradients over more steps than their
 /// squares, or "".
 std::string remarkOnBetas(const CompileOptions &options);

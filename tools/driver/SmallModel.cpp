@@ -8,6 +8,7 @@
 #include "passes/shrink/Shrink.h"
 #include "runtime/base/Random.h"
 #include "runtime/exec/RunPlan.h"
+#include "tools/driver/Comparisons.h"
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Session.h"
 #include "tools/driver/WeightFacts.h"
@@ -142,16 +143,27 @@ static LogicalResult fixMasks(func::FuncOp forward) {
   return success();
 }
 
-/// Shrinks `module` to 3 samples, of which one may differ; many models have two
-/// classes. If its batch is tied to other sizes, this is one more of its
-/// dimensions.
+/// Returns a number of samples, of which one may differ from the others, that
+/// is no number of classes: otherwise scores could be between samples.
+static int64_t fewSamples(func::FuncOp forward) {
+  int64_t samples = 3;
+  auto isTaken = [&](const Comparison &comparison) {
+    llvm::ArrayRef<int64_t> shape = shapeOf(comparison.scores);
+    return !shape.empty() && shape.back() == samples;
+  };
+  while (llvm::any_of(comparisonsOf(forward), isTaken))
+    samples += 2;
+  return samples;
+}
+
+/// Shrinks `module` to few samples. If its batch is tied to other sizes, this
+/// is one more of its dimensions.
 static OwningOpRef<ModuleOp> shrink(OwningOpRef<ModuleOp> module) {
-  constexpr int64_t kSamples = 3;
   OwningOpRef<ModuleOp> other(cast<ModuleOp>((*module)->clone()));
   {
     SilencedErrors quiet(other->getContext());
     ShrinkOptions options;
-    options.batch = kSamples;
+    options.batch = fewSamples(findProgram(*module));
     if (succeeded(shrinkProgram(findProgram(*other), options)))
       return other;
   }

@@ -51,9 +51,9 @@ static Detail hasOneClass(Operation *op, const SuspectModel &) {
 
 /// A cross entropy between samples, such as pairs of images and texts, whose
 /// labels all are one number.
-static Detail hasOneLabel(Operation *op, const SuspectModel &) {
+static Detail hasOneLabel(Operation *op, const SuspectModel &model) {
   auto loss = dyn_cast<CrossEntropyOp>(op);
-  if (!loss || shapeOf(loss.getLogits())[0] != shapeOf(loss.getLogits())[1])
+  if (!loss || !model.betweenSamples.contains(op))
     return std::nullopt;
   std::optional<double> label = splatValue(skipMoves(loss.getLabels()));
   return label ? Detail(std::to_string(static_cast<int64_t>(*label)))
@@ -146,6 +146,37 @@ static Detail isNegated(Operation *op, const SuspectModel &model) {
 }
 
 /// A cross entropy of a tanh, unless it is scaled, as for soft caps of scores.
+/// Returns the probability of a dropout: a select by random numbers, which
+/// depend on the step.
+static std::optional<double> dropoutOf(Operation *op) {
+  auto select = dyn_cast_or_null<SelectOp>(op);
+  if (!select)
+    return std::nullopt;
+  double scale = 1;
+  const bool isRandom = llvm::any_of(
+      dependencies({select.getCondition()}, [](Operation *) { return true; }),
+      [](Value value) {
+        return isa<BlockArgument>(value) && roleOf(value) == role::kScalar;
+      });
+  if (!isRandom || !scaledValue(select.getOnTrue(), scale) || scale <= 1)
+    return std::nullopt;
+  return 1 - 1 / scale;
+}
+
+/// A dropout that keeps less than a quarter of the elements.
+static Detail dropsMost(Operation *op, const SuspectModel &) {
+  constexpr double kMost = 0.75;
+  const double p = dropoutOf(op).value_or(0);
+  return p > kMost ? Detail(std::to_string(std::lround(100 * p)))
+                   : std::nullopt;
+}
+
+/// A cross entropy of scores of which a dropout removes some.
+static Detail getsDropped(Operation *op, const SuspectModel &) {
+  auto loss = dyn_cast<CrossEntropyOp>(op);
+  return when(loss && dropoutOf(skipMoves(loss.getLogits()).getDefiningOp()));
+}
+
 static Detail getsTanh(Operation *op, const SuspectModel &) {
   constexpr double kSmallScale = 3;
   auto loss = dyn_cast<CrossEntropyOp>(op);
@@ -217,6 +248,8 @@ static const Pattern kPatterns[] = {
      "normalizes groups of one element: its result is its bias, whatever its "
      "input is",
      false},
+    {getsDropped, "gets scores of which a dropout sets some to 0", false},
+    {dropsMost, "drops {} % of its elements: were p and 1 - p swapped?", false},
     {isNegated,
      "has a negative factor in the loss: training makes the labels less likely",
      false},
@@ -273,6 +306,7 @@ static bool growsWithBatch(ReduceOp sum, double factor, int64_t samples) {
 /// Sets `totals` and `negated`.
 static void followTerms(func::FuncOp forward, Value loss, SuspectModel &model) {
   const BatchSums sums = sumsOverBatch(forward);
+  model.betweenSamples = sums.comparisons;
   SmallVector<std::pair<Value, double>> work = {{loss, 1.0}};
   std::set<std::pair<const void *, double>> seen;
   llvm::DenseSet<Operation *> positive;

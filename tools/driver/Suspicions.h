@@ -26,6 +26,8 @@ struct SuspectModel {
   llvm::DenseSet<mlir::Value> factors;
   /// Sums over the batch that the loss contains and does not divide.
   llvm::DenseSet<mlir::Operation *> totals;
+  /// Cross entropies whose classes are the samples of the batch.
+  llvm::DenseSet<mlir::Operation *> betweenSamples;
   /// Cross entropies that the loss contains with a negative factor.
   llvm::DenseSet<mlir::Operation *> negated;
 };

@@ -71,10 +71,10 @@ static StoredBytes bytesInFile(BlockArgument argument, int64_t most) {
 std::vector<float> valuesInFile(BlockArgument argument, int64_t most) {
   StoredBytes stored = bytesInFile(argument, most);
   const int64_t count = std::min(most, tensorType(argument).getNumElements());
-  if (stored.type != "f32" ||
+  if (stored.type != "f32" || stored.bytes.size() % sizeof(float) != 0 ||
       static_cast<int64_t>(stored.bytes.size() / sizeof(float)) != count)
     return {};
-  std::vector<float> values(stored.bytes.size() / sizeof(float));
+  std::vector<float> values(count);
   std::memcpy(values.data(), stored.bytes.data(), stored.bytes.size());
   return values;
 }

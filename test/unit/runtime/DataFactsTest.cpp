@@ -1,5 +1,6 @@
 //===- DataFactsTest.cpp - one pass over the data before the first step ---===//
 #include "runtime/data/DatasetInputs.h"
+#include "runtime/io/HeldOut.h"
 #include "runtime/io/LabelTexts.h"
 #include "runtime/io/Npy.h"
 #include "runtime/job/DataCheck.h"
@@ -382,6 +383,7 @@ TEST_F(Samples, AnElementThatIsALineOverTheLabelIsSaid) {
     auto label = static_cast<double>(sample % 2);
     return input == 1 ? label : k == 1 ? 5 - label : plain(input, sample, k);
   };
+  ports[1].limit = 2;
   EXPECT_TRUE(remarks(facts(two)).empty());
 }
 
@@ -403,9 +405,11 @@ TEST_F(Samples, LabelsCountedFromOneAreSaid) {
   EXPECT_EQ(counted(4, 1), "input 'y': no label is 0, but each of 1 to 3 "
                            "occurs; the loss counts its 4 classes from 0");
   EXPECT_EQ(counted(4, 0), "");
-  EXPECT_EQ(counted(4, 2), "");  // two classes do not occur
+  EXPECT_EQ(counted(4, 2),
+            "input 'y': 2 of 4 classes of the loss do not occur: 0, 1");
   EXPECT_EQ(counted(2, 1), "");  // every value is 1
-  EXPECT_EQ(counted(10, 1), ""); // few labels
+  EXPECT_EQ(counted(30, 1),      // few labels of each class
+            "input 'y': 1 of 30 classes of the loss does not occur: 0");
 }
 
 TEST_F(Samples, ValuesThatBecomeEqualInANarrowTypeAreSaid) {
@@ -434,7 +438,7 @@ TEST_F(Samples, SortedLabelsAreSaid) {
     EXPECT_EQ(facts(sorted, unit).orderTexts(),
               std::vector<std::string>{
                   "the samples are sorted by input 'y' (3 values): most steps "
-                  "see few of the values"});
+                  "see only a few of them"});
     EXPECT_TRUE(facts(plain, unit).orderTexts().empty());
   }
 }

@@ -16,7 +16,7 @@ protected:
   }
   void useClasses() {
     ports[1].dtype = DType::I64;
-    ports[1].limit = 10;
+    ports[1].limit = 4;
     ports[1].use = InputUse::Labels;
   }
   /// A number from -1 to 1 without an order.
@@ -63,6 +63,10 @@ TEST_F(Leaks, AnElementThatRisesWithTheTargetIsSaid) {
                               int64_t) { return -label * label * label; }),
             Strings{"input 'x': element 1 of a sample falls with the value of "
                     "'y' in all 128 samples"});
+  // Of many samples, some have one value after rounding.
+  EXPECT_EQ(remarks(drawn, rising, 40000),
+            Strings{"input 'x': element 1 of a sample rises with the value of "
+                    "'y' in all 40000 samples"});
   ports[1].use = InputUse::Probabilities;
   EXPECT_EQ(remarks([](int64_t i) { return std::fabs(drawn(i)); }, rising),
             Strings{"input 'x': element 1 of a sample rises with the label of "
@@ -92,6 +96,17 @@ TEST_F(Leaks, AnElementThatEqualsTheTargetIsSaid) {
                     "in all 128 samples"});
 }
 
+TEST_F(Leaks, AnElementThatCountsTheSamplesIsSaid) {
+  auto number = [](double, int64_t i) { return double(i + 1); };
+  EXPECT_EQ(remarks(drawn, number),
+            Strings{"input 'x': element 1 of a sample is the number of the "
+                    "sample: is it data?"});
+  EXPECT_EQ(remarks(drawn, [](double, int64_t i) { return double(i % 100); }),
+            Strings());
+  EXPECT_EQ(remarks(drawn, [](double, int64_t i) { return 0.5 * double(i); }),
+            Strings());
+}
+
 TEST_F(Leaks, AnElementThatMarksAClassIsSaid) {
   useClasses();
   auto label = [](int64_t i) {
@@ -109,6 +124,16 @@ TEST_F(Leaks, AnElementThatMarksAClassIsSaid) {
                     }),
             Strings());
   EXPECT_EQ(remarks(label, marks, 20), Strings());
+  // Several values, each with one label.
+  EXPECT_EQ(
+      remarks(label, [](double own, int64_t) { return 7 - 2 * own * own; }),
+      Strings{"input 'x': element 1 of a sample has 4 values, of which "
+              "each occurs with one value of the label of 'y', in all "
+              "128 samples"});
+  EXPECT_EQ(
+      remarks(label, [](double own,
+                        int64_t i) { return i == 99 ? 7 : 7 - 2 * own * own; }),
+      Strings());
   // A feature of two classes.
   EXPECT_EQ(
       remarks(label, [](double own, int64_t) { return own < 2 ? 1.0 : 0.0; }),

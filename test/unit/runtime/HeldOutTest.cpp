@@ -1,4 +1,5 @@
 //===- HeldOutTest.cpp - held-out numbers that are trained ----------------===//
+#include "runtime/io/HeldOut.h"
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/io/Npy.h"
 #include "runtime/job/DataCheck.h"
@@ -17,10 +18,14 @@ double numberAt(int64_t i) {
   return 10 * std::sin(static_cast<double>(i * i % 10007) * 0.37);
 }
 
-/// Returns facts on samples of `width` numbers, which value(sample, k) gives.
+/// Returns facts on samples of 24 numbers, which value(sample, k) gives, in
+/// rows of `columns` numbers.
 template <typename Value>
-DataFacts factsOn(Value value, int64_t samples, int64_t width = 24) {
+DataFacts factsOn(Value value, int64_t samples, int64_t columns = 1) {
+  constexpr int64_t width = 24;
   Port port{"x", 0, DType::F32, {4, width}, {}, 0};
+  if (columns > 1)
+    port.globalShape = {4, width / columns, columns};
   auto read = [&](int64_t first, int64_t count,
                   const std::vector<std::byte *> &to) {
     for (int64_t i = 0; i < width * count; ++i)
@@ -46,14 +51,15 @@ TEST(HeldOut, RoundedSamplesThatAreTrainedAreCounted) {
     return roundedText(training, "--data=t", heldOut);
   };
   for (DType type : {DType::F16, DType::BF16})
-    EXPECT_EQ(text(factsOn(
-                  [&](int64_t row, int64_t k) {
-                    return rounded(sample(row + (row < 20 ? 30 : 300), k),
-                                   type);
-                  },
-                  40)),
-              concat("20 of 40 samples of --eval-data are also in --data=t if ",
-                     nameOf(type), " holds them"));
+    EXPECT_EQ(
+        text(factsOn(
+            [&](int64_t row, int64_t k) {
+              return rounded(sample(row + (row < 20 ? 30 : 300), k), type);
+            },
+            40)),
+        concat("20 of 40 samples of --eval-data equal samples of --data=t "
+               "after both are rounded to ",
+               nameOf(type)));
   // Other samples, equal samples, and numbers that the types cannot tell apart.
   EXPECT_EQ(
       text(factsOn([&](int64_t row, int64_t k) { return sample(row + 300, k); },
@@ -101,6 +107,17 @@ TEST(HeldOut, WindowsOfOneSeriesAreSaid) {
   EXPECT_EQ(
       seriesText(factsOn(marks(1), 100), "--data=t", factsOn(marks(2), 100)),
       "");
+  // Rows of which one of three numbers is 1, without an order.
+  auto bases = [](int64_t begin) {
+    return [=](int64_t row, int64_t k) {
+      return double(
+          std::abs(std::lround(100 * numberAt(begin + 24 * row + k / 3))) % 3 ==
+          k % 3);
+    };
+  };
+  EXPECT_EQ(seriesText(factsOn(bases(0), 500, 3), "--data=t",
+                       factsOn(bases(50000), 100, 3)),
+            "");
 }
 
 class HeldOutFiles : public test::ScratchFolder {};
@@ -133,7 +150,7 @@ TEST_F(HeldOutFiles, ARunComparesThem) {
                            [](int64_t row, int64_t k) {
                              return rounded(numberAt(3 * row + k), DType::BF16);
                            })),
-             "if bf16 holds them");
+             "after both are rounded to bf16");
 }
 
 } // namespace

@@ -24,7 +24,7 @@ int64_t drawn(int64_t i) { return (i * i * 7919 + 31 * i) % 9973; }
 TEST(LabelOrder, SortedLabelsAreSaid) {
   EXPECT_EQ(orderOf([](int64_t i) { return 3 - i / 32; }, 128),
             "the samples are sorted by input 'y' (4 values): most steps see "
-            "few of the values");
+            "only a few of them");
   EXPECT_EQ(orderOf([](int64_t i) { return 0.1 * double(i); }, 128),
             "the samples are sorted by input 'y': a step sees similar values");
   EXPECT_EQ(orderOf([](int64_t i) { return i % 64; }, 128),
@@ -36,7 +36,7 @@ TEST(LabelOrder, RunsOfOneClassAreSaid) {
   auto pieces = [](int64_t i) { return i % 64 / 16; };
   EXPECT_EQ(orderOf(pieces, 256),
             "94.1 % of the samples have the same value of input 'y' as the "
-            "sample before (4 values): most steps see few of the values");
+            "sample before (4 values): most steps see only a few of them");
   // A step has all pieces.
   EXPECT_EQ(orderOf(pieces, 256, 128), "");
 }
@@ -50,6 +50,9 @@ TEST(LabelOrder, NothingIsSaidOfOtherOrders) {
     // A rare class, and one class.
     EXPECT_EQ(orderOf([](int64_t i) { return i > 395; }, 400, perStep), "");
     EXPECT_EQ(orderOf([](int64_t) { return 1; }, 400, perStep), "");
+    EXPECT_EQ(
+        orderOf([](int64_t i) { return drawn(i) % 100 == 0; }, 10000, perStep),
+        "");
     // A series in the order of time.
     EXPECT_EQ(orderOf([](int64_t i) { return std::sin(0.1 * double(i)); }, 400,
                       perStep),
@@ -82,7 +85,7 @@ TEST(LabelTexts, ARareFirstClassIsSaid) {
   labels[7] = 0;
   EXPECT_EQ(labelTexts(factsOn(labels, 5)),
             Strings{"input 'y': 1 of 100 labels is 0, but each of 1 to 4 "
-                    "occurs at least 24 times: are the others counted from "
+                    "occurs at least 24 times: are the classes numbered from "
                     "1?"});
   labels[0] = labels[1] = 0; // a rare class
   EXPECT_EQ(labelTexts(factsOn(labels, 5)), Strings());
@@ -102,7 +105,8 @@ TEST(LabelTexts, AnIgnoredLabelThatIsTheFirstClassIsSaid) {
   labels = fourClasses(0);
   std::ranges::replace(labels, 3, 1);
   labels[9] = -1;
-  EXPECT_EQ(labelTexts(factsOn(labels, 4, -1)), Strings());
+  EXPECT_EQ(labelTexts(factsOn(labels, 4, -1)),
+            Strings{"input 'y': 1 of 4 classes of the loss does not occur: 3"});
 }
 
 TEST(LabelTexts, LabelsThatEndWithATypeAreSaid) {
@@ -110,14 +114,14 @@ TEST(LabelTexts, LabelsThatEndWithATypeAreSaid) {
   for (int64_t i = 0; i < 1024; ++i)
     labels[i] = drawn(i) % 256;
   labels[3] = 255;
-  EXPECT_EQ(labelTexts(factsOn(labels, 300)),
+  EXPECT_EQ(labelTexts(factsOn(labels, 400)),
             Strings{"input 'y': the largest label is 255, the largest number "
-                    "of u8, but the loss has 300 classes: were larger "
+                    "of u8, but the loss has 400 classes: were larger "
                     "labels stored in too small a type?"});
   EXPECT_EQ(labelTexts(factsOn(labels, 256)), Strings());
   EXPECT_EQ(labelTexts(factsOn(labels, 257)), Strings()); // by chance
   std::ranges::replace(labels, 255, 254);
-  EXPECT_EQ(labelTexts(factsOn(labels, 300)), Strings());
+  EXPECT_EQ(labelTexts(factsOn(labels, 400)), Strings());
 }
 
 } // namespace

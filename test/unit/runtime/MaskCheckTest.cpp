@@ -150,9 +150,10 @@ TEST_F(MaskCheckOfOutputs, OmitsWhatCountsTheSamplesThatFill) {
   ASSERT_EQ(why.size(), 6U);
   EXPECT_EQ(why[0], "");
   EXPECT_EQ(why[1], "");
-  EXPECT_HAS(why[2], "the output 'sum' is not the mean over labels other than "
-                     "-100 in 'labels': it is ");
-  EXPECT_HAS(why[3], "the output 'share' is not the mean over labels");
+  EXPECT_HAS(why[2],
+             "samples whose labels 'labels' are -100, but the output "
+             "'sum' counts them: it is no mean over the other labels (");
+  EXPECT_HAS(why[3], "the output 'share' counts them");
   EXPECT_HAS(why[4], "the output 'balance' depends on samples that only fill "
                      "the step, although their 'labels' are ignored");
   EXPECT_HAS(why[4], "; plan otherwise");

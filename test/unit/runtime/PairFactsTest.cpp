@@ -74,9 +74,10 @@ TEST_F(PairFacts, AMaskOfOtherSamplesIsSaid) {
   EXPECT_EQ(texts({padded, mask}), Strings());
   EXPECT_EQ(
       texts({padded, [&](int64_t row, int64_t k) { return mask(row + 5, k); }}),
-      Strings{"input 'ids' ends in several 1 in 110 samples, and input 'other' "
-              "shows them in 80: if they are padding, does the mask belong to "
-              "these samples?"});
+      Strings{
+          "in 110 samples, input 'ids' ends with a run of 1, and input 'other' "
+          "shows them in 80: if they are padding, does the mask belong to "
+          "these samples?"});
   // The first one may end the text.
   EXPECT_EQ(
       texts({padded, [](int64_t row,
@@ -89,9 +90,10 @@ TEST_F(PairFacts, AMaskOfOtherSamplesIsSaid) {
   EXPECT_EQ(texts({marked, mask}), Strings());
   EXPECT_EQ(
       texts({marked, [&](int64_t row, int64_t k) { return mask(row + 5, k); }}),
-      Strings{"input 'ids' ends in several 1 in 110 samples, and input 'other' "
-              "shows them in 80: if they are padding, does the mask belong to "
-              "these samples?"});
+      Strings{
+          "in 110 samples, input 'ids' ends with a run of 1, and input 'other' "
+          "shows them in 80: if they are padding, does the mask belong to "
+          "these samples?"});
   // The input does not hide tokens.
   ports[1].dependence.hidden.reset();
   EXPECT_EQ(
@@ -110,7 +112,7 @@ TEST_F(PairFacts, AMaskOfPaddingAtTheFrontIsCompared) {
   EXPECT_HAS(texts({front, [](int64_t row,
                               int64_t k) { return k < lengthOf(row) ? 1 : 0; }})
                  .back(),
-             "begins in several 1");
+             "begins with a run of 1");
 }
 
 TEST_F(PairFacts, LabelsOfPaddingThatCountAreSaid) {
@@ -118,7 +120,7 @@ TEST_F(PairFacts, LabelsOfPaddingThatCountAreSaid) {
   ports[1].ignored = 0;
   auto next = [](int64_t row, int64_t k) { return padded(row, k + 1); };
   EXPECT_EQ(texts({padded, next}),
-            Strings{"input 'ids' ends in several 1 in 110 samples, and the "
+            Strings{"in 110 samples, input 'ids' ends with a run of 1, and the "
                     "loss counts 660 labels there that are 1 in input "
                     "'other': if they are padding, expected 0, which the loss "
                     "ignores"});
@@ -134,17 +136,23 @@ TEST_F(PairFacts, LabelsOfPaddingThatCountAreSaid) {
             Strings());
   // Weights of the labels.
   ports.push_back({"weights", 0, DType::I64, {4, kLength}, {}, 0});
+  ports[2].dependence.weighsLoss = true;
   EXPECT_EQ(
       texts({padded, next,
              [](int64_t row, int64_t k) { return k < lengthOf(row) ? 1 : 0; }}),
       Strings());
+  EXPECT_HAS(
+      texts({padded, next,
+             [](int64_t row, int64_t k) { return k < lengthOf(row) ? 0 : 1; }})
+          .back(),
+      "and input 'weights' shows them in 110: if they are padding, ");
 }
 
 TEST_F(PairFacts, IdsThatAreLabelsAndPaddedAreSaid) {
   ports.pop_back();
   ports[0].use = InputUse::IdsAndLabels;
   EXPECT_EQ(texts({padded}),
-            Strings{"input 'ids' ends in several 1 in 110 samples, and the "
+            Strings{"in 110 samples, input 'ids' ends with a run of 1, and the "
                     "loss counts 660 labels there that are 1: if they are "
                     "padding, the loss should ignore them"});
 }
@@ -154,11 +162,36 @@ TEST_F(PairFacts, LabelsOfOtherSamplesAreSaid) {
   ports[1].ignored = -100;
   auto ids = [](int64_t row, int64_t k) { return text(row, k); };
   auto other = [](int64_t row, int64_t k) { return text(row, k + 1, 9); };
-  const std::string said =
-      "input 'other' holds sequences like those of input 'ids', but of no "
-      "sample more than of the sample before: do the labels belong to other "
-      "samples?";
-  EXPECT_EQ(texts({ids, other}), Strings{said});
+  const std::string end =
+      " input 'ids'; the labels of a sample match its own ids no better than "
+      "those of another one: were the two shuffled separately?";
+  EXPECT_EQ(texts({ids, other}),
+            Strings{"input 'other' holds text like" + end});
+  // Labels in another order, also beside ids of another vocabulary.
+  auto shuffled = [](int64_t row, int64_t k) {
+    return text((row + 7) % kRows, k + 1);
+  };
+  const std::string of = "input 'other' holds the ids of other samples of";
+  EXPECT_EQ(texts({ids, shuffled}), Strings{of + end});
+  ports.push_back({"segments", 0, DType::I64, {4, kLength}, {}, 2});
+  ports[2].use = InputUse::Ids;
+  EXPECT_EQ(texts({ids, shuffled, [](int64_t, int64_t k) { return k / 8; }}),
+            Strings{of + end});
+  ports.pop_back();
+  // Few ids, of which all pairs occur.
+  auto letters = [](int64_t row, int64_t k) { return drawn(row, k) % 16; };
+  for (Port &port : ports)
+    port.limit = 16;
+  EXPECT_EQ(texts({letters,
+                   [&](int64_t row, int64_t k) {
+                     return letters((row + 7) % kRows, k + 1);
+                   }}),
+            Strings{of + end});
+  EXPECT_EQ(texts({letters, [&](int64_t row,
+                                int64_t k) { return letters(row, k + 1); }}),
+            Strings());
+  for (Port &port : ports)
+    port.limit = 64;
   // Labels far ahead, reversed, or of another language.
   for (const Value &labels : std::vector<Value>{
            [](int64_t row, int64_t k) { return text(row, k + 5); },

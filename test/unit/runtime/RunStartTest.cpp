@@ -54,7 +54,7 @@ protected:
       init = *InitChoice::parse(options.init);
     std::string text;
     for (const std::string &line :
-         firstLines({options, plan, *inputs, init, DataReport(), from, 3}))
+         firstLines({options, plan, *inputs, init, DataReport(), from, "", 3}))
       text += line + "\n";
     return text;
   }

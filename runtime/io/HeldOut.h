@@ -1,0 +1,30 @@
+//===- HeldOut.h - held-out data against that of training -------*- C++ -*-===//
+#pragma once
+
+#include "runtime/io/DataFacts.h"
+
+namespace dpc::rt {
+
+/// Says how many samples of `heldOut` are also in `training`, the data of the
+/// option `source`; "" if none is, or if the two do not have the same inputs.
+std::string commonText(const DataFacts &training, const std::string &source,
+                       const DataFacts &heldOut);
+
+/// Says how many samples of `heldOut` equal one of `training` in a narrower
+/// type, if many more do than without rounding; "" otherwise.
+std::string roundedText(const DataFacts &training, const std::string &source,
+                        const DataFacts &heldOut);
+
+/// Says that many passages of ids in `heldOut` are also in
+/// `training`, although few samples are; "" otherwise. Slices of one text begin
+/// at other ids.
+std::string passageText(const DataFacts &training, const std::string &source,
+                        const DataFacts &heldOut);
+
+/// Says that the series of numbers in `heldOut` have many passages of those in
+/// `training` at other offsets, as overlapping windows of one series do; ""
+/// otherwise.
+std::string seriesText(const DataFacts &training, const std::string &source,
+                       const DataFacts &heldOut);
+
+} // namespace dpc::rt

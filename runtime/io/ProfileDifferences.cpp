@@ -1,0 +1,342 @@
+#include "runtime/io/ProfileDifferences.h"
+
+#include "runtime/base/NameList.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+namespace dpc::rt {
+
+namespace {
+
+/// Compares two profiles of one input.
+class Comparison {
+public:
+  Comparison(const InputProfile &here, const InputProfile &training,
+             const std::string &where)
+      : here(here), training(training), where(where),
+        name("input '" + oneLine(here.name) + "'"),
+        noise(noiseOf(here.samples, training.samples)) {
+    findFrequent();
+  }
+
+  std::string text() const;
+
+private:
+  using Parts = std::vector<Quantiles>;
+
+  static double noiseOf(int64_t a, int64_t b);
+  const Parts *partsOf(const InputProfile &profile, int dimension) const;
+  double meanDistance(const Parts &a, const Parts &b, bool isReversed) const;
+  bool fitsBetter(const Parts &a, const Parts &b, double before,
+                  bool isReversed) const;
+  std::string orderText() const;
+  std::string permutationText(int dimension) const;
+  std::string partText(int dimension) const;
+  std::string wholeText() const;
+  std::string rangeText() const;
+  std::string sharesText() const;
+  std::string shiftText() const;
+  std::string newText() const;
+  std::string beginText() const;
+  std::string paddingText() const;
+  void findFrequent();
+  double frequentHere(int64_t shift) const;
+
+  const InputProfile &here, &training;
+  const std::string &where;
+  std::string name;
+  double noise; ///< by how much equal distributions may differ
+  std::set<int64_t> frequent, padding; ///< indexes in training
+  double frequentShare = 0;            ///< in training, without padding
+};
+
+} // namespace
+
+/// A half of the samples beyond chance.
+static constexpr double kFar = 0.5;
+/// The part of the frequent indexes that equal vocabularies share at least.
+static constexpr double kMost = 0.75;
+
+static std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+static std::string share(double part) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %%", 100 * part);
+  return text;
+}
+
+/// "118 (101 to 140)"
+static std::string spell(const Quantiles &part) {
+  const double low = part.values[1], high = part.values[Quantiles::kCount - 2];
+  return low == high ? number(low)
+                     : concat(number(part.middle()), " (mostly ", number(low),
+                              " to ", number(high), ")");
+}
+
+/// Two samples of one distribution have this distance with a probability of
+/// about 10 % (Smirnov 1948: 2 exp(-2 c^2) for c = 1.2).
+double Comparison::noiseOf(int64_t a, int64_t b) {
+  return 1.2 *
+         std::sqrt(1 / static_cast<double>(a) + 1 / static_cast<double>(b));
+}
+
+const Comparison::Parts *Comparison::partsOf(const InputProfile &profile,
+                                             int dimension) const {
+  auto found = profile.parts.find(dimension);
+  return found == profile.parts.end() ? nullptr : &found->second;
+}
+
+double Comparison::meanDistance(const Parts &a, const Parts &b,
+                                bool isReversed) const {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += a[i].distance(b[isReversed ? b.size() - 1 - i : i]);
+  return sum / static_cast<double>(a.size());
+}
+
+/// Whether another order of parts explains why they have the distance `before`.
+bool Comparison::fitsBetter(const Parts &a, const Parts &b, double before,
+                            bool isReversed) const {
+  constexpr double kBetter = 0.5;
+  const double after = meanDistance(a, b, isReversed);
+  return after < noise && after < kBetter * before;
+}
+
+/// Says that the elements lie in the reverse order along a dimension, or that
+/// two dimensions are swapped.
+std::string Comparison::orderText() const {
+  for (const auto &[dimension, parts] : here.parts) {
+    const Parts *known = partsOf(training, dimension);
+    if (!known || dimension == InputProfile::kWhole)
+      continue;
+    const double distance = meanDistance(parts, *known, false);
+    if (distance < noise)
+      continue;
+    if (fitsBetter(parts, *known, distance, true))
+      return concat(name, " resembles the reverse of that ", where,
+                    " along dimension ", dimension + 1);
+    for (const auto &[other, parts2] : training.parts)
+      if (other > dimension && parts2.size() == parts.size() &&
+          fitsBetter(parts, parts2, distance, false))
+        return concat(name, ": its dimension ", dimension + 1,
+                      " resembles dimension ", other + 1, " ", where,
+                      ": are they swapped?");
+  }
+  return "";
+}
+
+/// Says that positions along a dimension are permuted.
+std::string Comparison::permutationText(int dimension) const {
+  constexpr size_t kMostParts = 128; // all pairs are compared
+  constexpr double kDiffers = 0.1, kBetter = 0.5;
+  const Parts &own = here.parts.at(dimension);
+  const Parts &known = training.parts.at(dimension);
+  std::vector<size_t> differing, found;
+  for (size_t i = 0; i < own.size() && own.size() <= kMostParts; ++i)
+    if (own[i].distance(known[i]) > noise + kDiffers)
+      differing.push_back(i);
+  for (size_t i : differing) {
+    auto best = std::ranges::min_element(
+        differing, {}, [&](size_t k) { return own[i].distance(known[k]); });
+    const double distance = own[i].distance(known[*best]);
+    if (distance < noise && distance < kBetter * own[i].distance(known[i]))
+      found.push_back(*best);
+  }
+  std::vector<size_t> sorted = found;
+  std::ranges::sort(sorted);
+  if (differing.size() < 2 || sorted != differing)
+    return "";
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < found.size(); ++i)
+    texts.push_back(concat(differing[i], " resembles ", found[i]));
+  return concat(name, ": positions along dimension ", dimension + 1,
+                " are in another order than ", where, ": ", listed(texts, 4));
+}
+
+/// Says which positions along a dimension have other numbers, unless most do.
+std::string Comparison::partText(int dimension) const {
+  const Parts &own = here.parts.at(dimension);
+  const Parts &known = training.parts.at(dimension);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < own.size(); ++i)
+    if (own[i].distance(known[i]) > kFar + noise)
+      texts.push_back(
+          concat(i, ": ", spell(own[i]), ", ", where, " ", spell(known[i])));
+  return texts.empty() || 2 * texts.size() > own.size()
+             ? ""
+             : concat(name, ": other numbers at ", texts.size(), " of ",
+                      own.size(), " positions along dimension ", dimension + 1,
+                      ", ", listed(texts, 2));
+}
+
+std::string Comparison::wholeText() const {
+  const Parts *own = partsOf(here, InputProfile::kWhole);
+  const Parts *known = partsOf(training, InputProfile::kWhole);
+  if (!own || !known || own->front().distance(known->front()) <= kFar + noise)
+    return "";
+  const char *what =
+      numElements(here.shape) > 1 ? ": a sample has the mean " : " is ";
+  return concat(name, what, spell(own->front()), ", but ", where, " ",
+                spell(known->front()));
+}
+
+/// Says that numbers are far outside the range of training.
+std::string Comparison::rangeText() const {
+  // The largest of numbers with a long tail differ by more than their range.
+  constexpr double kTimes = 8;
+  const double range = training.max - training.min;
+  if (here.min >= training.min - kTimes * range &&
+      here.max <= training.max + kTimes * range)
+    return "";
+  // A mask that hid nothing may hide something.
+  if (range == 0 && here.min >= 0 && here.max <= 1)
+    return "";
+  return concat(name, " is ", number(here.min), " to ", number(here.max),
+                ", but ", where, " ", number(training.min), " to ",
+                number(training.max));
+}
+
+/// Finds the most frequent indexes of training, which have half of the shares
+/// of all that are no padding.
+void Comparison::findFrequent() {
+  constexpr double kPadding = 0.25;
+  std::vector<std::pair<double, int64_t>> order;
+  double all = 0, sum = 0;
+  for (const auto &[index, part] : training.shares)
+    if (part < kPadding) {
+      order.emplace_back(-part, index);
+      all += part;
+    } else {
+      padding.insert(index);
+    }
+  std::ranges::sort(order);
+  for (const auto &[part, index] : order)
+    if (2 * sum < all) {
+      frequent.insert(index);
+      sum -= part;
+    }
+  frequentShare = all > 0 ? sum / all : 0;
+}
+
+/// Returns which share the frequent indexes of training plus `shift` have here,
+/// as a part of that in training.
+double Comparison::frequentHere(int64_t shift) const {
+  double all = 0, sum = 0;
+  for (const auto &[index, part] : here.shares) {
+    const int64_t moved =
+        ((index - shift) % InputProfile::kCounters + InputProfile::kCounters) %
+        InputProfile::kCounters;
+    if (padding.contains(index))
+      continue;
+    all += part;
+    sum += frequent.contains(moved) ? part : 0;
+  }
+  return all > 0 && frequentShare > 0 ? sum / all / frequentShare : 1;
+}
+
+/// Says that the indexes are those of training plus a small number.
+std::string Comparison::shiftText() const {
+  for (int64_t shift : {1, -1, 2, -2, 3, -3, 4, -4})
+    if (frequentHere(shift) > kMost && frequentHere(0) < kMost)
+      return concat(name, ": the indexes seem to be those ", where,
+                    shift > 0 ? " plus " : " minus ", std::abs(shift));
+  return "";
+}
+
+/// Says which classes no sample of training has.
+std::string Comparison::newText() const {
+  constexpr double kLeast = 5; // by chance, with a probability of exp(-5)
+  std::vector<std::string> texts;
+  double sum = 0;
+  for (const auto &[index, part] : here.shares)
+    if (!training.shares.contains(index) &&
+        part * static_cast<double>(training.indexes) > kLeast) {
+      sum += part;
+      texts.push_back(std::to_string(index));
+    }
+  return texts.empty() ? ""
+                       : concat(share(sum), " of the labels in ", name, " are ",
+                                listed(texts), ", a class that no sample ",
+                                where, " has");
+}
+
+std::string Comparison::sharesText() const {
+  constexpr int64_t kLeast = 100; // indexes
+  constexpr double kFew = 0.4;
+  if (std::min(here.indexes, training.indexes) < kLeast)
+    return "";
+  if (std::string text = shiftText(); !text.empty())
+    return text;
+  // Classes may be balanced on purpose.
+  if (numElements(here.shape) == 1)
+    return newText();
+  const double found = frequentHere(0);
+  return found < kFew ? concat(name, ": the ids that are half of all ", where,
+                               " are only ", share(found * frequentShare),
+                               " here: is it the same vocabulary?")
+                      : "";
+}
+
+std::string Comparison::beginText() const {
+  constexpr int64_t kLeast = 4;
+  if (!training.begin || here.begin == training.begin ||
+      std::min(here.samples, training.samples) < kLeast)
+    return "";
+  return concat(name, ": samples begin with ",
+                here.begin ? concat(*here.begin) : "different ids", ", but ",
+                where, " with ", *training.begin);
+}
+
+std::string Comparison::paddingText() const {
+  if (!training.padding || !here.padding || here.padding == training.padding)
+    return "";
+  auto spelled = [](const std::pair<int64_t, bool> &padding) {
+    return concat(padding.first, padding.second ? " at the end" : " first");
+  };
+  return concat(name, ": the padding is probably ", spelled(*here.padding),
+                ", but ", where, " ", spelled(*training.padding));
+}
+
+std::string Comparison::text() const {
+  std::vector<std::string> texts;
+  texts.push_back(sharesText());
+  texts.push_back(beginText());
+  texts.push_back(paddingText());
+  if (here.shape == training.shape) {
+    texts.push_back(orderText());
+    for (const auto &[dimension, parts] : here.parts)
+      if (dimension != InputProfile::kWhole && partsOf(training, dimension)) {
+        texts.push_back(permutationText(dimension));
+        texts.push_back(partText(dimension));
+      }
+  }
+  if (!here.parts.empty()) {
+    texts.push_back(wholeText());
+    texts.push_back(rangeText());
+  }
+  // One difference makes others.
+  auto first = std::ranges::find_if_not(texts, &std::string::empty);
+  return first == texts.end() ? "" : *first;
+}
+
+std::vector<std::string> differences(const DataProfile &here,
+                                     const DataProfile &training,
+                                     const std::string &where) {
+  std::vector<std::string> texts;
+  for (const InputProfile &input : here.inputs)
+    if (const InputProfile *known = training.find(input.name))
+      texts.push_back(Comparison(input, *known, where).text());
+  if (here.classes && training.classes)
+    texts.push_back(here.classes->difference(*training.classes, where));
+  std::erase(texts, "");
+  return texts;
+}
+
+} // namespace dpc::rt
