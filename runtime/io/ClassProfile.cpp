@@ -55,8 +55,9 @@ ClassProfileBuilder::numbersOf(const std::byte *sample) const {
   const DType type = ports[numbers].dtype;
   for (int64_t i = 0; i < elements; ++i)
     sums[i / inner % parts] += loadAsDouble(sample, type, i);
+  const int64_t ofPart = elements / parts;
   for (double &sum : sums)
-    sum /= static_cast<double>(elements / parts);
+    sum /= static_cast<double>(ofPart);
   return sums;
 }
 

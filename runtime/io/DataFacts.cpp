@@ -501,7 +501,9 @@ static void addBlock(DataFacts &facts, int64_t first, int64_t count,
     addTo(sequences);
 }
 
+/// A row has `perRow` elements of each of `ports`.
 static DataFacts emptyFacts(const std::vector<Port> &ports,
+                            const std::vector<int64_t> &perRow,
                             const std::string &unit, int64_t rows,
                             bool comparesNumbers) {
   DataFacts facts;
@@ -515,6 +517,19 @@ static DataFacts emptyFacts(const std::vector<Port> &ports,
   if (comparesNumbers)
     facts.series = seriesOf(ports);
   facts.samplesPerRow = samplesIn(unit, ports);
+  const bool hasSamples = facts.samplesPerRow > 0;
+  const std::vector<int64_t> elements =
+      perSample(perRow, hasSamples ? facts.samplesPerRow : 1);
+  for (size_t i = 0; i < ports.size(); ++i) {
+    facts.inputs.emplace_back().port = ports[i];
+    facts.values.emplace_back(ports[i], elements[i]);
+    if (hasSamples)
+      facts.builders.emplace_back(ports[i], elements[i]);
+  }
+  if (hasSamples) {
+    facts.samples = SampleFacts(ports, elements, comparesNumbers);
+    facts.classes = ClassProfileBuilder::of(ports, elements);
+  }
   return facts;
 }
 
@@ -523,23 +538,11 @@ Expected<DataFacts> scanRows(const std::vector<Port> &ports,
                              const std::string &unit, int64_t rows,
                              const ReadRows &read, const ScanLimits &limits) {
   constexpr int64_t kBlockBytes = int64_t(1) << 20;
-  DataFacts facts = emptyFacts(ports, unit, rows, limits.comparesNumbers);
-  if (facts.samplesPerRow > 0)
-    facts.samples = SampleFacts(ports, perSample(perRow, facts.samplesPerRow),
-                                limits.comparesNumbers);
-  if (facts.samplesPerRow > 0)
-    facts.classes =
-        ClassProfileBuilder::of(ports, perSample(perRow, facts.samplesPerRow));
+  DataFacts facts =
+      emptyFacts(ports, perRow, unit, rows, limits.comparesNumbers);
   int64_t bytes = 0; // of a row
-  for (size_t i = 0; i < ports.size(); ++i) {
-    facts.inputs.emplace_back().port = ports[i];
-    const int64_t elements =
-        perRow[i] / std::max<int64_t>(facts.samplesPerRow, 1);
-    facts.values.emplace_back(ports[i], elements);
-    if (facts.samplesPerRow > 0)
-      facts.builders.emplace_back(ports[i], elements);
+  for (size_t i = 0; i < ports.size(); ++i)
     bytes += perRow[i] * sizeOf(ports[i].dtype);
-  }
   const int64_t toRead = rowsToRead(rows, bytes, limits.bytes);
   int64_t block = 1;
   if (toRead == rows)

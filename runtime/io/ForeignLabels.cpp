@@ -40,6 +40,8 @@ void ForeignLabels::add(const Port &idsPort, const void *idsData,
   constexpr int64_t kLeastIds = 32; // pairs of few ids all occur
   const int64_t length = idsPort.globalShape.back();
   hasManyIds = idsPort.limit - idsPort.first >= kLeastIds;
+  idBits = std::log2(
+      static_cast<double>(std::max<int64_t>(idsPort.limit - idsPort.first, 1)));
   std::vector<int64_t> idRow(length), labelRow(length);
   for (int64_t begin = 0; length > 0 && begin < count && !isEnough();
        begin += length) {
@@ -95,11 +97,11 @@ void ForeignLabels::addRow(const std::vector<int64_t> &idRow,
 void ForeignLabels::addHashes(const std::vector<int64_t> &idRow,
                               const std::vector<int64_t> &labelRow) {
   constexpr double kLeastBits = 40;
+  constexpr size_t kLeastKinds = 4;
   const size_t count = idRow.size() - 1;
   const std::set<int64_t> kinds(labelRow.begin(), labelRow.end());
-  if (static_cast<double>(count) *
-          std::log2(static_cast<double>(kinds.size())) <
-      kLeastBits)
+  if (kinds.size() < kLeastKinds ||
+      static_cast<double>(count) * idBits < kLeastBits)
     return;
   auto hash = [&](const int64_t *values) {
     return XXH3_64bits(values, count * sizeof(int64_t));

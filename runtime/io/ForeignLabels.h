@@ -58,6 +58,7 @@ private:
   int64_t rows = 0;
   int64_t blocks = 0; ///< of labels that are not ignored
   bool hasManyIds = false;
+  double idBits = 0; ///< of an id
 };
 
 /// Returns the pairs of ids and labels among the inputs.

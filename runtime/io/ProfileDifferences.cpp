@@ -154,6 +154,7 @@ std::string Comparison::permutationText(int dimension) const {
   if (differing.size() < 2 || sorted != differing)
     return "";
   std::vector<std::string> texts;
+  texts.reserve(found.size());
   for (size_t i = 0; i < found.size(); ++i)
     texts.push_back(concat(differing[i], " resembles ", found[i]));
   return concat(name, ": positions along dimension ", dimension + 1,

@@ -259,9 +259,11 @@ class Outputs(e2e.ScratchTest):
         """Also if another output is called "loss"."""
         write_model(self.model, {"loss": "cross_entropy_loss", "total": "twice"})
         self.compile("--infer", "--loss-output=total")
-        row, = self.run_plan(f"--data={self.write_first_batch()}")
+        row, mean = self.run_plan(f"--data={self.write_first_batch()}")
         self.assertAlmostEqual(row["loss"] / row["output.loss"], 2, delta=1e-5)
         self.assertNotIn("total", row)
+        self.assertEqual((mean["step"], mean["eval_samples"]), (1, 8))
+        self.assertAlmostEqual(mean["eval_loss"], row["loss"], delta=1e-6)
 
     def test_evaluation_computes_the_loss_that_is_trained(self):
         write_model(self.model, {"loss": "cross_entropy_loss", "total": "twice"})

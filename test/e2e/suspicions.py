@@ -164,7 +164,25 @@ def between_samples(scores, count=8):
     return classes(zeros + scores, count=count).replace("%s, %y", "%s, %zeros")
 
 
+DROPPED = "'dpc.cross_entropy' gets scores of which a dropout sets some to 0"
+DROPS = "'dpc.select' drops {} % of its elements: were p and 1 - p swapped?"
+
+
+def dropped(name, scale):
+    """A dropout of the scores: a select by numbers that depend on the step."""
+    return (f"%draw = dpc.broadcast %step dims = [] : tensor<f32> -> tensor<8x4xf32>\n%limit = dpc.constant dense<0.5> : tensor<8x4xf32> -> tensor<8x4xf32>\n"
+            f"%kept = dpc.compare ge %draw, %limit : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xi1>\n" + number("k", scale, "8x4xf32")
+            + binary("large", "mul", "h", "k", "8x4xf32") + number("none", "0.0", "8x4xf32")
+            + f"%{name} = dpc.select %kept, %large, %none : (tensor<8x4xi1>, tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>\n")
+
+
+def with_step(model):
+    return model.replace("%x: tensor<8x16xf32>", '%step: tensor<f32> {dpc.name = "step", dpc.role = "scalar"}, %x: tensor<8x16xf32>', 1)
+
+
 MISTAKES = {
+    "dropout of the scores": (with_step(classes(dropped("s", 2.0))), DROPPED),
+    "dropout of most elements": (with_step(classes(dropped("d", 10.0) + binary("s", "mul", "d", "h", "8x4xf32"))), DROPS.format(90)),
     "one label": (between_samples("%s = dpc.matmul %h, %h tb : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>\n"), ZEROS),
     "softmax": (classes("%s = dpc.softmax %h : tensor<8x4xf32> -> tensor<8x4xf32>"), TWICE.format("dpc.softmax", "softmax")),
     "sigmoid": (classes(unary("s", "sigmoid", "h", "8x4xf32")), TWICE.format("dpc.unary", "sigmoid")),
@@ -189,6 +207,7 @@ MISTAKES = {
     "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
 }
 RIGHT = {
+    "dropout of few elements": with_step(classes(dropped("d", 2.0) + binary("s", "mul", "d", "h", "8x4xf32"))),
     "the first class is right": labelled(4),
     "as many classes as samples": labelled(8),
     "scores": classes(),
@@ -214,11 +233,12 @@ RIGHT = {
 
 
 class Suspicions(e2e.ScratchTest):
-    def remarks(self, model):
+    def remarks(self, model, *words):
         with open(self.path("model.mlir"), "w") as file:
             file.write("module {" + model + "}")
-        e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--emit=report", "--verify=off",
-                  "-o", self.path("plan")])
+        words = words or ("--train=sgd", "--lr=0.1")
+        e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", *words, "--emit=report", "--verify=off", "-o",
+                  self.path("plan")])
         # A matmul of samples with samples reads the whole batch.
         return [text for text in e2e.read_report(self.path("plan"))["remarks"] if "is not read" not in text and "several micro-batches" not in text]
 
@@ -231,6 +251,27 @@ class Suspicions(e2e.ScratchTest):
         for name, model in RIGHT.items():
             with self.subTest(name):
                 self.assertEqual(self.remarks(model), [])
+
+    def test_rates_that_cannot_train_are_said(self):
+        for words, text in ((("--train=sgd", "--lr=3", "--weight-decay=0.4"), "--lr times --weight-decay is 1.2: each step multiplies the weights by -0.2"),
+                            (("--train=adamw", "--lr=1e-12"), "--lr=1e-12: updates of this size are lost in the rounding of fp32 weights"),
+                            (("--train=adamw", "--eps=1"), "--eps=1 is larger than most gradients: AdamW then does not normalize them"),
+                            (("--train=adamw", "--lr=1e-5", "--weight-decay=0.1", "--eps=1e-6"), None)):
+            with self.subTest(words):
+                self.assertEqual(self.remarks(classes(), *words), [text] if text else [])
+
+    def test_a_weight_of_one_number_is_said(self):
+        source = f'dpc.source = {{file = "{self.path("w.bin")}", offset = 0 : i64, bytes = 256 : i64, dtype = "f32"}}'
+        model = classes().replace('dpc.role = "parameter"', f'dpc.role = "parameter", {source}', 1)
+        for values, isSaid in (([0.01] * 64, True), ([1.0] * 64, False), ([0.01] * 63 + [0.02], False)):
+            with open(self.path("w.bin"), "wb") as file:
+                file.write(struct.pack("<64f", *values))
+            with open(self.path("model.mlir"), "w") as file:
+                file.write("module {" + model + "}")
+            e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--verify=off", "-o",
+                      self.path("compiled")])
+            said = " ".join(e2e.read_report(self.path("compiled"))["remarks"])
+            self.assertEqual("all values of 'w' are one number in" in said, isSaid)
 
     def test_masks_in_files_are_read(self):
         source = f'dpc.source = {{file = "{self.path("mask.bin")}", offset = 0 : i64, bytes = 256 : i64, dtype = "f32"}}'

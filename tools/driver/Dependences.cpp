@@ -110,7 +110,7 @@ private:
   double factorOf(size_t run) const;
   bool isTarget(const rt::Port &port) const;
   std::vector<std::vector<double>> rowLosses(size_t run) const;
-  bool dividesByAll(size_t run, double counted, double times) const;
+  bool dividesByAll(size_t run, int64_t counted, double times) const;
 };
 
 /// Whether an input has a number for each token, such as a mask.
@@ -415,16 +415,17 @@ std::vector<std::vector<double>> Measurement::rowLosses(size_t run) const {
   return losses;
 }
 
-/// Whether the loss of a run is the sum of the first `counted` rows' losses,
-/// divided by the number of all rows of the small model, or by that of the
-/// whole one, which has `times` as many.
-bool Measurement::dividesByAll(size_t run, double counted, double times) const {
+/// Whether the loss of a run is the sum of the losses of the first `counted`
+/// rows, divided by the number of all rows of the small model, or by that of
+/// the whole one, which has `times` as many.
+bool Measurement::dividesByAll(size_t run, int64_t counted,
+                               double times) const {
   constexpr double kEqual = 1e-4;
   const double loss = experiment.result(run).at("loss").at(0);
   return llvm::any_of(rowLosses(run), [&](const std::vector<double> &rows) {
     const auto count = static_cast<double>(rows.size());
     double sum = 0;
-    for (size_t i = 0; static_cast<double>(i) < counted * count; ++i)
+    for (int64_t i = 0; i < counted; ++i)
       sum += rows[i];
     const double share = loss * count / sum;
     return sum != 0 && (std::abs(share - 1) < kEqual ||
@@ -432,8 +433,8 @@ bool Measurement::dividesByAll(size_t run, double counted, double times) const {
   });
 }
 
-/// Sets each input that may be a mask of the loss to 1 (run 0), and the second
-/// half of it to 0 (run 1).
+/// Sets each input that may be a mask of the loss to 1 (run 0), and about the
+/// second half of it to 0 (run 1).
 void Measurement::lossWeights() {
   if (experiment.comparisons() != 1 || experiment.rows().empty() ||
       !experiment.rows().front().label)
@@ -446,19 +447,21 @@ void Measurement::lossWeights() {
     const auto rows = static_cast<int64_t>(experiment.rows().size());
     const int64_t count = rt::numElements(port.globalShape);
     if (rt::isIndex(port) || port.use != rt::InputUse::Data || count < 2 ||
-        count % 2 != 0 || rows % count != 0 || isTarget(port))
+        rows % count != 0 || isTarget(port))
       continue;
     std::vector<NamedTensors> runs(2, experiment.start());
     fillFlags(runs[0][port.name], 1);
     fillFlags(runs[1][port.name], 1);
-    for (int64_t k = count / 2; k < count; ++k)
+    const int64_t kept = (count + 1) / 2;
+    for (int64_t k = kept; k < count; ++k)
       runs[1][port.name].set(k, 0);
     if (!experiment.run(runs) || !experiment.changed(0, 1).empty())
       continue;
     rt::Dependence &found = dependences.inputs[port.name];
     found.weighsLoss = experiment.result(0).at("loss").at(0) !=
                        experiment.result(1).at("loss").at(0);
-    found.scalesLoss = dividesByAll(0, 1, times) && dividesByAll(1, 0.5, times);
+    found.scalesLoss = dividesByAll(0, rows, times) &&
+                       dividesByAll(1, rows / count * kept, times);
   }
 }
 

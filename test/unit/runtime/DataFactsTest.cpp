@@ -407,8 +407,8 @@ TEST_F(Samples, LabelsCountedFromOneAreSaid) {
   EXPECT_EQ(counted(4, 0), "");
   EXPECT_EQ(counted(4, 2),
             "input 'y': 2 of 4 classes of the loss do not occur: 0, 1");
-  EXPECT_EQ(counted(2, 1), "");  // every value is 1
-  EXPECT_EQ(counted(30, 1),      // few labels of each class
+  EXPECT_EQ(counted(2, 1), ""); // every value is 1
+  EXPECT_EQ(counted(30, 1),     // few labels of each class
             "input 'y': 1 of 30 classes of the loss does not occur: 0");
 }
 

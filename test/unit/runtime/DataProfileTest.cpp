@@ -55,7 +55,7 @@ Port indexes(std::vector<int64_t> shape, int64_t limit, InputUse use) {
 
 TEST(DataProfile, EqualDistributionsDoNotDiffer) {
   auto image = [](auto &random, int64_t k) {
-    return 0.1 * double(k / 16) + drawNormal(random);
+    return 0.1 * std::floor(double(k) / 16) + drawNormal(random);
   };
   auto features = [](auto &random, int64_t k) {
     return std::exp(drawNormal(random) * double(k));
