@@ -340,6 +340,10 @@ class Dependences(e2e.ScratchTest):
         for key, want in (("scales_loss", "weights"), ("weighs_loss", "weights"), ("is_target", "y")):
             self.assertEqual([name for name in ("mask", "weights", "x", "y") if inputs[name][key]], [want], key)
 
+    def test_a_negative_loss_is_said(self):
+        said = self.remarks(FORECAST.format(body=attention(), target="%y").replace("dense<0.001953125>", "dense<-0.001953125>"))
+        self.assertEqual(said, ["the loss is negative for random inputs: has it the wrong sign, or does a likelihood lack its logarithm?"])
+
     def test_an_autoencoder_has_no_targets(self):
         remarks, inputs = self.forecast(attention(""), "%x")
         self.assertEqual(remarks, [])

@@ -83,6 +83,7 @@ public:
   void meanOfLabels();
   void lossWeights();
   void targets();
+  void sign();
 
   Dependences dependences;
   /// The labels and tokens of which a position reads the one that it predicts.
@@ -472,6 +473,29 @@ bool Measurement::isTarget(const rt::Port &port) const {
   });
 }
 
+/// Says that the loss is negative for random inputs, if the numbers that weight
+/// it are 1.
+void Measurement::sign() {
+  constexpr int kRuns = 6; // a few may be negative by chance
+  std::vector<NamedTensors> runs(kRuns, experiment.start());
+  for (int i = 0; i < kRuns; ++i)
+    for (const rt::Port &port : ports) {
+      auto known = dependences.inputs.find(port.name);
+      if (known != dependences.inputs.end() && known->second.weighsLoss)
+        fillFlags(runs[i][port.name], 1);
+      else if (known == dependences.inputs.end() || !known->second.hidden)
+        runs[i][port.name] = Experiment::random(port, i);
+    }
+  if (!experiment.run(runs))
+    return;
+  for (int i = 0; i < kRuns; ++i)
+    if (!(experiment.result(i).at("loss").at(0) < 0))
+      return;
+  dependences.mistakes.emplace_back(
+      "the loss is negative for random inputs: has it the wrong sign, or does "
+      "a likelihood lack its logarithm?");
+}
+
 void Measurement::targets() {
   for (const rt::Port &port : ports)
     if (isTarget(port))
@@ -538,6 +562,22 @@ void addRanges(func::FuncOp forward, Dependences &dependences) {
   }
 }
 
+/// Measures the sign of a loss without comparisons that looks numbers up by
+/// labels, as a hand-written likelihood does.
+Dependences measureSign(SmallModel &model) {
+  if (!model.isValid() || !model.compile(resultsOf) ||
+      llvm::none_of(model.inputs(), [](const rt::Port &port) {
+        return rt::isIndex(port) && (port.use == rt::InputUse::Labels ||
+                                     port.use == rt::InputUse::Data);
+      }))
+    return {};
+  Experiment experiment(model);
+  const std::map<TokenPair, int64_t> predicted;
+  Measurement measurement(experiment, predicted, {}, /*splitsHeads=*/false);
+  measurement.sign();
+  return std::move(measurement.dependences);
+}
+
 std::optional<Dependences> measure(SmallModel &model, Shapes shapes) {
   Experiment experiment(model);
   if (!experiment.findLabels())
@@ -553,6 +593,7 @@ std::optional<Dependences> measure(SmallModel &model, Shapes shapes) {
   measurement.meanOfLabels();
   measurement.lossWeights();
   measurement.targets();
+  measurement.sign();
   if (measurement.leak) {
     const auto tokens =
         llvm::find_if(experiment.inputs(), [&](const rt::Port &port) {
@@ -570,10 +611,11 @@ Dependences dependencesOf(ModuleOp fused, const PlanSettings &settings,
                           const fs::path &dir) {
   // More would take seconds.
   constexpr double kMostFlops = 2e8;
-  if (comparisonsOf(findProgram(fused)).empty())
-    return {};
   SilencedErrors errors(fused.getContext());
   SmallModel model(fused, settings, dir);
+  if (comparisonsOf(findProgram(fused)).empty())
+    return model.isValid() && model.flops() <= kMostFlops ? measureSign(model)
+                                                          : Dependences();
   if (model.isValid() && model.flops() > kMostFlops)
     return {.inputs = {},
             .mistakes = {},

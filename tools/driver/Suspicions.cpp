@@ -146,6 +146,34 @@ static Detail isNegated(Operation *op, const SuspectModel &model) {
 }
 
 /// A cross entropy of a tanh, unless it is scaled, as for soft caps of scores.
+/// Whether `value` has the results of a softmax over a square matrix, of which
+/// `dim` is the other dimension.
+static bool isBesideSoftmax(Value value, int64_t dim) {
+  while (auto move = value.getDefiningOp<TransposeOp>()) {
+    dim = move.getPerm()[dim];
+    value = move.getX();
+  }
+  auto softmax = value.getDefiningOp<SoftmaxOp>();
+  if (!softmax)
+    return false;
+  llvm::ArrayRef<int64_t> shape = shapeOf(value);
+  const auto last = static_cast<int64_t>(shape.size()) - 1;
+  return dim == last - 1 && shape[dim] == shape[last] && shape[last] > 1;
+}
+
+/// A product that sums over the queries of attention. Clusters are pooled so on
+/// purpose, but they are fewer than what they cluster.
+static Detail sumsQueries(Operation *op, const SuspectModel &) {
+  auto product = dyn_cast<MatmulOp>(op);
+  if (!product)
+    return std::nullopt;
+  const auto last = static_cast<int64_t>(shapeOf(product.getA()).size()) - 1;
+  const auto lastOfB = static_cast<int64_t>(shapeOf(product.getB()).size()) - 1;
+  return when(
+      isBesideSoftmax(product.getA(), product.getTa() ? last - 1 : last) ||
+      isBesideSoftmax(product.getB(), product.getTb() ? lastOfB : lastOfB - 1));
+}
+
 /// Returns the probability of a dropout: a select by random numbers, which
 /// depend on the step.
 static std::optional<double> dropoutOf(Operation *op) {
@@ -247,6 +275,10 @@ static const Pattern kPatterns[] = {
     {normalizesOneElement,
      "normalizes groups of one element: its result is its bias, whatever its "
      "input is",
+     false},
+    {sumsQueries,
+     "sums the results of a softmax over another dimension than that of the "
+     "softmax: the softmax of attention is over the keys, as its sum",
      false},
     {getsDropped, "gets scores of which a dropout sets some to 0", false},
     {dropsMost, "drops {} % of its elements: were p and 1 - p swapped?", false},
