@@ -8,6 +8,7 @@
 #include "tools/driver/Comparisons.h"
 #include "tools/driver/Experiment.h"
 #include "tools/driver/Inputs.h"
+#include "tools/driver/LossMeasurement.h"
 #include "tools/driver/MixingOps.h"
 #include "tools/driver/Session.h"
 
@@ -56,10 +57,8 @@ bool hasNameOfMask(const rt::Port &port) {
   return StringRef(port.name).contains_insensitive("mask");
 }
 
-using Shapes = llvm::StringMap<std::vector<int64_t>>;
-
-Shapes inputShapes(func::FuncOp forward) {
-  Shapes shapes;
+InputShapes inputShapes(func::FuncOp forward) {
+  InputShapes shapes;
   for (BlockArgument argument : forward.getArguments())
     if (auto name = forward.getArgAttrOfType<StringAttr>(
             argument.getArgNumber(), attr::kName))
@@ -71,7 +70,7 @@ Shapes inputShapes(func::FuncOp forward) {
 class Measurement {
 public:
   Measurement(Experiment &experiment,
-              const std::map<TokenPair, int64_t> &predicted, Shapes shapes,
+              const std::map<TokenPair, int64_t> &predicted, InputShapes shapes,
               bool splitsHeads)
       : experiment(experiment), ports(experiment.inputs()),
         predicted(predicted), shapes(std::move(shapes)),
@@ -80,10 +79,6 @@ public:
   void masks();
   void positions();
   void samples();
-  void meanOfLabels();
-  void lossWeights();
-  void targets();
-  void sign();
 
   Dependences dependences;
   /// The labels and tokens of which a position reads the one that it predicts.
@@ -94,12 +89,11 @@ private:
   Experiment &experiment;
   const std::vector<rt::Port> &ports;
   const std::map<TokenPair, int64_t> &predicted;
-  Shapes shapes; ///< of the inputs of the whole model
+  InputShapes shapes; ///< of the inputs of the whole model
   bool splitsHeads;
 
   bool hasPairs(const rt::Port &tokens) const;
   bool isFlag(const rt::Port &port) const;
-  static void fillFlags(rt::HostTensor &flags, double value);
   bool isHiddenBy(const rt::Port &mask, double hidden, double shown);
   std::optional<int64_t> hiddenBy(const rt::Port &mask);
   bool isReadByScores(const rt::Port &mask);
@@ -108,10 +102,6 @@ private:
                              const rt::Port &tokens) const;
   void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
   std::optional<int64_t> inFirst(size_t row) const;
-  double factorOf(size_t run) const;
-  bool isTarget(const rt::Port &port) const;
-  std::vector<std::vector<double>> rowLosses(size_t run) const;
-  bool dividesByAll(size_t run, int64_t counted, double times) const;
 };
 
 /// Whether an input has a number for each token, such as a mask.
@@ -120,11 +110,6 @@ bool Measurement::isFlag(const rt::Port &port) const {
          llvm::any_of(ports, [&](const rt::Port &other) {
            return &other != &port && isSequence(other) && isFor(port, other);
          });
-}
-
-void Measurement::fillFlags(rt::HostTensor &flags, double value) {
-  for (int64_t k = 0; k < flags.elements(); ++k)
-    flags.set(k, value);
 }
 
 /// Whether fewer scores depend on a token where the mask is `hidden` than where
@@ -137,7 +122,7 @@ bool Measurement::isHiddenBy(const rt::Port &mask, double hidden,
         continue;
       std::vector<NamedTensors> runs(4, experiment.start());
       for (size_t i = 0; i < runs.size(); ++i) {
-        fillFlags(runs[i][mask.name], shown);
+        Experiment::fill(runs[i][mask.name], shown);
         if (i >= 2)
           runs[i][mask.name].set(place, hidden);
         if (i % 2 == 1)
@@ -177,7 +162,7 @@ void Measurement::masks() {
     if (!isFlag(port))
       continue;
     rt::HostTensor &flags = experiment.start()[port.name];
-    fillFlags(flags, 1);
+    Experiment::fill(flags, 1);
     std::optional<int64_t> hidden = hiddenBy(port);
     if (!hidden && hasNameOfMask(port) && isReadByScores(port))
       dependences.mistakes.push_back(
@@ -187,7 +172,7 @@ void Measurement::masks() {
     if (!hidden)
       continue;
     dependences.inputs[port.name].hidden = hidden;
-    fillFlags(flags, *hidden == 0 ? 1 : 0);
+    Experiment::fill(flags, *hidden == 0 ? 1 : 0);
     if (*hidden == rt::kAddedMask)
       continue;
     std::string hides = "input '" + port.name + "' hides tokens where it is " +
@@ -356,152 +341,6 @@ void Measurement::samples() {
         "of positions added along the batch?");
 }
 
-/// Returns the loss of a run, divided by the sum of the rows' losses, or NaN.
-double Measurement::factorOf(size_t run) const {
-  const NamedTensors &results = experiment.result(run);
-  const rt::HostTensor &rows = results.at(resultName("losses", 0));
-  double sum = 0;
-  for (int64_t i = 0; i < rows.elements(); ++i)
-    sum += rows.at(i);
-  const double factor = results.at("loss").at(0) / sum;
-  return std::isfinite(factor) ? factor : std::nan("");
-}
-
-/// Compares the loss with those of its rows, for two draws of labels (runs 0
-/// and 1) and with ignored labels (run 2).
-void Measurement::meanOfLabels() {
-  constexpr double kEqual = 1e-4;
-  if (experiment.comparisons() != 1 || experiment.rows().empty() ||
-      !experiment.rows().front().label)
-    return;
-  const rt::Port &port = ports[experiment.rows().front().label->input];
-  if (!rt::isIndex(port))
-    return;
-  std::vector<NamedTensors> runs(3, experiment.start());
-  runs[1][port.name] = Experiment::random(port, 1);
-  rt::HostTensor &few = runs[2][port.name];
-  for (int64_t k = 0; port.ignored && 2 * k < few.elements(); ++k)
-    few.set(k, static_cast<double>(*port.ignored));
-  if (!experiment.run(runs))
-    return;
-  auto isNear = [](double a, double b) { return std::abs(a / b - 1) < kEqual; };
-  const double all = factorOf(0);
-  if (!isNear(factorOf(1), all))
-    return;
-  const bool isWhole =
-      isNear(all * static_cast<double>(experiment.rows().size()), 1);
-  const bool isEqual = isNear(factorOf(2), all);
-  rt::Dependence &found = dependences.inputs[port.name];
-  // A sum has no number of labels.
-  found.countsIgnored = port.ignored && all < 1 - kEqual && isEqual;
-  found.isMean = isWhole && (!port.ignored || !isEqual);
-}
-
-/// Returns the losses of the rows of the only comparison: those of a cross
-/// entropy, or else the squared errors and, as another choice, the absolute
-/// ones.
-std::vector<std::vector<double>> Measurement::rowLosses(size_t run) const {
-  const NamedTensors &results = experiment.result(run);
-  const rt::HostTensor &scores = results.at(resultName("scores", 0)),
-                       &labels = results.at(resultName("labels", 0));
-  auto found = results.find(resultName("losses", 0));
-  std::vector<std::vector<double>> losses(found == results.end() ? 2 : 1);
-  for (int64_t i = 0; losses.size() == 1 && i < found->second.elements(); ++i)
-    losses[0].push_back(found->second.at(i));
-  for (int64_t i = 0; losses.size() == 2 && i < labels.elements(); ++i) {
-    const double error = scores.at(i) - labels.at(i);
-    losses[0].push_back(error * error);
-    losses[1].push_back(std::abs(error));
-  }
-  return losses;
-}
-
-/// Whether the loss of a run is the sum of the losses of the first `counted`
-/// rows, divided by the number of all rows of the small model, or by that of
-/// the whole one, which has `times` as many.
-bool Measurement::dividesByAll(size_t run, int64_t counted,
-                               double times) const {
-  constexpr double kEqual = 1e-4;
-  const double loss = experiment.result(run).at("loss").at(0);
-  return llvm::any_of(rowLosses(run), [&](const std::vector<double> &rows) {
-    const auto count = static_cast<double>(rows.size());
-    double sum = 0;
-    for (int64_t i = 0; i < counted; ++i)
-      sum += rows[i];
-    const double share = loss * count / sum;
-    return sum != 0 && (std::abs(share - 1) < kEqual ||
-                        std::abs(share * times - 1) < kEqual);
-  });
-}
-
-/// Sets each input that may be a mask of the loss to 1 (run 0), and about the
-/// second half of it to 0 (run 1).
-void Measurement::lossWeights() {
-  if (experiment.comparisons() != 1 || experiment.rows().empty() ||
-      !experiment.rows().front().label)
-    return;
-  const rt::Port &target = ports[experiment.rows().front().label->input];
-  const double times =
-      static_cast<double>(rt::numElements(shapes.lookup(target.name))) /
-      static_cast<double>(rt::numElements(target.globalShape));
-  for (const rt::Port &port : ports) {
-    const auto rows = static_cast<int64_t>(experiment.rows().size());
-    const int64_t count = rt::numElements(port.globalShape);
-    if (rt::isIndex(port) || port.use != rt::InputUse::Data || count < 2 ||
-        rows % count != 0 || isTarget(port))
-      continue;
-    std::vector<NamedTensors> runs(2, experiment.start());
-    fillFlags(runs[0][port.name], 1);
-    fillFlags(runs[1][port.name], 1);
-    const int64_t kept = (count + 1) / 2;
-    for (int64_t k = kept; k < count; ++k)
-      runs[1][port.name].set(k, 0);
-    if (!experiment.run(runs) || !experiment.changed(0, 1).empty())
-      continue;
-    rt::Dependence &found = dependences.inputs[port.name];
-    found.weighsLoss = experiment.result(0).at("loss").at(0) !=
-                       experiment.result(1).at("loss").at(0);
-    found.scalesLoss = dividesByAll(0, rows, times) &&
-                       dividesByAll(1, rows / count * kept, times);
-  }
-}
-
-/// Whether a row of the comparisons has its label in the input.
-bool Measurement::isTarget(const rt::Port &port) const {
-  return llvm::any_of(experiment.rows(), [&](const Row &row) {
-    return row.label && &ports[row.label->input] == &port;
-  });
-}
-
-/// Says that the loss is negative for random inputs, if the numbers that weight
-/// it are 1.
-void Measurement::sign() {
-  constexpr int kRuns = 6; // a few may be negative by chance
-  std::vector<NamedTensors> runs(kRuns, experiment.start());
-  for (int i = 0; i < kRuns; ++i)
-    for (const rt::Port &port : ports) {
-      auto known = dependences.inputs.find(port.name);
-      if (known != dependences.inputs.end() && known->second.weighsLoss)
-        fillFlags(runs[i][port.name], 1);
-      else if (known == dependences.inputs.end() || !known->second.hidden)
-        runs[i][port.name] = Experiment::random(port, i);
-    }
-  if (!experiment.run(runs))
-    return;
-  for (int i = 0; i < kRuns; ++i)
-    if (!(experiment.result(i).at("loss").at(0) < 0))
-      return;
-  dependences.mistakes.emplace_back(
-      "the loss is negative for random inputs: has it the wrong sign, or does "
-      "a likelihood lack its logarithm?");
-}
-
-void Measurement::targets() {
-  for (const rt::Port &port : ports)
-    if (isTarget(port))
-      dependences.inputs[port.name].isTarget = true;
-}
-
 std::string leakText(SmallModel &model, const rt::Port &tokens, int64_t ahead,
                      const NamedTensors &inputs) {
   std::string text = mixingText(model, tokens, inputs);
@@ -572,28 +411,25 @@ Dependences measureSign(SmallModel &model) {
       }))
     return {};
   Experiment experiment(model);
-  const std::map<TokenPair, int64_t> predicted;
-  Measurement measurement(experiment, predicted, {}, /*splitsHeads=*/false);
-  measurement.sign();
-  return std::move(measurement.dependences);
+  Dependences dependences;
+  LossMeasurement(experiment, {}, dependences).measureSign();
+  return dependences;
 }
 
-std::optional<Dependences> measure(SmallModel &model, Shapes shapes) {
+std::optional<Dependences> measure(SmallModel &model,
+                                   const InputShapes &shapes) {
   Experiment experiment(model);
   if (!experiment.findLabels())
     return std::nullopt;
   const std::map<TokenPair, int64_t> predicted =
       predictedTokens(model.forward());
-  Measurement measurement(experiment, predicted, std::move(shapes),
+  Measurement measurement(experiment, predicted, shapes,
                           readsWholeSequences(model));
   measurement.masks();
   if (!sharesBatch(model.forward()))
     measurement.samples();
   measurement.positions();
-  measurement.meanOfLabels();
-  measurement.lossWeights();
-  measurement.targets();
-  measurement.sign();
+  LossMeasurement(experiment, shapes, measurement.dependences).measure();
   if (measurement.leak) {
     const auto tokens =
         llvm::find_if(experiment.inputs(), [&](const rt::Port &port) {

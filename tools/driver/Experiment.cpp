@@ -21,6 +21,11 @@ rt::HostTensor Experiment::random(const rt::Port &port, uint64_t seed) {
   return tensor;
 }
 
+void Experiment::fill(rt::HostTensor &tensor, double value) {
+  for (int64_t k = 0; k < tensor.elements(); ++k)
+    tensor.set(k, value);
+}
+
 void Experiment::change(const rt::Port &port, rt::HostTensor &tensor,
                         int64_t position) {
   const std::vector<int64_t> &shape = port.globalShape;

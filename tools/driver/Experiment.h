@@ -66,6 +66,7 @@ public:
 
   /// Returns random values that the input accepts as data.
   static rt::HostTensor random(const rt::Port &port, uint64_t seed);
+  static void fill(rt::HostTensor &tensor, double value);
   /// Changes a position of the first sample: a token to another that the input
   /// accepts, or all of its numbers.
   static void change(const rt::Port &port, rt::HostTensor &tensor,
