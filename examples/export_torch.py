@@ -77,6 +77,8 @@ def load(word):
 
 
 def export_pt2(module, inputs, path):
+    if any(tensor.dim() > 0 and len(tensor) < 2 for tensor in inputs.values()):
+        sys.exit("error: the example inputs have 1 sample; expected 2 or more, because torch.export keeps a size of 1")
     batch = torch.export.Dim("batch", min=2, max=1 << 20)
     # torch.export merges inputs that are one tensor, and the program then reads only one of them.
     inputs = {name: tensor.clone() for name, tensor in inputs.items()}

@@ -125,7 +125,7 @@ def give_back(model, trained, folder):
     prefix = "model."  # the prefix of the wrapper that adds the loss
     weights = {name.removeprefix(prefix): value for name, value in load_file(trained).items()}
     own = model.state_dict()
-    # Tied weights are saved once, under the first of their names.
+    # --save-params writes a tied weight under each of its names, --export only under the first one.
     tensors = {id(value): name for name, value in model.named_parameters(remove_duplicate=False) if name in weights}
     for name, value in model.named_parameters(remove_duplicate=False):
         own[name] = weights[tensors[id(value)]]
