@@ -193,8 +193,8 @@ static Status checkMean(const Plan &plan, const MaskedStep &step, size_t index,
       return Status::success();
     return Status::invalid(
         "the last step is filled with ", perStep - counted,
-        " samples whose labels '", ignored.input, "' are ", ignored.value,
-        ", but the ", output.name,
+        perStep - counted == 1 ? " sample" : " samples", " whose labels '",
+        ignored.input, "' are ", ignored.value, ", but the ", output.name,
         " counts them: it is no mean over the other labels (", all, " for all ",
         perStep, " samples, ", first, " for the first ", counted, ", ", rest,
         " for the others); ", remedy);

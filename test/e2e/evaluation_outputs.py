@@ -72,7 +72,7 @@ class EvaluationOutputs(e2e.ScratchTest):
                 self.assertEqual(len(warnings), len(FILLED), ran.stderr)  # once, although there are two evaluations
                 for line, name, why in zip(warnings, ("spread", "count"), (
                         "the output 'spread' depends on samples that only fill the step",
-                        "the last step is filled with 1 samples whose labels 'label' are -100, but the output 'count' counts them")):
+                        "the last step is filled with 1 sample whose labels 'label' are -100, but the output 'count' counts them")):
                     self.assertTrue(line.startswith(f"dpc-run: warning: --eval-data={uneven}: eval_{name} is left out: {why}"), line)
                     self.assertTrue(line.endswith("; compile the plan of --eval-plan with a --global-batch that divides 11, or give a multiple of 4 samples"), line)
 
