@@ -192,7 +192,20 @@ def summed(flag, rows=8):
             + f"%s = dpc.matmul %p, %{query} {flag} : (tensor<{rows}x8xf32>, tensor<{rows}x4xf32>) -> tensor<8x4xf32>\n")
 
 
+# A term of the loss that a factor switches off is no mistake, unless it is all that trains a weight.
+UNTRAINED = "the gradients of 'u' are always 0: the loss multiplies what they compute by 0"
+
+
+def off(weight, factor="0.0"):
+    """A second weight that only a term times `factor` reads."""
+    model = classes(weights=f"%e = dpc.matmul %x, %{weight} tb : (tensor<8x16xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>\n"
+                    "%sum = dpc.reduce sum %e dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n" + number("k", factor, "8xf32")
+                    + binary("none", "mul", "sum", "k", "8xf32") + binary("rows", "add", "losses", "none", "8xf32"))
+    return model.replace("%x: tensor<8x16xf32>", '%u: tensor<4x16xf32> {dpc.name = "u", dpc.role = "parameter"}, %x: tensor<8x16xf32>', 1)
+
+
 MISTAKES = {
+    "a weight behind a factor of 0": (off("u"), UNTRAINED),
     "a softmax over the queries": (classes(summed("ta")), QUERIES),
     "dropout of the scores": (with_step(classes(dropped("s", 2.0))), DROPPED),
     "dropout of most elements": (with_step(classes(dropped("d", 10.0) + binary("s", "mul", "d", "h", "8x4xf32"))), DROPS.format(90)),
@@ -220,6 +233,7 @@ MISTAKES = {
     "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
 }
 RIGHT = {
+    "a weight behind a small factor": off("u", "0.01"),
     "a softmax over the keys": classes(summed("")),
     "pooled clusters": classes(summed("ta", 4)),
     "dropout of few elements": with_step(classes(dropped("d", 2.0) + binary("s", "mul", "d", "h", "8x4xf32"))),

@@ -5,6 +5,7 @@
 #include "ir/StopGradient.h"
 #include "passes/graph/Match.h"
 #include "passes/shard/BatchSums.h"
+#include "runtime/base/NameList.h"
 #include "tools/driver/Comparisons.h"
 #include "tools/driver/WeightFacts.h"
 
@@ -384,6 +385,29 @@ static std::string textOf(const Pattern &pattern, Operation *op,
   return nodeOf(op) + " " + before.str() + detail.str() + after.str();
 }
 
+/// Says which trained weights reach the loss only through factors of 0, or
+/// returns "". If all do, zeroesLoss() says so.
+static std::string textOnZeroGradients(func::FuncOp forward) {
+  auto weightsOf = [&](llvm::function_ref<bool(Operation *)> follows) {
+    std::set<std::string> names;
+    for (Value value : dependencies({lossOf(forward)}, follows))
+      if (auto weight = dyn_cast<BlockArgument>(value);
+          weight && roleOf(weight) == role::kParameter && !isFrozen(weight))
+        names.insert(nameOf(weight));
+    return names;
+  };
+  const std::set<std::string> changed =
+      weightsOf([](Operation *op) { return !isTimesZero(op); });
+  std::vector<std::string> kept;
+  for (const std::string &name : weightsOf([](Operation *) { return true; }))
+    if (!changed.contains(name))
+      kept.push_back(name);
+  return kept.empty() || changed.empty()
+             ? ""
+             : "the gradients of " + rt::listed(rt::quoted(kept)) +
+                   " are always 0: the loss multiplies what they compute by 0";
+}
+
 std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   SuspectModel model;
   if (Value loss = lossOf(forward)) {
@@ -396,6 +420,8 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
       if (Detail detail = pattern.match(op, model))
         suspicions.push_back({textOf(pattern, op, *detail), pattern.ruins});
     });
+  if (std::string text = textOnZeroGradients(forward); !text.empty())
+    suspicions.push_back({text, false});
   return suspicions;
 }
 
