@@ -204,7 +204,20 @@ def off(weight, factor="0.0"):
     return model.replace("%x: tensor<8x16xf32>", '%u: tensor<4x16xf32> {dpc.name = "u", dpc.role = "parameter"}, %x: tensor<8x16xf32>', 1)
 
 
+OTHER = "output 'accuracy' compares numbers with 'o', but the loss with 'y': is it a metric of the same labels?"
+
+
+def with_accuracy(labels):
+    """A second output, the share of `labels` that are 0."""
+    metric = (number("first", "0", "8xi64") + f"%hit = dpc.compare eq %{labels}, %first : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi1>\n"
+              "%hits = dpc.convert %hit : tensor<8xi1> -> tensor<8xf32>\n%right = dpc.reduce sum %hits dims = [0] : tensor<8xf32> -> tensor<f32>\n")
+    model = classes().replace("%x: tensor<8x16xf32>", '%o: tensor<8xi64> {dpc.name = "o", dpc.role = "input", dpc.batch_dim = 0 : i64}, %x: tensor<8x16xf32>', 1)
+    model = model.replace('dpc.name = "loss"})', 'dpc.name = "loss"}, tensor<f32> {dpc.name = "accuracy"})')
+    return model.replace("return %loss : tensor<f32>", metric + "return %loss, %right : tensor<f32>, tensor<f32>")
+
+
 MISTAKES = {
+    "an accuracy of other labels": (with_accuracy("o"), OTHER),
     "a weight behind a factor of 0": (off("u"), UNTRAINED),
     "a softmax over the queries": (classes(summed("ta")), QUERIES),
     "dropout of the scores": (with_step(classes(dropped("s", 2.0))), DROPPED),
@@ -233,6 +246,7 @@ MISTAKES = {
     "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
 }
 RIGHT = {
+    "an accuracy of the labels": with_accuracy("y"),
     "a weight behind a small factor": off("u", "0.01"),
     "a softmax over the keys": classes(summed("")),
     "pooled clusters": classes(summed("ta", 4)),

@@ -408,6 +408,50 @@ static std::string textOnZeroGradients(func::FuncOp forward) {
                    " are always 0: the loss multiplies what they compute by 0";
 }
 
+/// Returns the integer inputs that `value` depends on and `among` accepts.
+static std::set<std::string>
+inputsOf(Value value, llvm::function_ref<bool(StringRef)> among) {
+  std::set<std::string> names;
+  for (Value one : dependencies({value}, [](Operation *) { return true; }))
+    if (auto input = dyn_cast<BlockArgument>(one);
+        input && roleOf(input) == role::kInput && among(nameOf(input)))
+      names.insert(nameOf(input));
+  return names;
+}
+
+/// Says which other output of one number, such as an accuracy, compares
+/// something with an integer input, but does not depend on the labels of the
+/// loss; or returns "".
+static std::string textOnOtherLabels(func::FuncOp forward) {
+  std::set<std::string> labels;
+  for (CrossEntropyOp loss : forward.getOps<CrossEntropyOp>())
+    for (const std::string &name :
+         inputsOf(loss.getLabels(), [](StringRef) { return true; }))
+      labels.insert(name);
+  for (unsigned i = 0; i < forward.getNumResults() && !labels.empty(); ++i) {
+    Value result = forward.front().getTerminator()->getOperand(i);
+    if (forward.getResultAttr(i, attr::kLoss) ||
+        tensorType(result).getNumElements() != 1 ||
+        !inputsOf(result, [&](StringRef name) {
+           return labels.contains(name.str());
+         }).empty())
+      continue;
+    for (Value value : dependencies({result}, [](Operation *) { return true; }))
+      if (auto compare = value.getDefiningOp<CompareOp>();
+          compare && compare.getKind() == CompareKind::eq)
+        for (Value side : {compare.getA(), compare.getB()})
+          if (auto input = dyn_cast<BlockArgument>(skipMoves(side));
+              input && roleOf(input) == role::kInput) {
+            auto name = forward.getResultAttrOfType<StringAttr>(i, attr::kName);
+            return "output '" + (name ? name.str() : std::to_string(i)) +
+                   "' compares numbers with '" + nameOf(input) +
+                   "', but the loss with '" + *labels.begin() +
+                   "': is it a metric of the same labels?";
+          }
+  }
+  return "";
+}
+
 std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   SuspectModel model;
   if (Value loss = lossOf(forward)) {
@@ -420,8 +464,10 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
       if (Detail detail = pattern.match(op, model))
         suspicions.push_back({textOf(pattern, op, *detail), pattern.ruins});
     });
-  if (std::string text = textOnZeroGradients(forward); !text.empty())
-    suspicions.push_back({text, false});
+  for (const std::string &text :
+       {textOnZeroGradients(forward), textOnOtherLabels(forward)})
+    if (!text.empty())
+      suspicions.push_back({text, false});
   return suspicions;
 }
 
