@@ -113,7 +113,11 @@ std::string PaddingFacts::text(const Port &idsPort,
         concat("in ", run.rows, " samples, ", name, isEnd ? " ends" : " begins",
                " with a run of ", id, ", and ");
     if (isOfMask(otherPort))
-      return concat(where, otherName, " shows them in ", run.wrongRows,
+      return concat(where, otherName,
+                    otherPort.dependence.weighsLoss
+                        ? " weights their labels in "
+                        : " shows them in ",
+                    run.wrongRows,
                     ": if they are padding, does the mask belong to these "
                     "samples?");
     return concat(

@@ -145,7 +145,7 @@ TEST_F(PairFacts, LabelsOfPaddingThatCountAreSaid) {
       texts({padded, next,
              [](int64_t row, int64_t k) { return k < lengthOf(row) ? 0 : 1; }})
           .back(),
-      "and input 'weights' shows them in 110: if they are padding, ");
+      "and input 'weights' weights their labels in 110: if they are padding, ");
 }
 
 TEST_F(PairFacts, IdsThatAreLabelsAndPaddedAreSaid) {
