@@ -5,6 +5,7 @@ import os
 import unittest
 
 import e2e
+import suspicions
 
 try:
     import numpy
@@ -339,6 +340,30 @@ class Dependences(e2e.ScratchTest):
         self.assertEqual([inputs[name]["hidden"] for name in ("mask", "weights")], [0, None])
         for key, want in (("scales_loss", "weights"), ("weighs_loss", "weights"), ("is_target", "y")):
             self.assertEqual([name for name in ("mask", "weights", "x", "y") if inputs[name][key]], [want], key)
+
+    def scales(self, model):
+        self.remarks(model)
+        return {port["name"]: port["dependence"]["scales_loss"] for port in e2e.read_json(self.path("plan/plan.json"))["inputs"]}["weights"]
+
+    def test_samples_that_mix_are_found_for_any_number_of_classes(self):
+        """Few samples of a small model could be its classes."""
+        for count in (2, 3, 5, 7):
+            rows = f"tensor<8x{count}xf32>"
+            mixed = (f"%sum = dpc.reduce sum %h dims = [0] : {rows} -> tensor<{count}xf32>\n%all = dpc.broadcast %sum dims = [1] : tensor<{count}xf32> -> {rows}\n"
+                     f"%s = dpc.binary sub %h, %all : ({rows}, {rows}) -> {rows}\n")
+            with self.subTest(count):
+                self.assertIn(SAMPLES, self.remarks("module {" + suspicions.classes(mixed, count=count) + "}"))
+                self.assertNotIn(SAMPLES, self.remarks("module {" + suspicions.classes(suspicions.keep("s", "h", f"8x{count}xf32"), count=count) + "}"))
+
+    def test_masks_of_a_loss(self):
+        """Only a mean over all elements counts those where the mask is 0."""
+        model = FORECAST.format(body=attention(), target="%y")
+        self.assertTrue(self.scales(model))
+        self.assertFalse(self.scales(model.replace("dense<0.001953125>", "dense<1.0>")))
+        divided = model.replace('%y: tensor<4x8x16xf32> {dpc.name = "y"', '%n: tensor<f32> {dpc.name = "n", dpc.role = "input"}, %y: tensor<4x8x16xf32> {dpc.name = "y"')
+        self.assertFalse(self.scales(divided.replace("dpc.binary mul %total, %share", "dpc.binary div %total, %n")))
+        flags = model.replace('%added: tensor<4x8xf32>', '%flags: tensor<4x8xi1>')
+        self.assertTrue(self.scales(flags.replace("%all = ", "%added = dpc.convert %flags : tensor<4x8xi1> -> tensor<4x8xf32>\n    %all = ", 1)))
 
     def test_a_negative_loss_is_said(self):
         said = self.remarks(FORECAST.format(body=attention(), target="%y").replace("dense<0.001953125>", "dense<-0.001953125>"))
