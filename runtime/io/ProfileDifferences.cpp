@@ -163,16 +163,18 @@ std::string Comparison::permutationText(int dimension) const {
 std::string Comparison::partText(int dimension, bool isFew) const {
   const Parts &own = here.parts.at(dimension);
   const Parts &known = training.parts.at(dimension);
-  std::vector<std::string> texts;
+  std::vector<size_t> differing;
   for (size_t i = 0; i < own.size(); ++i)
     if (own[i].distance(known[i]) > kFar + noise)
-      texts.push_back(
-          concat(i, ": ", spell(own[i]), ", ", where, " ", spell(known[i])));
-  return texts.empty() || (isFew && 2 * texts.size() > own.size())
-             ? ""
-             : concat(name, ": other numbers at ", texts.size(), " of ",
-                      own.size(), " positions along dimension ", dimension + 1,
-                      ", ", listed(texts, 2));
+      differing.push_back(i);
+  if (differing.empty() || (isFew && 2 * differing.size() > own.size()))
+    return "";
+  const size_t first = differing.front();
+  return concat(name, ": ", differing.size(), " of ", own.size(),
+                " positions along dimension ", dimension + 1,
+                differing.size() == 1 ? " has" : " have",
+                " other numbers than ", where, ": at position ", first, ", ",
+                spell(own[first]), " instead of ", spell(known[first]));
 }
 
 std::string Comparison::wholeText() const {

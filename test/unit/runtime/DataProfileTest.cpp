@@ -101,8 +101,9 @@ TEST(DataProfile, OneColumnOfAnotherUnitIsSaid) {
         200);
   };
   EXPECT_HAS(differenceOf(columns(1000), columns(1)),
-             "input 'x': other numbers at 1 of 5 positions along dimension 1, "
-             "3: 1964 (mostly ");
+             "input 'x': 1 of 5 positions along dimension 1 has other numbers "
+             "than in t: at position 3, 1964 (mostly 593.3 to 3237) instead of "
+             "1.964 (mostly ");
 }
 
 TEST(DataProfile, OtherOrdersAreSaid) {
