@@ -59,27 +59,17 @@ Status CheckpointReader::check(const Plan &plan) const {
   return Status::success();
 }
 
-std::vector<std::string> CheckpointReader::unread(const Plan &plan) const {
+std::vector<std::string> CheckpointReader::unread(const Plan &plan,
+                                                  bool weightsOnly) const {
   std::set<std::string> known;
+  if (weightsOnly)
+    known.insert(plan.unreadWeights.begin(), plan.unreadWeights.end());
   for (const Tensor &tensor : plan.tensors)
     known.insert(tensor.name);
   std::vector<std::string> names;
   for (const SavedTensor &tensor : saved.tensors)
     if (!known.count(tensor.name) &&
-        (plan.trains || tensor.role != TensorRole::State))
-      names.push_back(tensor.name);
-  return names;
-}
-
-std::vector<std::string>
-CheckpointReader::unreadWeights(const Plan &plan) const {
-  std::set<std::string> known(plan.unreadWeights.begin(),
-                              plan.unreadWeights.end());
-  for (const Tensor &tensor : plan.tensors)
-    known.insert(tensor.name);
-  std::vector<std::string> names;
-  for (const SavedTensor &tensor : saved.tensors)
-    if (!known.count(tensor.name) && tensor.role != TensorRole::State)
+        (tensor.role != TensorRole::State || (plan.trains && !weightsOnly)))
       names.push_back(tensor.name);
   return names;
 }

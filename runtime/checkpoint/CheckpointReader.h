@@ -35,10 +35,10 @@ public:
   Status check(const Plan &plan) const override;
   /// Returns the names of saved tensors that `plan` does not have. Inference
   /// needs no optimizer states.
-  std::vector<std::string> unread(const Plan &plan) const;
-  /// Returns the names of saved weights that `plan` does not know, neither as
-  /// its tensors nor as weights of the model that its program does not read.
-  std::vector<std::string> unreadWeights(const Plan &plan) const;
+  /// With `weightsOnly`, leaves out states, and weights of the model of which
+  /// the plan knows that its program does not read them.
+  std::vector<std::string> unread(const Plan &plan,
+                                  bool weightsOnly = false) const;
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

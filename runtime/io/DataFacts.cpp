@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 namespace dpc::rt {
@@ -103,15 +102,6 @@ void ArrayFacts::count(double value) {
   ++counted;
 }
 
-static std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text,
-                std::rint(value) == value && std::fabs(value) < 1e15 ? "%.0f"
-                                                                     : "%.4g",
-                value);
-  return text;
-}
-
 /// Says which share of the tokens a mask of 0 and 1 hides, or that a mask that
 /// is added to scores hides none, or "".
 std::string ArrayFacts::hiddenText() const {
@@ -146,9 +136,9 @@ std::string ArrayFacts::codeText() const {
         kRarest * static_cast<double>(own) >= double(counted) &&
         2 * own < counted && high > low && gap > kFar * (high - low))
       return concat("; ", percent(own, counted), " are ",
-                    number(isMin ? min : max), ", and all others are from ",
-                    number(low), " to ", number(high),
-                    ": does it mark missing values?");
+                    spellNumber(isMin ? min : max),
+                    ", and all others are from ", spellNumber(low), " to ",
+                    spellNumber(high), ": does it mark missing values?");
   }
   return "";
 }
@@ -162,8 +152,9 @@ std::string ArrayFacts::outsideText() const {
   return concat("; ", percent(outside, counted),
                 " are targets that the model cannot reach: its last op gives "
                 "numbers from ",
-                number(*own.lowest),
-                own.highest ? concat(" to ", number(*own.highest)) : " on");
+                spellNumber(*own.lowest),
+                own.highest ? concat(" to ", spellNumber(*own.highest))
+                            : " on");
 }
 
 /// Asks whether the loss should divide by the sum of a mask of 0 and 1 by which
@@ -185,12 +176,12 @@ std::string ArrayFacts::weightText() const {
 std::string ArrayFacts::text() const {
   std::string text = "input '" + oneLine(port.name) + "': ";
   if (counted > 0)
-    text += min == max ? "every value is " + number(min)
-                       : number(min) + " to " + number(max);
+    text += min == max ? "every value is " + spellNumber(min)
+                       : spellNumber(min) + " to " + spellNumber(max);
   else
     text += "no finite value";
   if (counted > 0 && min != max && !isIndex(port))
-    text += ", mean " + number(sum / static_cast<double>(counted));
+    text += ", mean " + spellNumber(sum / static_cast<double>(counted));
   if (ignored > 0)
     text += ", " + percent(ignored, elements) + " ignored (" +
             std::to_string(*port.ignored) + ")" +
@@ -199,9 +190,9 @@ std::string ArrayFacts::text() const {
                  : "");
   if (auto most = std::ranges::max_element(occurrences);
       min != max && most != occurrences.end() && 2 * *most > counted)
-    text +=
-        ", " + percent(*most, counted) + " are " +
-        number(static_cast<double>(port.first + (most - occurrences.begin())));
+    text += ", " + percent(*most, counted) + " are " +
+            spellNumber(
+                static_cast<double>(port.first + (most - occurrences.begin())));
   text += hiddenText() + codeText() + outsideText() + weightText();
   if (minusInfinite > 0)
     text += ", " + percent(minusInfinite, elements) + " -inf";
@@ -239,9 +230,9 @@ std::string ArrayFacts::overflowText() const {
   if (!isFloat(port.dtype) || port.use == InputUse::Unread || counted == 0 ||
       std::fabs(most) <= kLargest || max <= 0)
     return "";
-  return concat("input '", oneLine(port.name), "' holds ", number(most),
+  return concat("input '", oneLine(port.name), "' holds ", spellNumber(most),
                 "; the plan computes from it in fp16, whose largest number is ",
-                number(kLargest));
+                spellNumber(kLargest));
 }
 
 /// "input 'x' holds nan in sample 3, element 5"
@@ -359,7 +350,8 @@ DataProfile DataFacts::profile(const std::string &source) const {
       input.shares.clear();
       for (size_t k = 0; k < facts.occurrences.size(); ++k)
         if (facts.occurrences[k] > 0)
-          input.shares[static_cast<int64_t>(k) % InputProfile::kCounters] +=
+          input.shares[InputProfile::counterOf(facts.port.first +
+                                               static_cast<int64_t>(k))] +=
               static_cast<double>(facts.occurrences[k]) /
               static_cast<double>(facts.counted);
     }

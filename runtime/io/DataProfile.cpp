@@ -86,7 +86,7 @@ void ProfileBuilder::addIndexes(const std::byte *sample) {
       ++begins[index];
     if (port.ignored && index == *port.ignored)
       continue;
-    ++counts[(index - port.first) % InputProfile::kCounters];
+    ++counts[InputProfile::counterOf(index)];
     ++profile.indexes;
   }
   addRuns(sample);

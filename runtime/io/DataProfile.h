@@ -42,8 +42,13 @@ struct InputProfile {
   /// The key in `parts` of all elements of a sample.
   static constexpr int kWhole = -1;
   /// Indexes are counted by their remainder of the division by this prime, so
-  /// that frequent ids of a large vocabulary have counters of their own.
+  /// that frequent ids of a large vocabulary have counters of their own. From 0
+  /// to kCounters - 1, an index is its own counter.
   static constexpr int64_t kCounters = 1021;
+  /// Returns the key of an index in `shares`.
+  static int64_t counterOf(int64_t index) {
+    return (index % kCounters + kCounters) % kCounters;
+  }
 
   std::string name;
   std::vector<int64_t> shape; ///< of a sample

@@ -1,10 +1,10 @@
 #include "runtime/io/ProfileDifferences.h"
 
 #include "runtime/base/NameList.h"
+#include "runtime/io/Percent.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 namespace dpc::rt {
@@ -60,24 +60,12 @@ static constexpr double kFar = 0.5;
 /// The part of the frequent indexes that equal vocabularies share at least.
 static constexpr double kMost = 0.75;
 
-static std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-static std::string share(double part) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%", 100 * part);
-  return text;
-}
-
 /// "118 (101 to 140)"
 static std::string spell(const Quantiles &part) {
   const double low = part.values[1], high = part.values[Quantiles::kCount - 2];
-  return low == high ? number(low)
-                     : concat(number(part.middle()), " (mostly ", number(low),
-                              " to ", number(high), ")");
+  return low == high ? spellNumber(low)
+                     : concat(spellNumber(part.middle()), " (mostly ",
+                              spellNumber(low), " to ", spellNumber(high), ")");
 }
 
 /// Two samples of one distribution have this distance with a probability of
@@ -199,9 +187,9 @@ std::string Comparison::rangeText() const {
   // A mask that hid nothing may hide something.
   if (range == 0 && here.min >= 0 && here.max <= 1)
     return "";
-  return concat(name, " is ", number(here.min), " to ", number(here.max),
-                ", but ", where, " ", number(training.min), " to ",
-                number(training.max));
+  return concat(name, " is ", spellNumber(here.min), " to ",
+                spellNumber(here.max), ", but ", where, " ",
+                spellNumber(training.min), " to ", spellNumber(training.max));
 }
 
 /// Finds the most frequent indexes of training, which have half of the shares
@@ -231,9 +219,7 @@ void Comparison::findFrequent() {
 double Comparison::frequentHere(int64_t shift) const {
   double all = 0, sum = 0;
   for (const auto &[index, part] : here.shares) {
-    const int64_t moved =
-        ((index - shift) % InputProfile::kCounters + InputProfile::kCounters) %
-        InputProfile::kCounters;
+    const int64_t moved = InputProfile::counterOf(index - shift);
     if (padding.contains(index))
       continue;
     all += part;
@@ -254,6 +240,10 @@ std::string Comparison::shiftText() const {
 /// Says which classes no sample of training has.
 std::string Comparison::newText() const {
   constexpr double kLeast = 5; // by chance, with a probability of exp(-5)
+  // Several larger labels have one counter.
+  if (std::max(here.max, training.max) >= InputProfile::kCounters ||
+      std::min(here.min, training.min) < 0)
+    return "";
   std::vector<std::string> texts;
   double sum = 0;
   for (const auto &[index, part] : here.shares)
@@ -263,9 +253,9 @@ std::string Comparison::newText() const {
       texts.push_back(std::to_string(index));
     }
   return texts.empty() ? ""
-                       : concat(share(sum), " of the labels in ", name, " are ",
-                                listed(texts), ", a class that no sample ",
-                                where, " has");
+                       : concat(percent(sum), " of the labels in ", name,
+                                " are ", listed(texts),
+                                ", a class that no sample ", where, " has");
 }
 
 std::string Comparison::sharesText() const {
@@ -273,14 +263,14 @@ std::string Comparison::sharesText() const {
   constexpr double kFew = 0.4;
   if (std::min(here.indexes, training.indexes) < kLeast)
     return "";
-  if (std::string text = shiftText(); !text.empty())
-    return text;
-  // Classes may be balanced on purpose.
+  // Classes may be balanced, or chosen, on purpose.
   if (numElements(here.shape) == 1)
     return newText();
+  if (std::string text = shiftText(); !text.empty())
+    return text;
   const double found = frequentHere(0);
   return found < kFew ? concat(name, ": the ids that are half of all ", where,
-                               " are only ", share(found * frequentShare),
+                               " are only ", percent(found * frequentShare),
                                " here: is it the same vocabulary?")
                       : "";
 }

@@ -179,7 +179,8 @@ Expected<int64_t> Checkpoints::read() {
   if (isDamaged)
     status = Status(status.code(), status.message() + otherChoice());
   if (status.ok() && !options.initPartial)
-    status = refuseUnreadWeights((*reader)->unreadWeights(plan), path);
+    status = refuseUnreadWeights((*reader)->unread(plan, /*weightsOnly=*/true),
+                                 path);
   if (status.ok() && session.holdsRankZero())
     warnOfUnread((*reader)->unread(plan), path);
   if (status.ok())

@@ -313,6 +313,8 @@ class Checkpoints(unittest.TestCase):
         e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:1", "--global-batch=8", "--train=sgd", "--momentum=0.9", "--verify=off", "-o", sgd])
         self.refused([e2e.tool("dpc-run"), sgd, resume], "has no state")
         self.refused(run.words("dp2", "--resume=" + run.path("nowhere")), "nowhere", "there is no such checkpoint")
+        self.refused(run.words("dp2", "--resume=" + os.path.join(os.path.dirname(checkpoint), "step-1")), "there is no such checkpoint; --resume=", checkpoint,
+                     " resumes from a later one")
         self.refused(run.words("dp2", "--resume"), "--checkpoint=DIR")
         self.refused(run.words("dp2", resume, "--init=zeros"), "--init")
         folder = os.path.dirname(checkpoint)

@@ -289,9 +289,12 @@ class Data(unittest.TestCase):
             ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples()])
             if done:
                 self.assertIn("over 160 samples", ran.stdout)
+                mean = ran.stdout.splitlines()[-1]
             else:
                 self.assertEqual(ran.returncode, 1)
-                self.assertIn("160 samples do not fill whole steps", ran.stderr)
+                self.assertIn("160 samples do not fill whole steps; --last-batch=mask fills the last step", ran.stderr)
+                masked = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--last-batch=mask")]).splitlines()[-1]
+                self.assertAlmostEqual(float(masked.split()[1]), float(mean.split()[1]), delta=1e-4)
         ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--checkpoint=" + self.path("c"))])
         self.assertIn("--checkpoint is only for training", ran.stderr)
         ran = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--last-batch=drop")])

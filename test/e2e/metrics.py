@@ -263,6 +263,8 @@ class Outputs(e2e.ScratchTest):
         self.assertAlmostEqual(row["loss"] / row["output.loss"], 2, delta=1e-5)
         self.assertNotIn("total", row)
         self.assertEqual((mean["step"], mean["eval_samples"]), (1, 8))
+        said = e2e.must([e2e.tool("dpc-run"), self.plan, f"--metrics={self.metrics}", f"--data={self.folder}/data"])
+        self.assertIn(f"{self.metrics} had 2 lines of another run, which this one replaces", said)
         self.assertAlmostEqual(mean["eval_loss"], row["loss"], delta=1e-6)
 
     def test_evaluation_computes_the_loss_that_is_trained(self):

@@ -192,6 +192,19 @@ TEST(DataProfile, NewClassesAreSaid) {
              " of the labels in input 'ids' are 7, a class that no sample in t "
              "has");
   EXPECT_EQ(differenceOf(classes(7), classes(8)), "");
+  // Other classes of many are no shift, and keep their own numbers.
+  port.limit = 40;
+  port.first = 1;
+  auto from = [&](int64_t first, int64_t count) {
+    return profileOf(
+        port, [&](auto &random, int64_t) { return first + random() % count; },
+        400);
+  };
+  EXPECT_HAS(differenceOf(from(5, 20), from(1, 20)),
+             " of the labels in input 'ids' are 21, 22, 23, 24, a class");
+  // Counters of large labels are shared.
+  port.limit = 5000;
+  EXPECT_EQ(differenceOf(from(2000, 20), from(1, 20)), "");
 }
 
 TEST(DataProfile, OtherBeginsAndPaddingsAreSaid) {

@@ -71,13 +71,14 @@ TEST_F(PairFacts, AMaskOfOtherSamplesIsSaid) {
   auto mask = [](int64_t row, int64_t k) -> int64_t {
     return k < lengthOf(row) ? 1 : 0;
   };
+  const Strings said = {
+      "in 110 samples, input 'ids' ends with a run of 1, and input 'other' "
+      "shows them in 80: if they are padding, does the mask belong to these "
+      "samples?"};
   EXPECT_EQ(texts({padded, mask}), Strings());
   EXPECT_EQ(
       texts({padded, [&](int64_t row, int64_t k) { return mask(row + 5, k); }}),
-      Strings{
-          "in 110 samples, input 'ids' ends with a run of 1, and input 'other' "
-          "shows them in 80: if they are padding, does the mask belong to "
-          "these samples?"});
+      said);
   // The first one may end the text.
   EXPECT_EQ(
       texts({padded, [](int64_t row,
@@ -90,10 +91,7 @@ TEST_F(PairFacts, AMaskOfOtherSamplesIsSaid) {
   EXPECT_EQ(texts({marked, mask}), Strings());
   EXPECT_EQ(
       texts({marked, [&](int64_t row, int64_t k) { return mask(row + 5, k); }}),
-      Strings{
-          "in 110 samples, input 'ids' ends with a run of 1, and input 'other' "
-          "shows them in 80: if they are padding, does the mask belong to "
-          "these samples?"});
+      said);
   // The input does not hide tokens.
   ports[1].dependence.hidden.reset();
   EXPECT_EQ(
