@@ -1,7 +1,7 @@
 //===- ArrayDataset.cpp - samples in one array per input ------------------===//
 #include "runtime/data/Dataset.h"
 
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/data/Dataset.h"
 
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 
 #include <filesystem>
 

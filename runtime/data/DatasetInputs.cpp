@@ -1,7 +1,7 @@
 #include "runtime/data/DatasetInputs.h"
 
 #include "runtime/base/Random.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>

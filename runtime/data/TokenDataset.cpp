@@ -3,7 +3,7 @@
 
 #include "runtime/base/OneLine.h"
 #include "runtime/base/ReadFile.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 
 #include <algorithm>
 #include <cstring>

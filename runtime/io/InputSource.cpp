@@ -1,7 +1,7 @@
 #include "runtime/io/InputSource.h"
 
 #include "runtime/base/OneLine.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/SourceFiles.h"
 #include "runtime/plan/PlanJson.h"

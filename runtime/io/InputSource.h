@@ -3,7 +3,7 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/Random.h"
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 #define XXH_INLINE_ALL
 #include "runtime/io/SourceFiles.h"
 
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>

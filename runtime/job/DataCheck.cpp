@@ -2,8 +2,8 @@
 
 #include "runtime/base/NameList.h"
 #include "runtime/data/Dataset.h"
-#include "runtime/io/HeldOut.h"
-#include "runtime/io/ProfileDifferences.h"
+#include "runtime/facts/HeldOut.h"
+#include "runtime/facts/ProfileDifferences.h"
 
 #include <algorithm>
 #include <cstdio>

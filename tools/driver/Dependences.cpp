@@ -4,7 +4,7 @@
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 #include "passes/shard/Passes.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 #include "tools/driver/Comparisons.h"
 #include "tools/driver/Experiment.h"
 #include "tools/driver/Inputs.h"

@@ -2,7 +2,7 @@
 #include "tools/driver/Experiment.h"
 
 #include "runtime/base/Random.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 #include "runtime/io/InputSource.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "tools/driver/LossMeasurement.h"
 
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 
 #include <algorithm>
 #include <cmath>

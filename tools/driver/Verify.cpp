@@ -3,7 +3,7 @@
 
 #include "runtime/base/Random.h"
 #include "runtime/exec/RunPlan.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 #include "runtime/io/InputSource.h"
 
 #include <cmath>

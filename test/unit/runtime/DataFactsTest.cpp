@@ -1,7 +1,7 @@
 //===- DataFactsTest.cpp - one pass over the data before the first step ---===//
 #include "runtime/data/DatasetInputs.h"
-#include "runtime/io/HeldOut.h"
-#include "runtime/io/LabelTexts.h"
+#include "runtime/facts/HeldOut.h"
+#include "runtime/facts/LabelTexts.h"
 #include "runtime/io/Npy.h"
 #include "runtime/job/DataCheck.h"
 #include "test/unit/runtime/ScratchFolder.h"

@@ -1,7 +1,7 @@
 //===- DataProfileTest.cpp - data unlike that of training -----------------===//
 #include "runtime/data/DatasetInputs.h"
+#include "runtime/facts/ProfileDifferences.h"
 #include "runtime/io/Npy.h"
-#include "runtime/io/ProfileDifferences.h"
 #include "runtime/job/DataCheck.h"
 #include "test/unit/runtime/Expect.h"
 #include "test/unit/runtime/ScratchFolder.h"

@@ -1,5 +1,5 @@
 //===- ElementLeakTest.cpp - elements that order or mark the labels -------===//
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

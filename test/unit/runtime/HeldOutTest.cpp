@@ -1,5 +1,5 @@
 //===- HeldOutTest.cpp - held-out numbers that are trained ----------------===//
-#include "runtime/io/HeldOut.h"
+#include "runtime/facts/HeldOut.h"
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/io/Npy.h"
 #include "runtime/job/DataCheck.h"

@@ -1,5 +1,5 @@
 //===- IndexCheckTest.cpp - ids and labels out of range -------------------===//
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/io/InputSource.h"

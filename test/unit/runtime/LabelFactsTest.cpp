@@ -1,6 +1,6 @@
 //===- LabelFactsTest.cpp - labels that do not fit, and their order -------===//
-#include "runtime/io/LabelOrder.h"
-#include "runtime/io/LabelTexts.h"
+#include "runtime/facts/LabelOrder.h"
+#include "runtime/facts/LabelTexts.h"
 
 #include <algorithm>
 #include <cmath>

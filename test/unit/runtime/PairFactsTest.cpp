@@ -1,6 +1,6 @@
 //===- PairFactsTest.cpp - ids with the masks and labels of others --------===//
-#include "runtime/io/DataFacts.h"
-#include "runtime/io/PassageSet.h"
+#include "runtime/facts/DataFacts.h"
+#include "runtime/facts/PassageSet.h"
 #include "test/unit/runtime/Expect.h"
 
 #include <functional>

@@ -1,6 +1,6 @@
 //===- SequenceFactsTest.cpp - passages of ids, and lengths ---------------===//
-#include "runtime/io/DataFacts.h"
-#include "runtime/io/HeldOut.h"
+#include "runtime/facts/DataFacts.h"
+#include "runtime/facts/HeldOut.h"
 #include "test/unit/runtime/Expect.h"
 
 #include <gtest/gtest.h>

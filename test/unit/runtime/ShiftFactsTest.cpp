@@ -1,5 +1,5 @@
 //===- ShiftFactsTest.cpp - labels against ids ----------------------------===//
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 #include "test/unit/runtime/Expect.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
-#include "runtime/io/DataProfile.h"
+#include "runtime/facts/DataProfile.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/Json.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 
 #include <algorithm>
 #include <cmath>

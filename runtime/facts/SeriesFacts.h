@@ -1,7 +1,7 @@
 //===- SeriesFacts.h - the series of numbers of a run's data ----*- C++ -*-===//
 #pragma once
 
-#include "runtime/io/PassageSet.h"
+#include "runtime/facts/PassageSet.h"
 #include "runtime/plan/Plan.h"
 
 #include <cstddef>

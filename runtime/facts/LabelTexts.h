@@ -1,7 +1,7 @@
 //===- LabelTexts.h - classes that do not fit their loss --------*- C++ -*-===//
 #pragma once
 
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 
 namespace dpc::rt {
 

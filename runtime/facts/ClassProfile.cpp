@@ -1,8 +1,8 @@
-#include "runtime/io/ClassProfile.h"
+#include "runtime/facts/ClassProfile.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/NameList.h"
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"
+#include "runtime/base/Percent.h"
 #include "runtime/base/Wait.h"
-#include "runtime/io/IndexCheck.h"
-#include "runtime/io/LabelTexts.h"
-#include "runtime/io/Percent.h"
+#include "runtime/facts/IndexCheck.h"
+#include "runtime/facts/LabelTexts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/io/ValueFacts.h"
+#include "runtime/facts/ValueFacts.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"

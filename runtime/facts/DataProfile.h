@@ -9,7 +9,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/io/ClassProfile.h"
+#include "runtime/facts/ClassProfile.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>

@@ -1,7 +1,7 @@
-#include "runtime/io/LabelOrder.h"
+#include "runtime/facts/LabelOrder.h"
 
+#include "runtime/base/Percent.h"
 #include "runtime/base/Status.h"
-#include "runtime/io/Percent.h"
 
 #include <algorithm>
 #include <cmath>

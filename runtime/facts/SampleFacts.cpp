@@ -1,5 +1,5 @@
 #define XXH_INLINE_ALL
-#include "runtime/io/SampleFacts.h"
+#include "runtime/facts/SampleFacts.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"

@@ -1,4 +1,4 @@
-#include "runtime/io/ShiftFacts.h"
+#include "runtime/facts/ShiftFacts.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"

@@ -1,7 +1,7 @@
 //===- ProfileDifferences.h - data unlike that of training ------*- C++ -*-===//
 #pragma once
 
-#include "runtime/io/DataProfile.h"
+#include "runtime/facts/DataProfile.h"
 
 namespace dpc::rt {
 

@@ -8,14 +8,14 @@
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/io/DataProfile.h"
-#include "runtime/io/ForeignLabels.h"
-#include "runtime/io/PaddingFacts.h"
-#include "runtime/io/SampleFacts.h"
-#include "runtime/io/SequenceFacts.h"
-#include "runtime/io/SeriesFacts.h"
-#include "runtime/io/ShiftFacts.h"
-#include "runtime/io/ValueFacts.h"
+#include "runtime/facts/DataProfile.h"
+#include "runtime/facts/ForeignLabels.h"
+#include "runtime/facts/PaddingFacts.h"
+#include "runtime/facts/SampleFacts.h"
+#include "runtime/facts/SequenceFacts.h"
+#include "runtime/facts/SeriesFacts.h"
+#include "runtime/facts/ShiftFacts.h"
+#include "runtime/facts/ValueFacts.h"
 
 #include <functional>
 #include <optional>

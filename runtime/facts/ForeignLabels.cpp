@@ -1,5 +1,5 @@
 #define XXH_INLINE_ALL
-#include "runtime/io/ForeignLabels.h"
+#include "runtime/facts/ForeignLabels.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"

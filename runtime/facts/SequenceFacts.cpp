@@ -1,4 +1,4 @@
-#include "runtime/io/SequenceFacts.h"
+#include "runtime/facts/SequenceFacts.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"

@@ -1,7 +1,7 @@
 //===- HeldOut.h - held-out data against that of training -------*- C++ -*-===//
 #pragma once
 
-#include "runtime/io/DataFacts.h"
+#include "runtime/facts/DataFacts.h"
 
 namespace dpc::rt {
 

@@ -1,4 +1,4 @@
-#include "runtime/io/IndexCheck.h"
+#include "runtime/facts/IndexCheck.h"
 
 #include "runtime/base/HostTensor.h"
 

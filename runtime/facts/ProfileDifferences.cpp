@@ -1,7 +1,7 @@
-#include "runtime/io/ProfileDifferences.h"
+#include "runtime/facts/ProfileDifferences.h"
 
 #include "runtime/base/NameList.h"
-#include "runtime/io/Percent.h"
+#include "runtime/base/Percent.h"
 
 #include <algorithm>
 #include <cmath>

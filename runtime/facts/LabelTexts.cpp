@@ -1,8 +1,8 @@
-#include "runtime/io/LabelTexts.h"
+#include "runtime/facts/LabelTexts.h"
 
 #include "runtime/base/NameList.h"
 #include "runtime/base/OneLine.h"
-#include "runtime/io/Percent.h"
+#include "runtime/base/Percent.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/io/LabelLeak.h"
+#include "runtime/facts/LabelLeak.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/KeepIf.h"

@@ -1,5 +1,5 @@
 #define XXH_INLINE_ALL
-#include "runtime/io/SeriesFacts.h"
+#include "runtime/facts/SeriesFacts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/io/PassageSet.h"
+#include "runtime/facts/PassageSet.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "runtime/io/ElementLeak.h"
+#include "runtime/facts/ElementLeak.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/KeepIf.h"

@@ -1,4 +1,4 @@
-#include "runtime/io/HeldOut.h"
+#include "runtime/facts/HeldOut.h"
 
 #include "runtime/base/OneLine.h"
 

@@ -1,9 +1,9 @@
 //===- SampleFacts.h - the samples of a run's data --------------*- C++ -*-===//
 #pragma once
 
-#include "runtime/io/ElementLeak.h"
-#include "runtime/io/LabelLeak.h"
-#include "runtime/io/LabelOrder.h"
+#include "runtime/facts/ElementLeak.h"
+#include "runtime/facts/LabelLeak.h"
+#include "runtime/facts/LabelOrder.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 //===- SequenceFacts.h - the sequences of a run's data ----------*- C++ -*-===//
 #pragma once
 
-#include "runtime/io/PassageSet.h"
+#include "runtime/facts/PassageSet.h"
 #include "runtime/plan/Plan.h"
 
 #include <set>

@@ -1,4 +1,4 @@
-#include "runtime/io/PaddingFacts.h"
+#include "runtime/facts/PaddingFacts.h"
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"
