@@ -89,25 +89,7 @@ void ProfileBuilder::addIndexes(const std::byte *sample) {
     ++counts[InputProfile::counterOf(index)];
     ++profile.indexes;
   }
-  addRuns(sample);
-}
-
-void ProfileBuilder::addRuns(const std::byte *sample) {
-  auto indexAt = [&](int64_t i, bool isEnd) {
-    return static_cast<int64_t>(
-        loadAsDouble(sample, port.dtype, isEnd ? elements - 1 - i : i));
-  };
-  for (bool isEnd : {true, false}) {
-    const int64_t index = indexAt(0, isEnd);
-    int64_t length = 1;
-    while (length < elements && indexAt(length, isEnd) == index)
-      ++length;
-    if (length < 2 || length == elements)
-      continue;
-    Runs &found = runs[{index, isEnd}];
-    ++found.samples;
-    found.lengths.insert(length);
-  }
+  runs.add(sample, port.dtype, elements);
 }
 
 void ProfileBuilder::addNumbers(const std::byte *sample) {
@@ -145,14 +127,8 @@ InputProfile ProfileBuilder::finish() const {
   for (const auto &[index, count] : counts)
     result.shares[index] =
         static_cast<double>(count) / static_cast<double>(profile.indexes);
-  // As PaddingFacts finds padding.
-  constexpr int64_t kLeastSamples = 8, kRarest = 8;
-  constexpr size_t kLeastLengths = 3;
-  for (const auto &[place, found] : runs)
-    if (found.samples >= kLeastSamples &&
-        kRarest * found.samples >= profile.samples &&
-        found.lengths.size() >= kLeastLengths)
-      result.padding = place;
+  if (std::vector<PaddingRuns::Key> padding = runs.padding(); !padding.empty())
+    result.padding = padding.back();
   constexpr double kNearlyAll = 0.98;
   for (const auto &[index, count] : begins)
     if (static_cast<double>(count) >=

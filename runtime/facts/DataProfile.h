@@ -10,11 +10,11 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/facts/ClassProfile.h"
+#include "runtime/facts/PaddingRuns.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,7 +95,6 @@ public:
 private:
   void addNumbers(const std::byte *sample);
   void addIndexes(const std::byte *sample);
-  void addRuns(const std::byte *sample);
 
   Port port;
   int64_t elements;
@@ -104,12 +103,7 @@ private:
   std::map<int, std::vector<std::vector<double>>> means;
   std::map<int64_t, int64_t> counts;
   std::map<int64_t, int64_t> begins;
-  /// How many samples begin or end in several equal indexes, and how many.
-  struct Runs {
-    int64_t samples = 0;
-    std::set<int64_t> lengths;
-  };
-  std::map<std::pair<int64_t, bool>, Runs> runs;
+  PaddingRuns runs;
 };
 
 } // namespace dpc::rt

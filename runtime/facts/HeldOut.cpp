@@ -47,6 +47,13 @@ static bool areMostlyCommon(const DataFacts &training,
          std::max<int64_t>(heldOut.samples.count(), 1);
 }
 
+std::string nearText(const DataFacts &training, const std::string &source,
+                     const DataFacts &heldOut) {
+  return areMostlyCommon(training, heldOut)
+             ? ""
+             : NearSamples::text(training.near, source, heldOut.near);
+}
+
 std::string passageText(const DataFacts &training, const std::string &source,
                         const DataFacts &heldOut) {
   if (areMostlyCommon(training, heldOut))

@@ -15,6 +15,11 @@ std::string commonText(const DataFacts &training, const std::string &source,
 std::string roundedText(const DataFacts &training, const std::string &source,
                         const DataFacts &heldOut);
 
+/// Says that many samples of `heldOut` nearly equal one of `training`
+/// (NearSamples.h); "" otherwise.
+std::string nearText(const DataFacts &training, const std::string &source,
+                     const DataFacts &heldOut);
+
 /// Says that many passages of ids in `heldOut` are also in
 /// `training`, although few samples are; "" otherwise. Slices of one text begin
 /// at other ids.

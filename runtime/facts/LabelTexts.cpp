@@ -112,12 +112,42 @@ static std::string missingText(const ArrayFacts &facts) {
                 listed(missing));
 }
 
+/// Says that the loss gives labels that occur the weight 0, or frequent classes
+/// larger weights than rare ones.
+static std::string weightsText(const ArrayFacts &facts) {
+  const std::vector<double> &weights = facts.port.dependence.classWeights;
+  std::vector<int64_t> counts = facts.occurrences;
+  if (facts.port.use == InputUse::Probabilities &&
+      facts.minCount + facts.maxCount == facts.counted && facts.min == 0)
+    counts = {facts.minCount, facts.maxCount};
+  if (weights.size() < 2 || counts.size() != weights.size())
+    return "";
+  constexpr int64_t kMoreOften = 3; // than a rare class
+  int64_t wrong = 0, right = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const auto label = facts.port.first + static_cast<int64_t>(i);
+    if (weights[i] == 0 && counts[i] > 0)
+      return concat(inputOf(facts), percent(counts[i], facts.counted), " are ",
+                    label, ", a class to which the loss gives the weight 0");
+    for (size_t k = 0; k < counts.size(); ++k)
+      if (counts[k] > 0 && counts[i] >= kMoreOften * counts[k])
+        (weights[i] > weights[k] ? wrong : right) +=
+            weights[i] == weights[k] ? 0 : 1;
+  }
+  return wrong > 0 && right == 0
+             ? concat(inputOf(facts),
+                      "the loss gives frequent classes larger weights than "
+                      "rare ones: is it the inverse that was meant?")
+             : "";
+}
+
 std::vector<std::string> labelTexts(const ArrayFacts &facts) {
   std::vector<std::string> texts = {countedFromOneText(facts), strayText(facts),
                                     ignoredClassText(facts), narrowText(facts)};
   std::erase(texts, "");
   if (texts.empty())
     texts = {missingText(facts)};
+  texts.push_back(weightsText(facts));
   std::erase(texts, "");
   return texts;
 }

@@ -1,7 +1,7 @@
 //===- LabelTexts.h - classes that do not fit their loss --------*- C++ -*-===//
 #pragma once
 
-#include "runtime/facts/DataFacts.h"
+#include "runtime/facts/ArrayFacts.h"
 
 namespace dpc::rt {
 

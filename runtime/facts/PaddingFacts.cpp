@@ -50,54 +50,29 @@ static bool isWrong(const Port &port, double value, double id) {
 void PaddingFacts::add(const Port &idsPort, const void *idsData,
                        const Port &otherPort, const void *otherData,
                        int64_t count) {
-  constexpr size_t kMostRuns = 256;
   const int64_t length = idsPort.globalShape.back();
-  for (int64_t begin = 0; length > 1 && begin < count; begin += length) {
-    ++rows;
-    for (bool isEnd : {true, false}) {
-      auto at = [&](int64_t k) { // from the end, or from the begin
-        return begin + (isEnd ? length - 1 - k : k);
-      };
-      auto idAt = [&](int64_t k) {
-        return loadAsDouble(idsData, idsPort.dtype, at(k));
-      };
-      const double id = idAt(0);
-      int64_t size = 1;
-      while (size < length && idAt(size) == id)
-        ++size;
-      Key key{static_cast<int64_t>(id), isEnd};
-      if (size < 2 || size == length ||
-          (runs.size() >= kMostRuns && !runs.contains(key)))
-        continue;
-      Run &run = runs[key];
-      ++run.rows;
-      run.lengths.insert(size);
-      // The id at the other end may be a mark of it.
-      for (int64_t k = size; k + 1 < length; ++k)
-        run.inside += idAt(k) == id ? 1 : 0;
+  const auto *ids = static_cast<const std::byte *>(idsData);
+  for (int64_t begin = 0; length > 1 && begin < count; begin += length)
+    for (const PaddingRuns::Run &run :
+         runs.add(ids + begin * sizeOf(idsPort.dtype), idsPort.dtype, length)) {
+      int64_t elements = 0;
       // The id next to the others may be the mark of an end.
-      int64_t before = run.wrong;
-      for (int64_t k = 0; k + 1 < size; ++k)
-        run.wrong +=
-            isWrong(otherPort, loadAsDouble(otherData, otherPort.dtype, at(k)),
-                    id)
+      for (int64_t k = 0; k + 1 < run.length; ++k) {
+        const int64_t place = begin + (run.key.second ? length - 1 - k : k);
+        elements +=
+            isWrong(otherPort, loadAsDouble(otherData, otherPort.dtype, place),
+                    static_cast<double>(run.key.first))
                 ? 1
                 : 0;
-      run.wrongRows += run.wrong > before ? 1 : 0;
+      }
+      Wrong &found = wrong[run.key];
+      found.elements += elements;
+      found.samples += elements > 0 ? 1 : 0;
     }
-  }
 }
 
 bool PaddingFacts::isOfMask(const Port &otherPort) {
   return !isLabels(otherPort);
-}
-
-bool PaddingFacts::isPadding(const Run &run) const {
-  constexpr int64_t kLeastRows = 8, kRarest = 8, kInside = 4;
-  constexpr size_t kLeastLengths = 3;
-  return run.rows >= kLeastRows && kRarest * run.rows >= rows &&
-         run.lengths.size() >= kLeastLengths &&
-         kInside * run.inside <= run.rows;
 }
 
 std::string PaddingFacts::text(const Port &idsPort,
@@ -105,24 +80,25 @@ std::string PaddingFacts::text(const Port &idsPort,
   constexpr int64_t kLeastWrong = 4; // a quarter of the samples
   const std::string name = "input '" + oneLine(idsPort.name) + "'";
   const std::string otherName = "input '" + oneLine(otherPort.name) + "'";
-  for (const auto &[key, run] : runs) {
+  for (const auto &[key, found] : wrong) {
     const auto &[id, isEnd] = key;
-    if (!isPadding(run) || kLeastWrong * run.wrongRows < run.rows)
+    const int64_t samples = runs.samplesOf(key);
+    if (!runs.isPadding(key) || kLeastWrong * found.samples < samples)
       continue;
     const std::string where =
-        concat("in ", run.rows, " samples, ", name, isEnd ? " ends" : " begins",
+        concat("in ", samples, " samples, ", name, isEnd ? " ends" : " begins",
                " with a run of ", id, ", and ");
     if (isOfMask(otherPort))
       return concat(where, otherName,
                     otherPort.dependence.weighsLoss
                         ? " weights their labels in "
                         : " shows them in ",
-                    run.wrongRows,
+                    found.samples,
                     ": if they are padding, does the mask belong to these "
                     "samples?");
     return concat(
-        where, "the loss counts ", run.wrong, " labels there that are ", id,
-        ids == other ? "" : " in " + otherName, ": if they are padding, ",
+        where, "the loss counts ", found.elements, " labels there that are ",
+        id, ids == other ? "" : " in " + otherName, ": if they are padding, ",
         otherPort.ignored ? concat("expected ", *otherPort.ignored,
                                    ", which the loss ignores")
                           : std::string("the loss should ignore them"));

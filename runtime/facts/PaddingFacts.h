@@ -1,20 +1,17 @@
 //===- PaddingFacts.h - padding against masks and labels --------*- C++ -*-===//
 #pragma once
 
+#include "runtime/facts/PaddingRuns.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace dpc::rt {
 
 /// Two inputs of one shape [.., T]: ids, and a mask or the labels of a loss.
-/// Samples that end (or begin) in runs of one id, which have different lengths
-/// and hold an id that is rare elsewhere, are probably padded. Finds masks that
-/// show padding, and labels of padding that the loss counts.
+/// Finds masks that show padding, and labels of padding that the loss counts.
 class PaddingFacts {
 public:
   /// Indexes of inputs. They are equal if the loss reads its labels from the
@@ -31,18 +28,13 @@ public:
   size_t ids, other;
 
 private:
-  struct Run {
-    int64_t rows = 0;
-    std::set<int64_t> lengths;
-    int64_t inside = 0;               ///< the same id elsewhere in these rows
-    int64_t wrongRows = 0, wrong = 0; ///< with elements that are wrong there
+  /// Elements that are wrong in the run of one key.
+  struct Wrong {
+    int64_t samples = 0, elements = 0;
   };
-  /// The id and whether samples end, instead of begin, in it.
-  using Key = std::pair<int64_t, bool>;
-  bool isPadding(const Run &run) const;
 
-  std::map<Key, Run> runs;
-  int64_t rows = 0;
+  PaddingRuns runs;
+  std::map<PaddingRuns::Key, Wrong> wrong;
 };
 
 /// Returns the pairs of ids and masks or labels among the inputs.

@@ -184,8 +184,9 @@ std::string SampleFacts::counterText(size_t input) const {
                                "': ", text, ": is it data?");
 }
 
-/// Says that all rows of labels begin or end with the same value several times.
-/// Other equal positions are usual, such as a last label that ends the text.
+/// Says that all rows of labels begin or end with the same value several times,
+/// or that all texts begin with two marks. Other equal positions are usual,
+/// such as a last label that ends the text.
 std::string SampleFacts::paddingText(size_t input) const {
   const Port &port = ports[input];
   const Varying &rows = varying[input];
@@ -210,6 +211,11 @@ std::string SampleFacts::paddingText(size_t input) const {
     int64_t first = isEnd ? length - count : 0, label = at(first);
     if (count < 2 || count == length || label == port.ignored)
       continue;
+    if (!isEnd && count == 2)
+      return concat("input '", oneLine(port.name), "': all ", added,
+                    " samples begin with ", label,
+                    " twice: was a mark of the begin added twice, or is it "
+                    "padding, which the loss counts?");
     return concat("input '", oneLine(port.name), "': the labels at positions ",
                   first, " to ", first + count - 1, " are ", label, " in all ",
                   added, " samples; if they are padding, the loss counts them",

@@ -14,8 +14,8 @@ namespace dpc::rt {
 
 ValueFacts::ValueFacts(const Port &port, int64_t count) : dtype(port.dtype) {
   constexpr int64_t kMostElements = 1024; // larger samples have no columns
-  if (dtype == DType::F32 && port.use == InputUse::Data &&
-      count <= kMostElements)
+  if ((dtype == DType::F32 || port.dependence.convertedTo) &&
+      port.use == InputUse::Data && count <= kMostElements)
     values.resize(count);
 }
 
@@ -51,7 +51,7 @@ std::string ValueFacts::text(const std::string &name, DType as) const {
     if (left > kMostLeft)
       continue;
     char range[64];
-    std::snprintf(range, sizeof range, "%.6g to %.6g", some.front(),
+    std::snprintf(range, sizeof range, "%.10g to %.10g", some.front(),
                   some.back());
     return concat("input '", oneLine(name), "': ", some.size(),
                   " values of element ", i, " of a sample (", range,

@@ -8,7 +8,8 @@
 
 namespace dpc::rt {
 
-/// Collects distinct values of each element of a sample.
+/// Collects distinct values of each element of a sample: of numbers, and of
+/// integers from which the model computes numbers.
 class ValueFacts {
 public:
   ValueFacts() = default; ///< collects nothing

@@ -130,9 +130,11 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
     lines.push_back(
         prefix +
         stepWithoutLabels(step, "it does not count in means over labels"));
+  std::string rounded = roundedText(report.facts, sourceOf(options), facts);
+  if (rounded.empty())
+    rounded = nearText(report.facts, sourceOf(options), facts);
   for (const std::string &text :
-       {commonText(report.facts, sourceOf(options), facts),
-        roundedText(report.facts, sourceOf(options), facts),
+       {commonText(report.facts, sourceOf(options), facts), rounded,
         passageText(report.facts, sourceOf(options), facts),
         seriesText(report.facts, sourceOf(options), facts)})
     if (!text.empty())

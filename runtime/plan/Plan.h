@@ -47,7 +47,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 15;
+inline constexpr int kPlanVersion = 16;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -185,8 +185,8 @@ inline constexpr int64_t kAddedMask = -1'000'000'000;
 /// Numbers below this one, added to a score, hide it.
 inline constexpr double kHidesScore = -1e3;
 
-/// How the scores and the loss of a model depend on an input, measured by
-/// running a small version of it.
+/// How the scores and the loss of a model depend on an input: measured by
+/// running a small version of it, or read from its ops.
 struct Dependence {
   /// Of labels, for inputs of tokens: the scores for the label at position t
   /// depend on the tokens up to position t + lookahead.
@@ -211,6 +211,24 @@ struct Dependence {
   /// Of a mask: other positions do not read tokens where it has this value, 0
   /// or 1, or kAddedMask if it is added to scores.
   std::optional<int64_t> hidden;
+  /// Of tokens: the only id with which the model compares them, such as that of
+  /// padding.
+  std::optional<int64_t> padding = std::nullopt;
+  /// Of tokens: the loss reads the scores of the last position only.
+  bool readsLast = false;
+  /// Of integers: the type of the numbers into which the model converts them.
+  std::optional<DType> convertedTo = std::nullopt;
+  /// Of numbers x: the model first computes (x - shift) * scale. Of numbers
+  /// with channels, these are means over the channels.
+  std::optional<double> shift = std::nullopt, scale = std::nullopt;
+  /// Of labels: the factor of each class in the loss.
+  std::vector<double> classWeights = {};
+  /// Of targets that the loss multiplies by the logarithms of a softmax: the
+  /// dimension of the classes.
+  std::optional<int64_t> classDim = std::nullopt;
+  /// Of targets: where they are 0, the loss is a number that depends on no
+  /// other input, and not 0.
+  bool ignoresZero = false;
 
   bool operator==(const Dependence &) const = default;
 };

@@ -63,7 +63,10 @@ template <typename V> void fields(V &visit, Is<Dependence> auto &v) {
   each(visit, "lookahead", v.lookahead, "counts_ignored", v.countsIgnored,
        "is_mean", v.isMean, "scales_loss", v.scalesLoss, "weighs_loss",
        v.weighsLoss, "is_target", v.isTarget, "lowest", v.lowest, "highest",
-       v.highest, "hidden", v.hidden);
+       v.highest, "hidden", v.hidden, "padding", v.padding, "reads_last",
+       v.readsLast, "converted_to", v.convertedTo, "shift", v.shift, "scale",
+       v.scale, "class_weights", v.classWeights, "class_dim", v.classDim,
+       "ignores_zero", v.ignoresZero);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   each(visit, "name", v.name, "buffer", v.buffer, "dtype", v.dtype,

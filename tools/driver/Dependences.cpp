@@ -7,6 +7,7 @@
 #include "runtime/facts/IndexCheck.h"
 #include "tools/driver/Comparisons.h"
 #include "tools/driver/Experiment.h"
+#include "tools/driver/InputReads.h"
 #include "tools/driver/Inputs.h"
 #include "tools/driver/LossMeasurement.h"
 #include "tools/driver/MixingOps.h"
@@ -443,8 +444,8 @@ std::optional<Dependences> measure(SmallModel &model,
 
 } // namespace
 
-Dependences dependencesOf(ModuleOp fused, const PlanSettings &settings,
-                          const fs::path &dir) {
+static Dependences measured(ModuleOp fused, const PlanSettings &settings,
+                            const fs::path &dir) {
   // More would take seconds.
   constexpr double kMostFlops = 2e8;
   SilencedErrors errors(fused.getContext());
@@ -465,6 +466,13 @@ Dependences dependencesOf(ModuleOp fused, const PlanSettings &settings,
                      : Dependences{.inputs = {},
                                    .mistakes = {},
                                    .failure = errors.text()};
+}
+
+Dependences dependencesOf(ModuleOp fused, const PlanSettings &settings,
+                          const fs::path &dir) {
+  Dependences dependences = measured(fused, settings, dir);
+  addReads(findProgram(fused), dependences.inputs);
+  return dependences;
 }
 
 } // namespace dpc

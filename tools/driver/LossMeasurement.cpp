@@ -11,6 +11,7 @@ void LossMeasurement::measure() {
   measureMean();
   measureWeights();
   findTargets();
+  measureZeros();
   measureSign();
 }
 
@@ -150,6 +151,29 @@ void LossMeasurement::measureSign() {
   dependences.mistakes.emplace_back(
       "the loss is negative for random inputs: has it the wrong sign, or does "
       "a likelihood lack its logarithm?");
+}
+
+/// Sets each target to 0 (runs 0 and 1) and to 1 (runs 2 and 3), with two draws
+/// of the other inputs.
+void LossMeasurement::measureZeros() {
+  for (const rt::Port &port : ports) {
+    if (!isTarget(port) || !rt::isFloat(port.dtype))
+      continue;
+    std::vector<NamedTensors> runs(4, experiment.start());
+    for (size_t i = 0; i < runs.size(); ++i) {
+      for (const rt::Port &other : ports)
+        if (!rt::isIndex(other))
+          runs[i][other.name] = Experiment::random(other, i % 2);
+      Experiment::fill(runs[i][port.name], i < 2 ? 0 : 1);
+    }
+    if (!experiment.run(runs))
+      continue;
+    auto loss = [&](size_t run) {
+      return experiment.result(run).at("loss").at(0);
+    };
+    dependences.inputs[port.name].ignoresZero =
+        loss(0) == loss(1) && loss(0) != 0 && loss(2) != loss(3);
+  }
 }
 
 void LossMeasurement::findTargets() {

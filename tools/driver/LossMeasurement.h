@@ -32,6 +32,7 @@ public:
 
 private:
   void findTargets();
+  void measureZeros();
   void measureMean();
   void measureWeights();
   double factorOf(size_t run) const;

@@ -82,6 +82,56 @@ TEST_F(Facts, TargetsAreProbabilities) {
             "cross entropy, which are expected from 0 to 1");
 }
 
+TEST(ArrayFacts, NumbersThatAreNormalizedTwiceAreSaid) {
+  auto textOf = [](const std::vector<float> &values, double shift,
+                   double scale) {
+    ArrayFacts facts{{"x", 0, DType::F32, {2}, {}, 0}};
+    facts.port.dependence.shift = shift;
+    facts.port.dependence.scale = scale;
+    facts.add(0, values.data(), 2);
+    return facts.text();
+  };
+  EXPECT_EQ(textOf({0, 255}, 127, 1 / 64.), "input 'x': 0 to 255, mean 127.5");
+  EXPECT_EQ(textOf({-1, 1}, 127, 1 / 64.),
+            "input 'x': -1 to 1, mean 0; the model first computes (x - 127) / "
+            "64, after which the numbers are -1.984 +- 0.01562: are they "
+            "normalized or scaled already?");
+}
+
+TEST(ArrayFacts, TargetsOfZeroAreSaidWhereTheLossIgnoresThem) {
+  ArrayFacts facts{{"y", 0, DType::F32, {2}, {}, 0}};
+  std::vector<float> some = {0, 1}, others = {0, -1};
+  facts.add(0, some.data(), 2);
+  EXPECT_EQ(facts.text(), "input 'y': 0 to 1, mean 0.5");
+  facts.port.dependence.ignoresZero = true;
+  EXPECT_EQ(facts.text(),
+            "input 'y': 0 to 1, mean 0.5; the loss is a constant where it is "
+            "0, 50 % of it: does the loss expect -1 and 1?");
+  facts.add(1, others.data(), 2);
+  EXPECT_EQ(facts.text(), "input 'y': -1 to 1, mean 0");
+}
+
+TEST(ArrayFacts, IntegersThatBecomeEqualAsNumbersAreSaid) {
+  Port port{"t", 0, DType::I64, {4}, {}, 0};
+  auto textsOf = [&](int64_t first) {
+    return scanRows({port}, {1}, "sample", 64,
+                    [&](int64_t row, int64_t count,
+                        const std::vector<std::byte *> &to) {
+                      for (int64_t i = 0; i < count; ++i)
+                        storeFromDouble(to[0], DType::I64, i,
+                                        double(first + row + i));
+                      return Status::success();
+                    })
+        ->texts();
+  };
+  EXPECT_EQ(textsOf(1'700'000'000).size(), 1U);
+  port.dependence.convertedTo = DType::F32;
+  EXPECT_EQ(textsOf(1000).size(), 1U);
+  EXPECT_EQ(textsOf(1'700'000'000)[1],
+            "input 't': 64 values of element 0 of a sample (1700000000 to "
+            "1700000063) become 1 in f32, in which the plan computes from it");
+}
+
 TEST(ArrayFacts, TheIgnoredLabelOfAnUnsignedFileIsSaid) {
   ArrayFacts facts{{"y", 0, DType::I64, {1}, {}, 200, -100}};
   facts.port.use = InputUse::Labels;
@@ -262,7 +312,7 @@ TEST_F(Facts, AnIgnoredLabelThatNoStepNeedsIsSaid) {
 TEST_F(Facts, HeldOutSamplesThatAreTrainedAreCounted) {
   auto scanOf = [&](const std::vector<double> &labels) {
     writeArrays(labels);
-    return *open(2)->scan();
+    return std::move(*open(2)->scan());
   };
   DataFacts training = scanOf({0, 1, 2, 3});
   EXPECT_EQ(commonText(training, "--data", scanOf({0, 1, 2, 3})),
@@ -270,7 +320,7 @@ TEST_F(Facts, HeldOutSamplesThatAreTrainedAreCounted) {
   EXPECT_EQ(commonText(training, "--data", scanOf({0, 0, 0, 0, 0, 0})),
             "1 of 6 samples of --eval-data is also in --data");
   EXPECT_EQ(commonText(training, "--data", scanOf({4, 4})), "");
-  DataFacts part = training;
+  DataFacts &part = training;
   part.seen = 3;
   EXPECT_EQ(commonText(part, "--data", scanOf({0, 1, 2, 3})),
             "at least 4 of 4 samples of --eval-data are also in --data");
@@ -300,7 +350,8 @@ protected:
                             value(input, first * perRow + i, k));
       return Status::success();
     };
-    return *scanRows(ports, {2 * perRow, perRow}, unit, 20 / perRow, read);
+    return std::move(
+        *scanRows(ports, {2 * perRow, perRow}, unit, 20 / perRow, read));
   }
   static std::vector<std::string> remarks(const DataFacts &facts) {
     std::vector<std::string> texts = facts.texts();

@@ -35,7 +35,7 @@ DataFacts factsOn(Value value, int64_t samples, int64_t columns = 1) {
   };
   ScanLimits limits;
   limits.comparesNumbers = true;
-  return *scanRows({port}, {width}, "sample", samples, read, limits);
+  return std::move(*scanRows({port}, {width}, "sample", samples, read, limits));
 }
 
 double rounded(double value, DType type) {

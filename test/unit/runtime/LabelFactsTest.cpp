@@ -92,6 +92,38 @@ TEST(LabelTexts, ARareFirstClassIsSaid) {
   EXPECT_EQ(labelTexts(factsOn(fourClasses(0), 4)), Strings());
 }
 
+TEST(LabelTexts, WeightsOfClassesAreCompared) {
+  // 30 of class 0, 10 of class 1, and 60 of class 2.
+  std::vector<int64_t> labels(100, 2);
+  std::fill_n(labels.begin(), 40, 0);
+  std::fill_n(labels.begin(), 10, 1);
+  auto textsWith = [&](const std::vector<double> &weights) {
+    ArrayFacts facts = factsOn(labels, 3);
+    facts.port.dependence.classWeights = weights;
+    return labelTexts(facts);
+  };
+  EXPECT_EQ(textsWith({}), Strings());
+  EXPECT_EQ(textsWith({1, 1, 1}), Strings());
+  EXPECT_EQ(textsWith({0.5, 3, 0.4}), Strings());
+  EXPECT_EQ(textsWith({1, 3, 2}), Strings());
+  EXPECT_EQ(textsWith({1, 1}), Strings()); // of other classes
+  EXPECT_EQ(textsWith({1, 1, 0}),
+            Strings{"input 'y': 60 % are 2, a class to which the loss gives "
+                    "the weight 0"});
+  EXPECT_EQ(textsWith({1.2, 0.3, 1.5}),
+            Strings{"input 'y': the loss gives frequent classes larger weights "
+                    "than rare ones: is it the inverse that was meant?"});
+  // Targets of a binary cross entropy.
+  ArrayFacts facts{{"y", 0, DType::F32, {8}, {}, 0}};
+  std::vector<float> targets = {0, 0, 0, 0, 0, 0, 0, 1};
+  facts.add(0, targets.data(), 8);
+  facts.port.use = InputUse::Probabilities;
+  facts.port.dependence.classWeights = {1, 7};
+  EXPECT_EQ(labelTexts(facts), Strings());
+  facts.port.dependence.classWeights = {1, 0.1};
+  EXPECT_EQ(labelTexts(facts).size(), 1U);
+}
+
 TEST(LabelTexts, AnIgnoredLabelThatIsTheFirstClassIsSaid) {
   EXPECT_EQ(labelTexts(factsOn(fourClasses(-1), 4, -1)),
             Strings{"input 'y': no label is 3, but 25 % are -1, which the loss "

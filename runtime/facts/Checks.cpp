@@ -1,0 +1,20 @@
+#include "runtime/facts/Checks.h"
+
+#include "runtime/base/OneLine.h"
+
+namespace dpc::rt {
+
+std::string SampleShape::nameOf(size_t input) const {
+  return "input '" + oneLine(ports[input].name) + "'";
+}
+
+SampleChecks sampleChecks(const SampleShape &shape) {
+  SampleChecks checks;
+  addPaddingChecks(shape, checks);
+  addTargetChecks(shape, checks);
+  addColumnTargets(shape, checks);
+  addImageChecks(shape, checks);
+  return checks;
+}
+
+} // namespace dpc::rt

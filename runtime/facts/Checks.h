@@ -1,0 +1,23 @@
+//===- Checks.h - the checks that see each sample ---------------*- C++ -*-===//
+#pragma once
+
+#include "runtime/facts/SampleCheck.h"
+
+namespace dpc::rt {
+
+/// Returns every check for which the data have the inputs.
+SampleChecks sampleChecks(const SampleShape &shape);
+
+// Each of these adds its checks.
+
+/// Padding of ids against the last position, the padding id of the model, and
+/// labels that end a text (PaddingChecks.cpp).
+void addPaddingChecks(const SampleShape &shape, SampleChecks &checks);
+/// Rows of probabilities, classes without weight, targets that are computed
+/// from the inputs (TargetChecks.cpp, ColumnTarget.cpp).
+void addTargetChecks(const SampleShape &shape, SampleChecks &checks);
+void addColumnTargets(const SampleShape &shape, SampleChecks &checks);
+/// Images whose channels are interleaved (ImageChecks.cpp).
+void addImageChecks(const SampleShape &shape, SampleChecks &checks);
+
+} // namespace dpc::rt

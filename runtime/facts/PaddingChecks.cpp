@@ -1,0 +1,176 @@
+//===- PaddingChecks.cpp - what padding shows of ids ----------------------===//
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/NameList.h"
+#include "runtime/base/OneLine.h"
+#include "runtime/base/Percent.h"
+#include "runtime/facts/Checks.h"
+#include "runtime/facts/PaddingRuns.h"
+
+#include <algorithm>
+
+namespace dpc::rt {
+
+namespace {
+
+/// Whether the samples of an input are sequences of ids of a vocabulary.
+bool isSequence(const Port &port) {
+  constexpr int64_t kLeastIds = 16; // a few ids are repeated by chance
+  return (port.use == InputUse::Ids || port.use == InputUse::IdsAndLabels) &&
+         isInteger(port.dtype) && port.globalShape.size() == 2 &&
+         port.globalShape.back() > 2 && port.limit - port.first >= kLeastIds;
+}
+
+/// Says that a model that reads the scores of the last position reads padding.
+class LastPosition : public SampleCheck {
+public:
+  LastPosition(const SampleShape &shape, size_t ids)
+      : port(shape.ports[ids]), count(shape.elements[ids]),
+        name(shape.nameOf(ids)), ids(ids) {}
+
+  void add(const SampleArrays &sample) override {
+    runs.add(sample[ids], port.dtype, count);
+  }
+  std::vector<std::string> texts() const override {
+    for (const PaddingRuns::Key &key : runs.padding())
+      if (key.second)
+        return {concat(name,
+                       ": the loss reads the scores of the last position "
+                       "only, but ",
+                       runs.samplesOf(key), " of ", runs.samples(),
+                       " samples end with a run of ", key.first,
+                       ": if it is padding, expected padding at the begin, or "
+                       "a model that reads the last position before it")};
+    return {};
+  }
+
+private:
+  Port port;
+  int64_t count;
+  std::string name;
+  size_t ids;
+  PaddingRuns runs;
+};
+
+/// Says that the data are padded with another id than the one with which the
+/// model compares its ids.
+class PaddingId : public SampleCheck {
+public:
+  PaddingId(const SampleShape &shape, size_t ids)
+      : port(shape.ports[ids]), count(shape.elements[ids]),
+        name(shape.nameOf(ids)), ids(ids) {}
+
+  void add(const SampleArrays &sample) override {
+    runs.add(sample[ids], port.dtype, count);
+    const int64_t own = port.dependence.padding.value();
+    for (int64_t k = 0; k < count && !occurs; ++k)
+      occurs =
+          static_cast<int64_t>(loadAsDouble(sample[ids], port.dtype, k)) == own;
+  }
+  std::vector<std::string> texts() const override {
+    const int64_t own = port.dependence.padding.value();
+    for (const PaddingRuns::Key &key : runs.padding())
+      if (!occurs && key.first != own)
+        return {concat(name, ": the model looks for the id ", own,
+                       ", which does not occur, but ", runs.samplesOf(key),
+                       " of ", runs.samples(), " samples ",
+                       key.second ? "end" : "begin", " with a run of ",
+                       key.first, ": is ", own, " the padding of the model?")};
+    return {};
+  }
+
+private:
+  Port port;
+  int64_t count;
+  std::string name;
+  size_t ids;
+  bool occurs = false;
+  PaddingRuns runs;
+};
+
+/// Says that no label ends a text, although the samples are padded. If the id
+/// that pads also ends texts, its first place in each sample needs a label.
+class EndOfText : public SampleCheck {
+public:
+  EndOfText(const SampleShape &shape, size_t ids, size_t labels)
+      : port(shape.ports[ids]), labelsPort(shape.ports[labels]),
+        count(shape.elements[ids]), name(shape.nameOf(ids)),
+        labelsName(shape.nameOf(labels)), ids(ids), labels(labels) {}
+
+  void add(const SampleArrays &sample) override {
+    for (const PaddingRuns::Run &run : runs.add(sample[ids], port.dtype, count))
+      if (run.key.second && before[run.key].size() < kManyIds)
+        before[run.key].insert(idAt(sample, count - run.length - 1));
+    const bool isShifted = labelsPort.use == InputUse::ShiftedLabels;
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t label = labelAt(sample, k);
+      if (label == labelsPort.ignored)
+        continue;
+      const int64_t next = isShifted ? k : k + 1;
+      ++counted;
+      following += next < count && label == idAt(sample, next) ? 1 : 0;
+      if (seen.size() < kMostSeen)
+        seen.insert(label);
+    }
+  }
+  std::vector<std::string> texts() const override {
+    constexpr int64_t kLeastFollowing = 2; // half: the loss predicts next ids
+    if (kLeastFollowing * following < counted || seen.size() >= kMostSeen)
+      return {};
+    for (const auto &[key, found] : before)
+      if (runs.isPadding(key) && found.size() >= kManyIds &&
+          key.first != labelsPort.ignored && !seen.contains(key.first))
+        return {concat("in ", runs.samplesOf(key), " of ", runs.samples(),
+                       " samples, ", name, " ends with a run of ", key.first,
+                       ", and different ids stand before it, but no label in ",
+                       labelsName, " is ", key.first,
+                       ": if it ends a text, the model never learns to end "
+                       "one; the label of its first place should count")};
+    return {};
+  }
+
+private:
+  static constexpr size_t kManyIds = 4;
+  static constexpr size_t kMostSeen = size_t(1) << 20;
+
+  int64_t idAt(const SampleArrays &sample, int64_t k) const {
+    return static_cast<int64_t>(loadAsDouble(sample[ids], port.dtype, k));
+  }
+  int64_t labelAt(const SampleArrays &sample, int64_t k) const {
+    return static_cast<int64_t>(
+        loadAsDouble(sample[labels], labelsPort.dtype, k));
+  }
+
+  Port port, labelsPort;
+  int64_t count;
+  std::string name, labelsName;
+  size_t ids, labels;
+  PaddingRuns runs;
+  /// Some different ids that stand before the runs at an end.
+  std::map<PaddingRuns::Key, std::set<int64_t>> before;
+  std::set<int64_t> seen; ///< labels that are not ignored
+  int64_t counted = 0, following = 0;
+};
+
+} // namespace
+
+void addPaddingChecks(const SampleShape &shape, SampleChecks &checks) {
+  for (size_t i = 0; i < shape.ports.size(); ++i) {
+    const Port &port = shape.ports[i];
+    if (!isSequence(port) || shape.elements[i] != port.globalShape.back())
+      continue;
+    if (port.dependence.readsLast)
+      checks.push_back(std::make_unique<LastPosition>(shape, i));
+    if (port.dependence.padding)
+      checks.push_back(std::make_unique<PaddingId>(shape, i));
+    for (size_t k = 0; k < shape.ports.size(); ++k) {
+      const Port &other = shape.ports[k];
+      if ((other.use == InputUse::Labels ||
+           other.use == InputUse::ShiftedLabels) &&
+          other.ignored && isInteger(other.dtype) &&
+          other.globalShape == port.globalShape && other.limit == port.limit)
+        checks.push_back(std::make_unique<EndOfText>(shape, i, k));
+    }
+  }
+}
+
+} // namespace dpc::rt

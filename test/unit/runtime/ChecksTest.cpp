@@ -1,0 +1,320 @@
+//===- ChecksTest.cpp - checks that see each sample -----------------------===//
+#include "runtime/facts/Checks.h"
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/Random.h"
+#include "runtime/facts/NearSamples.h"
+
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+using Strings = std::vector<std::string>;
+/// Returns element k of an input of a sample.
+using Value = std::function<double(int64_t sample, int64_t k)>;
+
+Port portOf(const std::string &name, DType dtype, std::vector<int64_t> shape) {
+  return {name, 0, dtype, std::move(shape), {}, 0};
+}
+
+/// Calls visit() with each of `samples` samples of `ports`.
+template <typename Visit>
+void visitSamples(const std::vector<Port> &ports,
+                  const std::vector<Value> &values, int64_t samples,
+                  const Visit &visit) {
+  std::vector<HostTensor> arrays;
+  SampleArrays sample;
+  for (const Port &port : ports) {
+    std::vector<int64_t> shape = port.globalShape;
+    shape.front() = 1;
+    arrays.push_back(HostTensor::zeros(port.dtype, shape));
+  }
+  for (HostTensor &array : arrays)
+    sample.push_back(array.data.data());
+  for (int64_t i = 0; i < samples; ++i) {
+    for (size_t input = 0; input < arrays.size(); ++input)
+      for (int64_t k = 0; k < arrays[input].elements(); ++k)
+        arrays[input].set(k, values[input](i, k));
+    visit(sample);
+  }
+}
+
+SampleShape shapeOf(const std::vector<Port> &ports) {
+  SampleShape shape{ports, {}};
+  for (const Port &port : ports)
+    shape.elements.push_back(numElements(port.globalShape) /
+                             port.globalShape.front());
+  return shape;
+}
+
+Strings textsOf(const std::vector<Port> &ports,
+                const std::vector<Value> &values, int64_t samples = 64) {
+  SampleChecks checks = sampleChecks(shapeOf(ports));
+  visitSamples(ports, values, samples, [&](const SampleArrays &sample) {
+    for (const auto &check : checks)
+      check->add(sample);
+  });
+  Strings texts;
+  for (const auto &check : checks)
+    for (const std::string &text : check->texts())
+      texts.push_back(text);
+  return texts;
+}
+
+double normal(int64_t sample, int64_t k) {
+  static const RandomStream kStream(1, "checks");
+  return kStream.normal(uint64_t(sample) * 1000 + uint64_t(k));
+}
+int64_t drawn(int64_t sample, int64_t k) {
+  static const RandomStream kStream(2, "checks");
+  return 2 + int64_t(kStream.bits(uint64_t(sample) * 1000 + uint64_t(k)) % 60);
+}
+
+constexpr int64_t kLength = 12;
+int64_t lengthOf(int64_t sample) { return 4 + sample % 7; }
+/// A text that `padding` pads at its end.
+Value paddedBy(int64_t padding) {
+  return [=](int64_t sample, int64_t k) {
+    return double(k < lengthOf(sample) ? drawn(sample, k) : padding);
+  };
+}
+Port idsPort() {
+  Port port = portOf("ids", DType::I64, {4, kLength});
+  port.use = InputUse::Ids;
+  port.limit = 64;
+  return port;
+}
+
+TEST(Checks, PaddingAtTheLastPositionIsSaid) {
+  Port ids = idsPort();
+  EXPECT_EQ(textsOf({ids}, {paddedBy(0)}), Strings());
+  ids.dependence.readsLast = true;
+  EXPECT_EQ(textsOf({ids}, {paddedBy(0)}),
+            Strings{"input 'ids': the loss reads the scores of the last "
+                    "position only, but 64 of 64 samples end with a run of 0: "
+                    "if it is padding, expected padding at the begin, or a "
+                    "model that reads the last position before it"});
+  auto atBegin = [](int64_t sample, int64_t k) {
+    return paddedBy(0)(sample, kLength - 1 - k);
+  };
+  EXPECT_EQ(textsOf({ids}, {atBegin}), Strings());
+  auto full = [](int64_t sample, int64_t k) {
+    return double(drawn(sample, k));
+  };
+  EXPECT_EQ(textsOf({ids}, {full}), Strings());
+}
+
+TEST(Checks, AnotherIdOfPaddingIsSaid) {
+  Port ids = idsPort();
+  ids.dependence.padding = 1;
+  EXPECT_EQ(textsOf({ids}, {paddedBy(1)}), Strings());
+  EXPECT_EQ(textsOf({ids}, {paddedBy(0)}),
+            Strings{"input 'ids': the model looks for the id 1, which does not "
+                    "occur, but 64 of 64 samples end with a run of 0: is 1 "
+                    "the padding of the model?"});
+  // The id may mark something else.
+  auto marked = [](int64_t sample, int64_t k) {
+    return k == 0 && sample % 3 == 0 ? 1 : paddedBy(0)(sample, k);
+  };
+  EXPECT_EQ(textsOf({ids}, {marked}), Strings());
+}
+
+TEST(Checks, TextsThatNoLabelEndsAreSaid) {
+  Port ids = idsPort(), labels = idsPort();
+  labels.name = "labels";
+  labels.use = InputUse::ShiftedLabels;
+  labels.ignored = -100;
+  /// The labels of a text, `counted` of whose padding count.
+  auto labelsOf = [](int64_t padding, int64_t counted) -> Value {
+    return [=](int64_t sample, int64_t k) {
+      return k < lengthOf(sample) + counted ? paddedBy(padding)(sample, k)
+                                            : -100.0;
+    };
+  };
+  const Strings said = {
+      "in 64 of 64 samples, input 'ids' ends with a run of 63, and different "
+      "ids stand before it, but no label in input 'labels' is 63: if it ends a "
+      "text, the model never learns to end one; the label of its first place "
+      "should count"};
+  EXPECT_EQ(textsOf({ids, labels}, {paddedBy(63), labelsOf(63, 0)}), said);
+  EXPECT_EQ(textsOf({ids, labels}, {paddedBy(63), labelsOf(63, 1)}), Strings());
+  // Another id ends each text.
+  auto ended = [](Value value) -> Value {
+    return [=](int64_t sample, int64_t k) {
+      return k == lengthOf(sample) - 1 ? 1 : value(sample, k);
+    };
+  };
+  EXPECT_EQ(
+      textsOf({ids, labels}, {ended(paddedBy(63)), ended(labelsOf(63, 0))}),
+      Strings());
+  // Labels one position earlier.
+  labels.use = InputUse::Labels;
+  auto before = [&](int64_t counted) -> Value {
+    return [=](int64_t sample, int64_t k) {
+      return k + 1 < kLength ? labelsOf(63, counted)(sample, k + 1) : -100.0;
+    };
+  };
+  EXPECT_EQ(textsOf({ids, labels}, {paddedBy(63), before(0)}), said);
+  EXPECT_EQ(textsOf({ids, labels}, {paddedBy(63), before(1)}), Strings());
+  // Masked tokens are no next ones.
+  auto masked = [&](int64_t sample, int64_t k) {
+    return (sample + k) % 5 == 0 ? labelsOf(63, 0)(sample, k) : -100.0;
+  };
+  EXPECT_EQ(textsOf({ids, labels}, {paddedBy(63), masked}), Strings());
+}
+
+TEST(Checks, RowsThatAreNoProbabilitiesAreSaid) {
+  Port target = portOf("y", DType::F32, {4, 5});
+  target.dependence.classDim = 1;
+  auto hot = [](int64_t sample, int64_t k) {
+    return k == sample % 5 ? 1.0 : 0.0;
+  };
+  EXPECT_EQ(textsOf({target}, {hot}), Strings());
+  auto none = [&](int64_t sample, int64_t k) {
+    return sample % 4 == 0 ? 0.0 : hot(sample, k);
+  };
+  EXPECT_EQ(textsOf({target}, {none}), Strings());
+  auto several = [](int64_t sample, int64_t k) {
+    return k <= sample % 4 ? 1.0 : 0.0;
+  };
+  EXPECT_EQ(textsOf({target}, {several}),
+            Strings{"input 'y': the loss reads its rows as probabilities of 5 "
+                    "classes, but the sums of 75 % of them are from 1 to 4, "
+                    "not 1"});
+  auto scores = [](int64_t sample, int64_t k) {
+    return k == 0 ? -double(sample + 1) : 0.0;
+  };
+  EXPECT_EQ(textsOf({target}, {scores}),
+            Strings{"input 'y': the loss reads its rows as probabilities of 5 "
+                    "classes, but the sums of 100 % of them are from -64 to "
+                    "-1, not 1; some numbers are negative: are they scores "
+                    "before a softmax?"});
+  // Classes before positions.
+  target.globalShape = {4, 2, 3};
+  auto columns = [](int64_t /*sample*/, int64_t k) {
+    return k / 3 == 0 ? 0.25 : 0.75;
+  };
+  EXPECT_EQ(textsOf({target}, {columns}), Strings());
+  target.dependence.classDim = 2;
+  EXPECT_EQ(textsOf({target}, {columns}).size(), 1U);
+  target.dependence.classDim = 3; // of a plan by hand
+  EXPECT_EQ(textsOf({target}, {columns}), Strings());
+}
+
+TEST(Checks, AClassWithoutWeightIsSaid) {
+  Port weight = portOf("weight", DType::F32, {4});
+  Port label = portOf("label", DType::I64, {4});
+  weight.dependence.weighsLoss = true;
+  label.use = InputUse::Labels;
+  label.limit = 4;
+  auto classOf = [](int64_t sample, int64_t) { return double(sample % 4); };
+  auto some = [](int64_t sample, int64_t) { return double(sample % 3); };
+  EXPECT_EQ(textsOf({weight, label}, {some, classOf}), Strings());
+  auto lost = [&](int64_t sample, int64_t k) {
+    return sample % 4 == 2 ? 0 : 1 + some(sample, k);
+  };
+  EXPECT_EQ(textsOf({weight, label}, {lost, classOf}),
+            Strings{"input 'weight' is 0 where input 'label' is 2, in all 16 "
+                    "samples: the model never learns this class"});
+  EXPECT_EQ(textsOf({weight, label}, {lost, classOf}, 24), Strings());
+}
+
+TEST(Checks, ATargetOfTwoColumnsIsSaid) {
+  Port x = portOf("x", DType::F32, {4, 6}), y = portOf("y", DType::F32, {4, 1});
+  y.dependence.isTarget = true;
+  auto textsFor = [&](const Value &target) {
+    return textsOf({x, y}, {normal, target});
+  };
+  const std::string end = ": is the target computed from the inputs?";
+  EXPECT_EQ(textsFor([](int64_t sample, int64_t) {
+              return normal(sample, 1) + normal(sample, 4);
+            }),
+            Strings{"input 'y': in all 64 samples it is element 1 of input 'x' "
+                    "plus element 4 of input 'x'" +
+                    end});
+  EXPECT_EQ(textsFor([](int64_t sample, int64_t) {
+              return 3 * normal(sample, 5) / normal(sample, 0);
+            }),
+            Strings{"input 'y': in all 64 samples it is element 5 of input 'x' "
+                    "over element 0 of input 'x', times 3" +
+                    end});
+  // In the last sample, it is something else.
+  EXPECT_EQ(textsFor([](int64_t sample, int64_t) {
+              return normal(sample, 1) * normal(sample, 4) +
+                     (sample == 63 ? 1 : 0);
+            }),
+            Strings());
+  EXPECT_EQ(textsFor([](int64_t sample, int64_t) {
+              return normal(sample, 1) + normal(sample, 4) +
+                     0.01 * normal(sample, 9);
+            }),
+            Strings());
+  // LabelLeak says that a single element is the target.
+  EXPECT_EQ(
+      textsFor([](int64_t sample, int64_t) { return 2 * normal(sample, 1); }),
+      Strings());
+}
+
+TEST(Checks, InterleavedChannelsAreSaid) {
+  constexpr int64_t kSize = 16;
+  Port x = portOf("x", DType::F32, {4, 3, kSize, kSize});
+  // A smooth picture, whose channels differ.
+  auto pixel = [](int64_t sample, int64_t channel, int64_t i, int64_t j) {
+    return std::sin(0.2 * double(i) + double(sample)) +
+           std::cos(0.3 * double(j) - double(sample % 7)) + double(channel);
+  };
+  auto planes = [&](int64_t sample, int64_t k) {
+    return pixel(sample, k / (kSize * kSize), k / kSize % kSize, k % kSize);
+  };
+  auto interleaved = [&](int64_t sample, int64_t k) {
+    return pixel(sample, k % 3, k / 3 / kSize, k / 3 % kSize);
+  };
+  EXPECT_EQ(textsOf({x}, {planes}), Strings());
+  EXPECT_EQ(textsOf({x}, {normal}), Strings());
+  EXPECT_EQ(textsOf({x}, {interleaved}),
+            Strings{"input 'x': along its last dimension, a number resembles "
+                    "the one 3 places on more than the next one: were images "
+                    "of shape [height, width, channels] reshaped to [channels, "
+                    "height, width] without a transpose?"});
+}
+
+TEST(NearSamples, NoisyCopiesAreSaid) {
+  const Port x = portOf("x", DType::F32, {4, 8});
+  auto near = [&](const Value &value, int64_t samples) {
+    NearSamples result(shapeOf({x}));
+    visitSamples({x}, {value}, samples,
+                 [&](const SampleArrays &sample) { result.add(sample); });
+    return result;
+  };
+  const NearSamples training = near(normal, 300);
+  auto textOn = [&](const Value &value) {
+    return NearSamples::text(training, "--data=t", near(value, 100));
+  };
+  auto other = [](int64_t sample, int64_t k) {
+    return normal(sample + 300, k);
+  };
+  EXPECT_EQ(textOn(other), "");
+  EXPECT_EQ(textOn([&](int64_t sample, int64_t k) {
+              return sample % 2 == 0
+                         ? other(sample, k)
+                         : normal(sample, k) + 0.002 * normal(sample, k + 500);
+            }),
+            "50 % of the samples of --eval-data are nearly equal to samples of "
+            "--data=t: were augmented or noisy copies split?");
+  // Equal samples are counted elsewhere; the training data may have neighbors.
+  EXPECT_EQ(textOn(normal), "");
+  auto twins = [](int64_t sample, int64_t k) {
+    return normal(sample / 2, k) + 0.002 * normal(sample, k + 500);
+  };
+  EXPECT_EQ(
+      NearSamples::text(near(twins, 300), "--data=t",
+                        near([&](int64_t sample,
+                                 int64_t k) { return twins(sample + 300, k); },
+                             100)),
+      "");
+}
+
+} // namespace
+} // namespace dpc::rt
