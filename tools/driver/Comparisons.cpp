@@ -152,6 +152,7 @@ SmallVector<Comparison> ComparisonFinder::find() {
     if (binary && tail.contains(&op) && !isAfter)
       if (std::optional<Comparison> comparison = comparisonIn(binary)) {
         isAfter = true;
+        comparison->op = binary;
         if (llvm::none_of(found, [&](const Comparison &other) {
               return other.scores == comparison->scores &&
                      other.labels == comparison->labels;
@@ -176,7 +177,10 @@ Value lossOf(func::FuncOp forward) {
 SmallVector<Comparison> comparisonsOf(func::FuncOp forward) {
   SmallVector<Comparison> found;
   for (CrossEntropyOp op : forward.getOps<CrossEntropyOp>())
-    found.push_back({op.getLogits(), op.getLabels(), op.getLoss()});
+    found.push_back({.scores = op.getLogits(),
+                     .labels = op.getLabels(),
+                     .losses = op.getLoss(),
+                     .op = op});
   if (lossOf(forward))
     found.append(ComparisonFinder(forward).find());
   return found;

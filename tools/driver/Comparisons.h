@@ -20,6 +20,8 @@ struct Comparison {
   /// The numbers between which the scores of an error are, because of the op
   /// that gives them.
   std::optional<double> lowest = std::nullopt, highest = std::nullopt;
+  /// The op that compares them.
+  mlir::Operation *op = nullptr;
 };
 
 /// Returns the cross entropies of `forward`, and then each place where its loss

@@ -176,6 +176,9 @@ static void remarkOnForward(Session &session, func::FuncOp forward,
     for (const Suspicion &suspicion : suspicionsOf(forward))
       suspicion.ruins ? session.notice(suspicion.text)
                       : session.remark(suspicion.text);
+    if (std::string text = textOnTotal(forward);
+        options.lossOutput.empty() && !text.empty())
+      session.remark(text);
     if (std::string text = remarkOnFrozen(forward); !text.empty())
       session.remark(text);
     if (StringRef(options.model).ends_with(".onnx"))

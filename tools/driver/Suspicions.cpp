@@ -200,10 +200,47 @@ static Detail dropsMost(Operation *op, const SuspectModel &) {
                    : std::nullopt;
 }
 
-/// A cross entropy of scores of which a dropout removes some.
-static Detail getsDropped(Operation *op, const SuspectModel &) {
-  auto loss = dyn_cast<CrossEntropyOp>(op);
-  return when(loss && dropoutOf(skipMoves(loss.getLogits()).getDefiningOp()));
+/// A cross entropy or an error of scores of which a dropout removes some.
+static Detail getsDropped(Operation *op, const SuspectModel &model) {
+  Value scores = model.scores.lookup(op);
+  return when(scores && dropoutOf(skipMoves(scores).getDefiningOp()));
+}
+
+/// Returns the factor with which `next` contains `buffer` if it also contains
+/// a statistic of `norm`, or nullopt.
+static std::optional<double> shareKept(Value next, Value buffer,
+                                       Operation *norm) {
+  BinaryOp sum = binaryOf(next, BinaryKind::add);
+  if (!sum)
+    return std::nullopt;
+  for (auto [old, added] : operandOrders(sum)) {
+    double share = 1;
+    if (scaledValue(old, share) == buffer &&
+        llvm::any_of(
+            dependencies({added}, llvm::IsaPred<UnaryOp, BinaryOp, ReshapeOp,
+                                                ConvertOp, BroadcastOp>),
+            [&](Value value) { return value.getDefiningOp() == norm; }))
+      return share;
+  }
+  return std::nullopt;
+}
+
+/// A batch norm whose running statistics keep almost nothing of those before.
+static Detail forgetsBatches(Operation *op, const SuspectModel &) {
+  constexpr double kLittle = 0.1;
+  if (!isa<BatchNormOp>(op))
+    return std::nullopt;
+  auto forward = op->getParentOfType<func::FuncOp>();
+  for (OpOperand &next : forward.front().getTerminator()->getOpOperands()) {
+    auto buffer = forward.getResultAttrOfType<IntegerAttr>(
+        next.getOperandNumber(), attr::kTies);
+    std::optional<double> kept =
+        buffer ? shareKept(next.get(), forward.getArgument(buffer.getInt()), op)
+               : std::nullopt;
+    if (kept && *kept <= kLittle + 1e-6)
+      return std::to_string(std::lround(100 * *kept));
+  }
+  return std::nullopt;
 }
 
 static Detail getsTanh(Operation *op, const SuspectModel &) {
@@ -283,6 +320,13 @@ static const Pattern kPatterns[] = {
      false},
     {getsDropped, "gets scores of which a dropout sets some to 0", false},
     {dropsMost, "drops {} % of its elements: were p and 1 - p swapped?", false},
+    {forgetsBatches,
+     "keeps {} % of its running statistics in each step, so that they are "
+     "those "
+     "of the last batch; PyTorch's momentum is the share of the new batch: "
+     "0.01 "
+     "for what other frameworks call 0.99",
+     false},
     {isNegated,
      "has a negative factor in the loss: training makes the labels less likely",
      false},
@@ -408,55 +452,13 @@ static std::string textOnZeroGradients(func::FuncOp forward) {
                    " are always 0: the loss multiplies what they compute by 0";
 }
 
-/// Returns the integer inputs that `value` depends on and `among` accepts.
-static std::set<std::string>
-inputsOf(Value value, llvm::function_ref<bool(StringRef)> among) {
-  std::set<std::string> names;
-  for (Value one : dependencies({value}, [](Operation *) { return true; }))
-    if (auto input = dyn_cast<BlockArgument>(one);
-        input && roleOf(input) == role::kInput && among(nameOf(input)))
-      names.insert(nameOf(input));
-  return names;
-}
-
-/// Says which other output of one number, such as an accuracy, compares
-/// something with an integer input, but does not depend on the labels of the
-/// loss; or returns "".
-static std::string textOnOtherLabels(func::FuncOp forward) {
-  std::set<std::string> labels;
-  for (CrossEntropyOp loss : forward.getOps<CrossEntropyOp>())
-    for (const std::string &name :
-         inputsOf(loss.getLabels(), [](StringRef) { return true; }))
-      labels.insert(name);
-  for (unsigned i = 0; i < forward.getNumResults() && !labels.empty(); ++i) {
-    Value result = forward.front().getTerminator()->getOperand(i);
-    if (forward.getResultAttr(i, attr::kLoss) ||
-        tensorType(result).getNumElements() != 1 ||
-        !inputsOf(result, [&](StringRef name) {
-           return labels.contains(name.str());
-         }).empty())
-      continue;
-    for (Value value : dependencies({result}, [](Operation *) { return true; }))
-      if (auto compare = value.getDefiningOp<CompareOp>();
-          compare && compare.getKind() == CompareKind::eq)
-        for (Value side : {compare.getA(), compare.getB()})
-          if (auto input = dyn_cast<BlockArgument>(skipMoves(side));
-              input && roleOf(input) == role::kInput) {
-            auto name = forward.getResultAttrOfType<StringAttr>(i, attr::kName);
-            return "output '" + (name ? name.str() : std::to_string(i)) +
-                   "' compares numbers with '" + nameOf(input) +
-                   "', but the loss with '" + *labels.begin() +
-                   "': is it a metric of the same labels?";
-          }
-  }
-  return "";
-}
-
 std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   SuspectModel model;
   if (Value loss = lossOf(forward)) {
     model.factors = factorsOf(loss);
     followTerms(forward, loss, model);
+    for (const Comparison &comparison : comparisonsOf(forward))
+      model.scores.insert({comparison.op, comparison.scores});
   }
   std::vector<Suspicion> suspicions;
   for (const Pattern &pattern : kPatterns)
@@ -465,7 +467,9 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
         suspicions.push_back({textOf(pattern, op, *detail), pattern.ruins});
     });
   for (const std::string &text :
-       {textOnZeroGradients(forward), textOnOtherLabels(forward)})
+       {textOnZeroGradients(forward), textOnOtherLabels(forward),
+        textOnOtherShift(forward), textOnClassAxis(forward),
+        textOnFreeTargets(forward)})
     if (!text.empty())
       suspicions.push_back({text, false});
   return suspicions;

@@ -30,6 +30,8 @@ struct SuspectModel {
   llvm::DenseSet<mlir::Operation *> betweenSamples;
   /// Cross entropies that the loss contains with a negative factor.
   llvm::DenseSet<mlir::Operation *> negated;
+  /// The scores that each op compares with labels or targets.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> scores;
 };
 
 // Each matcher returns what fills the text of its pattern, or nullopt if `op`
@@ -43,5 +45,20 @@ Detail keepsNext(mlir::Operation *op, const SuspectModel &model);
 Detail hidesItself(mlir::Operation *op, const SuspectModel &model);
 /// Attention that adds a mask of 0 and 1 to its scores.
 Detail addsZeroOne(mlir::Operation *op, const SuspectModel &model);
+
+// Each of these says what is probably a mistake in `forward`, or returns "".
+
+/// An output of one number, such as an accuracy, that compares something with
+/// an integer input, but does not depend on the labels of the loss.
+std::string textOnOtherLabels(mlir::func::FuncOp forward);
+/// An output of one number that compares the scores of a position with another
+/// label than the loss does.
+std::string textOnOtherShift(mlir::func::FuncOp forward);
+/// A cross entropy whose classes are the positions of an input.
+std::string textOnClassAxis(mlir::func::FuncOp forward);
+/// A loss that only compares results of trained weights with each other.
+std::string textOnFreeTargets(mlir::func::FuncOp forward);
+/// An output that adds terms to the loss that is trained.
+std::string textOnTotal(mlir::func::FuncOp forward);
 
 } // namespace dpc

@@ -3,6 +3,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/StopGradient.h"
 #include "ir/TensorUtils.h"
 #include "passes/graph/Match.h"
 #include "runtime/base/DType.h"
@@ -31,6 +32,17 @@ std::string nameOf(BlockArgument argument) {
 bool isFrozen(BlockArgument argument) {
   auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   return func.getArgAttr(argument.getArgNumber(), attr::kFrozen) != nullptr;
+}
+
+bool reachesWeights(Value value) {
+  return llvm::any_of(
+      dependencies({value},
+                   [](Operation *op) { return !passesNoGradient(op); }),
+      [](Value one) {
+        auto weight = dyn_cast<BlockArgument>(one);
+        return weight && roleOf(weight) == role::kParameter &&
+               !isFrozen(weight);
+      });
 }
 
 namespace {

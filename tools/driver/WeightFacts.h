@@ -17,6 +17,9 @@ std::string nameOf(mlir::BlockArgument argument);
 /// Whether `argument` is a weight that is not trained.
 bool isFrozen(mlir::BlockArgument argument);
 
+/// Whether the gradients of `value` reach a weight that is trained.
+bool reachesWeights(mlir::Value value);
+
 /// Returns the first `most` values that the file of the model has for a weight
 /// or constant of f32, or nothing if `argument` is none or they cannot be read.
 std::vector<float>
