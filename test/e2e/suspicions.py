@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What dpc-opt says of models with a typical mistake, and that it says nothing of the same models without it."""
 import math
+import random
 import struct
 import unittest
 
@@ -337,7 +338,49 @@ def shifted(scores, labels, left=7):
 
 SHIFT = "output 'accuracy' compares the scores of a position with 'labels' {}, but the loss 1 position later"
 
+
+def table(name, rows, shape="8x16xf32"):
+    return f"%{name} = dpc.constant dense<{rows}> : tensor<{shape}> -> tensor<{shape}>\n"
+
+
+RANDOM = random.Random(1)
+NOISE = [[RANDOM.gauss(0, 1) for _ in range(16)] for _ in range(8)]
+SHARES = [[RANDOM.random() for _ in range(16)] for _ in range(8)]
+SINES = [[math.sin(row / 10 ** (column / 8)) for column in range(16)] for row in range(8)]
+BITS = [[float(RANDOM.random() < 0.5) for _ in range(16)] for _ in range(8)]
+SHIFTED = [[value + 2 for value in row] for row in NOISE]
+
+
+def noisy(rows, kind="add", of="x"):
+    """An error of a layer of x and numbers."""
+    wide = "%t = dpc.matmul %z, %u : (tensor<8x4xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>\n" + unary("s", "exp", "t", "8x16xf32")
+    mixed = binary("m", kind, of, "n", "8x16xf32") + (binary("i", "add", "m", "x", "8x16xf32") if kind == "mul" else keep("i", "m", "8x16xf32"))
+    return errors(wide + table("n", rows) + mixed + layer("o", "i", "w") + squares("o", "z"))
+
+
+def added_means(target):
+    """The same 16 numbers are added to each sample; with `target`, the loss compares a result with them."""
+    body = table("n", [NOISE[0]] * 8) + binary("i", "add", "x", "n", "8x16xf32") + layer("o", "i", "w") + squares("o", "z", "loss" if not target else "rest")
+    if target:
+        body += "%t = dpc.matmul %o, %w : (tensor<8x4xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>\n" + binary("e", "sub", "t", "n", "8x16xf32")
+        body += binary("f", "mul", "e", "e", "8x16xf32") + mean("n_mean", "f", "8x16xf32") + binary("loss", "add", "n_mean", "rest", "f32")
+    return errors(body)
+
+
+def aimed_at(rows):
+    """An error of a result and numbers."""
+    body = "%t = dpc.matmul %h, %w : (tensor<8x4xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>\n" + table("n", rows) + binary("d", "sub", "t", "n", "8x16xf32")
+    return errors(body + binary("e", "mul", "d", "d", "8x16xf32") + mean("loss", "e", "8x16xf32"))
+
+
+DRAWN = "'dpc.binary' {} random numbers that are a constant of the model: noise that is drawn at export is the same in every step; make it an input"
+
 MISTAKES = {
+    "noise of a normal distribution": (noisy(NOISE), DRAWN.format("adds 128")),
+    "noise of a uniform distribution": (noisy(SHARES), DRAWN.format("adds 128")),
+    "noise that is scaled": (noisy(NOISE, "mul", "s"), DRAWN.format("multiplies by 128")),
+    "noise as the target": (aimed_at(NOISE), DRAWN.format("compares results with 128")),
+    "few numbers that are the target": (added_means(True), DRAWN.format("adds 16")),
     "dropout of what an error compares": (errors(dropped("s", 2.0) + squares("s", "z")), DROPPED_ERROR),
     "statistics of the last batch": (normed(0.01), FORGETS.format(1)),
     "only the new statistics": (normed(0.0), FORGETS.format(0)),
@@ -379,6 +422,12 @@ MISTAKES = {
     "a mask of integers": (attention(PADDING, shape="4x1x1x8x", causal=True), NUMBERS.format("the integers of an input")),
 }
 RIGHT = {
+    "a table of sines": noisy(SINES),
+    "sines as the target": aimed_at(SINES),
+    "bits": noisy(BITS),
+    "numbers around 2": noisy(SHIFTED),
+    "numbers that are subtracted": noisy(NOISE, "sub"),
+    "numbers that are added to each sample": added_means(False),
     "dropout before an error": errors(dropped("d", 2.0) + binary("s", "mul", "d", "g", "8x4xf32") + squares("s", "z")),
     "half of the statistics": normed(0.5),
     "a multiple of the loss": with_total(half_more("loss")),
@@ -448,6 +497,12 @@ class Suspicions(e2e.ScratchTest):
 
     def test_a_chosen_loss_is_no_mistake(self):
         self.assertEqual(self.remarks(with_total(half_more("aux")), "--train=sgd", "--lr=0.1", "--loss-output=loss"), [])
+
+    def test_the_reader_of_a_constant_of_the_batch_is_named(self):
+        self.remarks(noisy(BITS))
+        said = [text for text in e2e.read_report(self.path("plan"))["remarks"] if text.startswith("micro-batches")]
+        self.assertEqual(said, ["micro-batches were not searched: 'dpc.binary' reads a constant that has a row for each sample of a rank, which they would "
+                                "split"])
 
     def test_rates_that_cannot_train_are_said(self):
         for words, text in ((("--train=sgd", "--lr=3", "--weight-decay=0.4"), "--lr times --weight-decay is 1.2: each step multiplies the weights by -0.2"),

@@ -115,14 +115,9 @@ std::string textOnClassAxis(func::FuncOp forward) {
   return "";
 }
 
-static bool readsInput(Value value) {
-  return llvm::any_of(dependencies({value}, [](Operation *) { return true; }),
-                      [](Value one) { return roleOf(one) == role::kInput; });
-}
-
-static bool worksOnElements(Operation *op) {
-  return isa<UnaryOp, BinaryOp, SelectOp, CompareOp, ConvertOp, ReduceOp,
-             ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp>(op);
+/// Whether the values of `op` are made of elements of its operands.
+static bool movesOrWorks(Operation *op) {
+  return worksOnElements(op) || isa<ConcatOp>(op);
 }
 
 namespace {
@@ -163,7 +158,7 @@ BinaryOp differenceIn(Value value) {
 
 /// Whether `divisor` is computed from elements of all `values`, as a norm is.
 bool isNormOf(Value divisor, ArrayRef<Value> values) {
-  const llvm::SetVector<Value> all = dependencies({divisor}, worksOnElements);
+  const llvm::SetVector<Value> all = dependencies({divisor}, movesOrWorks);
   return llvm::all_of(values, [&](Value value) { return all.contains(value); });
 }
 
@@ -228,7 +223,7 @@ bool FreeTargets::follow(Value value, double factor) {
 /// directly on an input or on a normalization over the batch.
 bool FreeTargets::isFree(Value side, const BatchSums &sums) const {
   return reachesWeights(side) && readsInput(side) &&
-         llvm::none_of(dependencies({side}, worksOnElements), [&](Value value) {
+         llvm::none_of(dependencies({side}, movesOrWorks), [&](Value value) {
            Operation *op = value.getDefiningOp();
            return roleOf(value) == role::kInput ||
                   isa_and_present<BatchNormOp>(op) || sums.ops.contains(op);

@@ -70,13 +70,6 @@ std::string textOnOtherLabels(func::FuncOp forward) {
   return "";
 }
 
-/// Whether `op` computes each result from elements of its operands.
-static bool worksOnElements(Operation *op) {
-  return isa<UnaryOp, BinaryOp, SelectOp, CompareOp, ConvertOp, ReduceOp,
-             ReshapeOp, TransposeOp, BroadcastOp, SliceOp, TopKOp, IotaOp,
-             ConstantOp>(op);
-}
-
 /// Returns how many positions a slice removes at the front, or nullopt if it
 /// takes a part of another dimension than the positions [batch, positions, ..].
 static std::optional<int64_t> positionsRemoved(SliceOp slice) {
@@ -100,7 +93,7 @@ static std::optional<int64_t> removedBetween(Value source, Value value) {
       dependencies({value}, [&](Operation *op) {
         if (source.getDefiningOp() == op)
           return false;
-        isKnown &= worksOnElements(op);
+        isKnown &= worksOnElements(op) || isa<TopKOp, IotaOp, ConstantOp>(op);
         return true;
       });
   int slices = 0;

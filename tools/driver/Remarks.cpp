@@ -2,6 +2,7 @@
 #include "tools/driver/Remarks.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
+#include "ir/NodeName.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/LoweringSpec.h"
 #include "passes/shard/StrategyGraph.h"
@@ -25,7 +26,12 @@ std::string whyOneMicroBatch(mlir::func::FuncOp program) {
   if (hasBatchNorms(program))
     return "they change the results of batch norm; micro_batch=N in "
            "--strategy allows them";
-  if (mlir::Operation *op = ProgramFacts(program).wholeBatchOp())
+  mlir::Operation *op = ProgramFacts(program).wholeBatchOp();
+  if (op && llvm::isa<ConstantOp>(op) && !op->use_empty())
+    return nodeOf(*op->user_begin()) +
+           " reads a constant that has a row for each sample of a rank, which "
+           "they would split";
+  if (op)
     return "'" + op->getName().getStringRef().str() +
            "' reads the whole batch of a rank, which they would split";
   return "";

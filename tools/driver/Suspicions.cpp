@@ -95,7 +95,17 @@ static Detail zeroesLoss(Operation *op, const SuspectModel &model) {
   return when(isTimesZero(op) && model.factors.contains(op->getResult(0)));
 }
 
-static bool isSquaredOrAbsolute(Value value) {
+bool worksOnElements(Operation *op) {
+  return isa<UnaryOp, BinaryOp, SelectOp, CompareOp, ConvertOp, ReduceOp,
+             ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op);
+}
+
+bool readsInput(Value value) {
+  return llvm::any_of(dependencies({value}, [](Operation *) { return true; }),
+                      [](Value one) { return roleOf(one) == role::kInput; });
+}
+
+bool isSquaredOrAbsolute(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     auto unary = dyn_cast<UnaryOp>(user);
     auto product = dyn_cast<BinaryOp>(user);
@@ -469,7 +479,7 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   for (const std::string &text :
        {textOnZeroGradients(forward), textOnOtherLabels(forward),
         textOnOtherShift(forward), textOnClassAxis(forward),
-        textOnFreeTargets(forward)})
+        textOnFreeTargets(forward), textOnNoise(forward)})
     if (!text.empty())
       suspicions.push_back({text, false});
   return suspicions;

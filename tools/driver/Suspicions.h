@@ -46,6 +46,16 @@ Detail hidesItself(mlir::Operation *op, const SuspectModel &model);
 /// Attention that adds a mask of 0 and 1 to its scores.
 Detail addsZeroOne(mlir::Operation *op, const SuspectModel &model);
 
+/// Whether `op` computes each result from elements of its operands, as ops
+/// after the layers of a model do.
+bool worksOnElements(mlir::Operation *op);
+
+/// Whether the square or the absolute value of `value` is taken.
+bool isSquaredOrAbsolute(mlir::Value value);
+
+/// Whether `value` depends on an input.
+bool readsInput(mlir::Value value);
+
 // Each of these says what is probably a mistake in `forward`, or returns "".
 
 /// An output of one number, such as an accuracy, that compares something with
@@ -58,6 +68,8 @@ std::string textOnOtherShift(mlir::func::FuncOp forward);
 std::string textOnClassAxis(mlir::func::FuncOp forward);
 /// A loss that only compares results of trained weights with each other.
 std::string textOnFreeTargets(mlir::func::FuncOp forward);
+/// Random numbers that are constants and meet values of samples.
+std::string textOnNoise(mlir::func::FuncOp forward);
 /// An output that adds terms to the loss that is trained.
 std::string textOnTotal(mlir::func::FuncOp forward);
 
