@@ -120,6 +120,13 @@ static bool movesOrWorks(Operation *op) {
   return worksOnElements(op) || isa<ConcatOp>(op);
 }
 
+/// Whether `op` multiplies two results, such as those of samples with each
+/// other.
+static bool multipliesResults(Operation *op) {
+  auto product = dyn_cast_or_null<MatmulOp>(op);
+  return product && readsInput(product.getA()) && readsInput(product.getB());
+}
+
 namespace {
 
 /// The two values that a term of a loss compares.
@@ -220,13 +227,15 @@ bool FreeTargets::follow(Value value, double factor) {
 }
 
 /// Whether `side` can become constant: it depends on trained weights, and not
-/// directly on an input or on a normalization over the batch.
+/// directly on an input, a normalization over the batch or a comparison of
+/// samples with each other.
 bool FreeTargets::isFree(Value side, const BatchSums &sums) const {
   return reachesWeights(side) && readsInput(side) &&
          llvm::none_of(dependencies({side}, movesOrWorks), [&](Value value) {
            Operation *op = value.getDefiningOp();
            return roleOf(value) == role::kInput ||
-                  isa_and_present<BatchNormOp>(op) || sums.ops.contains(op);
+                  isa_and_present<BatchNormOp>(op) || sums.ops.contains(op) ||
+                  multipliesResults(op);
          });
 }
 
@@ -264,6 +273,41 @@ std::string textOnFreeTargets(func::FuncOp forward) {
                     "compute a target without gradient (torch.no_grad or "
                     "detach)"
               : "";
+}
+
+/// Whether the squares of `value` are summed over the batch to more than one
+/// number.
+static bool isNormedOverBatch(Value value, const SuspectModel &model) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    auto square = dyn_cast<BinaryOp>(user);
+    return square && square.getKind() == BinaryKind::mul &&
+           square.getA() == square.getB() &&
+           llvm::any_of(square->getUsers(), [&](Operation *sum) {
+             return model.batchSums.contains(sum) &&
+                    !tensorType(sum->getResult(0)).getShape().empty();
+           });
+  });
+}
+
+/// Whether ops after the last layer subtract a mean over the batch, or may.
+static bool mayBeCentered(Value value, const SuspectModel &model) {
+  return llvm::any_of(dependencies({value}, movesOrWorks), [&](Value one) {
+    Operation *op = one.getDefiningOp();
+    return isa_and_present<BatchNormOp>(op) || model.batchSums.contains(op);
+  });
+}
+
+Detail sumsOverSamples(Operation *op, const SuspectModel &model) {
+  auto binary = dyn_cast<BinaryOp>(op);
+  std::optional<ResultPair> pair =
+      binary ? cosineIn(binary.getResult()) : std::nullopt;
+  if (!pair || pair->a == pair->b)
+    return std::nullopt;
+  for (Value side : {pair->a, pair->b})
+    if (!reachesWeights(side) || !isNormedOverBatch(side, model) ||
+        mayBeCentered(side, model))
+      return std::nullopt;
+  return "";
 }
 
 } // namespace dpc

@@ -179,6 +179,59 @@ std::string textOnOtherShift(func::FuncOp forward) {
   return "";
 }
 
+/// Returns the comparison of which `metric` is the mean over all elements, or
+/// null.
+static CompareOp meanIn(Value metric) {
+  double factor = 1;
+  while (Operation *op = metric.getDefiningOp()) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (auto compare = dyn_cast<CompareOp>(op))
+      return compare;
+    if (Value scaled = scaledValue(metric, factor))
+      metric = scaled;
+    else if (isa<ReshapeOp, ConvertOp>(op) ||
+             (reduce && reduce.getKind() == ReduceKind::sum))
+      metric = op->getOperand(0);
+    else
+      break;
+  }
+  return {};
+}
+
+/// Whether `compare` compares choices of classes with all labels of `loss`.
+static bool comparesLabels(CompareOp compare, CrossEntropyOp loss) {
+  const int64_t rows = shapeOf(loss.getLabels())[0];
+  Value scores = skipMoves(loss.getLogits());
+  for (auto [labels, chosen] : {std::pair(compare.getA(), compare.getB()),
+                                std::pair(compare.getB(), compare.getA())})
+    if (skipMoves(labels) == skipMoves(loss.getLabels()) &&
+        tensorType(labels).getNumElements() == rows &&
+        dependencies({chosen}, [](Operation *) {
+          return true;
+        }).contains(scores))
+      return compare.getKind() == CompareKind::eq;
+  return false;
+}
+
+std::string textOnIgnoredLabels(func::FuncOp forward) {
+  // The default of torch, which says nothing about the data.
+  constexpr int64_t kDefault = -100;
+  for (CrossEntropyOp loss : forward.getOps<CrossEntropyOp>()) {
+    const auto ignored = static_cast<int64_t>(loss.getIgnoreIndex());
+    auto input = dyn_cast<BlockArgument>(skipMoves(loss.getLabels()));
+    if (!input || roleOf(input) != role::kInput || ignored == kDefault)
+      continue;
+    for (unsigned i : metricsOf(forward))
+      if (CompareOp compare = meanIn(resultOf(forward, i));
+          compare && comparesLabels(compare, loss))
+        return "output '" + nameOfResult(forward, i) +
+               "' is a mean over all of '" + nameOf(input) +
+               "', also over those that are " + std::to_string(ignored) +
+               ", which the loss ignores";
+  }
+  return "";
+}
+
 /// Returns x of a value that is x times a number.
 static Value unscaled(Value value) {
   double factor = 1;

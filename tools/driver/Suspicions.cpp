@@ -330,6 +330,10 @@ static const Pattern kPatterns[] = {
      false},
     {getsDropped, "gets scores of which a dropout sets some to 0", false},
     {dropsMost, "drops {} % of its elements: were p and 1 - p swapped?", false},
+    {sumsOverSamples,
+     "is a cosine of two results over the batch: the loss of a sample depends "
+     "on the others; sum over the features (dim=-1)",
+     false},
     {forgetsBatches,
      "keeps {} % of its running statistics in each step, so that they are "
      "those "
@@ -394,6 +398,7 @@ static bool growsWithBatch(ReduceOp sum, double factor, int64_t samples) {
 static void followTerms(func::FuncOp forward, Value loss, SuspectModel &model) {
   const BatchSums sums = sumsOverBatch(forward);
   model.betweenSamples = sums.comparisons;
+  model.batchSums = sums.ops;
   SmallVector<std::pair<Value, double>> work = {{loss, 1.0}};
   std::set<std::pair<const void *, double>> seen;
   llvm::DenseSet<Operation *> positive;
@@ -478,8 +483,9 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
     });
   for (const std::string &text :
        {textOnZeroGradients(forward), textOnOtherLabels(forward),
-        textOnOtherShift(forward), textOnClassAxis(forward),
-        textOnFreeTargets(forward), textOnNoise(forward)})
+        textOnOtherShift(forward), textOnIgnoredLabels(forward),
+        textOnClassAxis(forward), textOnFreeTargets(forward),
+        textOnNoise(forward)})
     if (!text.empty())
       suspicions.push_back({text, false});
   return suspicions;

@@ -30,6 +30,8 @@ struct SuspectModel {
   llvm::DenseSet<mlir::Operation *> betweenSamples;
   /// Cross entropies that the loss contains with a negative factor.
   llvm::DenseSet<mlir::Operation *> negated;
+  /// Sums over the batch.
+  llvm::DenseSet<mlir::Operation *> batchSums;
   /// The scores that each op compares with labels or targets.
   llvm::DenseMap<mlir::Operation *, mlir::Value> scores;
 };
@@ -45,6 +47,9 @@ Detail keepsNext(mlir::Operation *op, const SuspectModel &model);
 Detail hidesItself(mlir::Operation *op, const SuspectModel &model);
 /// Attention that adds a mask of 0 and 1 to its scores.
 Detail addsZeroOne(mlir::Operation *op, const SuspectModel &model);
+/// A cosine over the samples of two results that are not centered, as those of
+/// a correlation are.
+Detail sumsOverSamples(mlir::Operation *op, const SuspectModel &model);
 
 /// Whether `op` computes each result from elements of its operands, as ops
 /// after the layers of a model do.
@@ -64,6 +69,8 @@ std::string textOnOtherLabels(mlir::func::FuncOp forward);
 /// An output of one number that compares the scores of a position with another
 /// label than the loss does.
 std::string textOnOtherShift(mlir::func::FuncOp forward);
+/// An output of one number that counts labels that the loss ignores.
+std::string textOnIgnoredLabels(mlir::func::FuncOp forward);
 /// A cross entropy whose classes are the positions of an input.
 std::string textOnClassAxis(mlir::func::FuncOp forward);
 /// A loss that only compares results of trained weights with each other.
