@@ -97,22 +97,21 @@ def cosines(a, b, sign="neg"):
     return unit("a1", a) + unit("b1", b) + binary("c", "mul", "a1", "b1", "8x4xf32") + mean("m", "c", "8x4xf32") + unary("loss", sign, "m", "f32")
 
 
-def tagged(perm):
-    """Classes [4, 8, 8] of positions, whose dimensions the loss reads in this order, or scores of pairs of positions."""
+def tagged(scores):
+    """Classes of positions, %h, or other `scores` [4, 8, 8] of them, for 8 labels of each sample."""
     body = "%e = dpc.embedding %w, %ids : (tensor<32x16xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>\n"
-    body += "%h = dpc.matmul %e, %u tb : (tensor<4x8x16xf32>, tensor<8x16xf32>) -> tensor<4x8x8xf32>\n"
-    if perm is None:
-        body += "%z = dpc.matmul %h, %h tb : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>\n"
-    else:
-        body += f"%z = dpc.transpose %h perm = {perm} : tensor<4x8x8xf32> -> tensor<4x8x8xf32>\n"
+    body += "%h = dpc.matmul %e, %u tb : (tensor<4x8x16xf32>, tensor<8x16xf32>) -> tensor<4x8x8xf32>\n" + scores
     body += (f"%s = dpc.reshape %z : tensor<4x8x8xf32> -> tensor<32x8xf32>\n%y = dpc.reshape %labels : tensor<4x8xi64> -> tensor<32xi64>\n"
              f"%rows, %lse = dpc.cross_entropy %s, %y ignore_index = -100 : (tensor<32x8xf32>, tensor<32xi64>) -> (tensor<32xf32>, tensor<32xf32>)\n")
     arguments = [("w", "32x16xf32", "parameter", ""), ("u", "8x16xf32", "parameter", ""), ("ids", "4x8xi64", "input", ""), ("labels", "4x8xi64", "input", "")]
     return program(arguments, body + mean("loss", "rows", "32xf32"), [LOSS])
 
 
-MIXED = ("'dpc.cross_entropy' takes the positions of 'ids' as classes, and features as positions: scores [batch, positions, classes] need transpose(1, 2) "
-         "before cross_entropy")
+TURNED = "%z = dpc.transpose %h perm = [0, 2, 1] : tensor<4x8x8xf32> -> tensor<4x8x8xf32>\n"
+PAIRS = "%z = dpc.matmul %h, %h tb : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>\n"
+QUERIES = ("%all = dpc.broadcast %u dims = [1, 2] : tensor<8x16xf32> -> tensor<4x8x16xf32>\n"
+           "%z = dpc.matmul %all, %e tb : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x8xf32>\n")
+MIXED = "'dpc.cross_entropy' takes the positions of 'ids' as classes, and features as positions: do the scores need transpose(1, 2) before it?"
 
 
 def shifted(scores, labels, left=7):
@@ -227,7 +226,7 @@ MISTAKES = {
     "an error of two layers": (errors(squares("h", "g")), FREE),
     "a cosine of two layers": (errors(cosines("h", "g")), FREE),
     "an error of units": (errors(unit("a1", "h") + unit("b1", "g") + squares("a1", "b1")), FREE),
-    "positions as classes": (tagged([0, 2, 1]), MIXED),
+    "positions as classes": (tagged(TURNED), MIXED),
     "an accuracy without shift": (shifted(0, 0, 8), SHIFT.format("at the same position")),
     "an accuracy of two positions later": (shifted(0, 2, 6), SHIFT.format("2 positions later")),
     "an accuracy of the position before": (shifted(1, 0), SHIFT.format("1 position earlier")),
@@ -258,8 +257,10 @@ RIGHT = {
     "an error of a target and a layer": errors(binary("t", "add", "g", "z", "8x4xf32") + squares("h", "t")),
     "products of samples": errors(products("a", "h") + products("b", "g") + squares("a", "b", shape="8x8xf32")),
     "layers pushed apart": errors(cosines("h", "g", "exp")),
-    "classes of positions": tagged([0, 1, 2]),
-    "pairs of positions": tagged(None),
+    "classes of positions": tagged(keep("z", "h", "4x8x8xf32")),
+    "pairs of positions": tagged(PAIRS),
+    "turned pairs of positions": tagged(PAIRS.replace("%z", "%p") + TURNED.replace("%h", "%p")),
+    "positions for learned queries": tagged(QUERIES),
     "an accuracy with shift": shifted(0, 1),
     "an accuracy of fewer positions": shifted(1, 2, 6),
 }

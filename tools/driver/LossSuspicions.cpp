@@ -91,11 +91,19 @@ BlockArgument AxisOrigins::positionsAsClasses(CrossEntropyOp loss) const {
 
 } // namespace
 
+/// Whether the loss moves the dimension of the classes to the end, and has as
+/// many classes as may be positions. Scores of learned queries for positions
+/// are not moved.
+static bool mayMix(CrossEntropyOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getLogits());
+  Value scores = op.getLogits();
+  while (isa_and_present<ReshapeOp, ConvertOp>(scores.getDefiningOp()))
+    scores = scores.getDefiningOp()->getOperand(0);
+  return scores.getDefiningOp<TransposeOp>() && shape[1] > 1 &&
+         shape[0] > shape[1] && shape[0] % shape[1] == 0;
+}
+
 std::string textOnClassAxis(func::FuncOp forward) {
-  auto mayMix = [](CrossEntropyOp op) {
-    ArrayRef<int64_t> shape = shapeOf(op.getLogits());
-    return shape[1] > 1 && shape[0] > shape[1] && shape[0] % shape[1] == 0;
-  };
   auto losses = forward.getOps<CrossEntropyOp>();
   if (llvm::none_of(losses, mayMix))
     return "";
@@ -109,8 +117,8 @@ std::string textOnClassAxis(func::FuncOp forward) {
     if (BlockArgument input = origins.positionsAsClasses(copied))
       return nodeOf(own) + " takes the positions of '" +
              nameOf(forward.getArgument(input.getArgNumber())) +
-             "' as classes, and features as positions: scores [batch, "
-             "positions, classes] need transpose(1, 2) before cross_entropy";
+             "' as classes, and features as positions: do the scores need "
+             "transpose(1, 2) before it?";
   }
   return "";
 }
