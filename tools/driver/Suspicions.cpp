@@ -336,10 +336,8 @@ static const Pattern kPatterns[] = {
      false},
     {forgetsBatches,
      "keeps {} % of its running statistics in each step, so that they are "
-     "those "
-     "of the last batch; PyTorch's momentum is the share of the new batch: "
-     "0.01 "
-     "for what other frameworks call 0.99",
+     "those of the last batch; PyTorch's momentum is the share of the new "
+     "batch: 0.01 for what other frameworks call 0.99",
      false},
     {isNegated,
      "has a negative factor in the loss: training makes the labels less likely",
