@@ -217,7 +217,11 @@ std::string ArrayFacts::text() const {
             std::to_string(*port.ignored) + ")" +
             (port.dependence.countsIgnored
                  ? ", but the loss divides by the number of all labels"
-                 : "");
+                 : "") +
+            (port.dependence.countedBy.empty()
+                 ? ""
+                 : ", but output '" + oneLine(port.dependence.countedBy) +
+                       "' is a mean over all labels");
   if (auto most = std::ranges::max_element(occurrences);
       min != max && most != occurrences.end() && 2 * *most > counted)
     text += ", " + percent(*most, counted) + " are " +

@@ -108,8 +108,9 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port &port = ports[i];
     leaks[i].counter.add(arrays[i]);
-    if ((isFloat(port.dtype) || isRowOfLabels(port)) && perSample[i] > 1 &&
-        perSample[i] <= kMostElements)
+    if ((isFloat(port.dtype) || isRowOfLabels(port) ||
+         port.dependence.weighsLoss) &&
+        perSample[i] > 1 && perSample[i] <= kMostElements)
       varying[i].add(arrays[i], perSample[i], sizeOf(port.dtype));
     if (!isHashed)
       continue;
@@ -184,6 +185,26 @@ std::string SampleFacts::counterText(size_t input) const {
                                "': ", text, ": is it data?");
 }
 
+/// Returns the input of weights for the losses of an input of labels.
+std::optional<size_t> SampleFacts::weightsOf(size_t labels) const {
+  for (size_t i = 0; i < ports.size(); ++i)
+    if (ports[i].dependence.weighsLoss && !varying[i].first.empty() &&
+        perSample[i] == perSample[labels])
+      return i;
+  return std::nullopt;
+}
+
+/// Whether no sample has a weight of 0 at these positions.
+bool SampleFacts::areWeighted(size_t weights, int64_t first,
+                              int64_t count) const {
+  for (int64_t i = first; i < first + count; ++i)
+    if (varying[weights].varies[i] ||
+        loadAsDouble(varying[weights].first.data(), ports[weights].dtype, i) ==
+            0)
+      return false;
+  return true;
+}
+
 /// Says that all rows of labels begin or end with the same value several times,
 /// or that all texts begin with two marks. Other equal positions are usual,
 /// such as a last label that ends the text.
@@ -191,9 +212,7 @@ std::string SampleFacts::paddingText(size_t input) const {
   const Port &port = ports[input];
   const Varying &rows = varying[input];
   const auto length = static_cast<int64_t>(rows.varies.size());
-  const bool hasWeights = std::ranges::any_of(
-      ports, [](const Port &one) { return one.dependence.weighsLoss; });
-  if (!isRowOfLabels(port) || length == 0 || hasWeights)
+  if (!isRowOfLabels(port) || length == 0)
     return "";
   auto at = [&](int64_t i) {
     return static_cast<int64_t>(loadAsDouble(rows.first.data(), port.dtype, i));
@@ -211,7 +230,10 @@ std::string SampleFacts::paddingText(size_t input) const {
     int64_t first = isEnd ? length - count : 0, label = at(first);
     if (count < 2 || count == length || label == port.ignored)
       continue;
-    if (!isEnd && count == 2)
+    const std::optional<size_t> weights = weightsOf(input);
+    if (weights && !areWeighted(*weights, first, count))
+      continue;
+    if (!isEnd && count == 2 && !weights)
       return concat("input '", oneLine(port.name), "': all ", added,
                     " samples begin with ", label,
                     " twice: was a mark of the begin added twice, or is it "
@@ -219,7 +241,10 @@ std::string SampleFacts::paddingText(size_t input) const {
     return concat("input '", oneLine(port.name), "': the labels at positions ",
                   first, " to ", first + count - 1, " are ", label, " in all ",
                   added, " samples; if they are padding, the loss counts them",
-                  port.ignored ? concat("; it ignores ", *port.ignored) : "");
+                  weights        ? " with the weights of input '" +
+                                       oneLine(ports[*weights].name) + "'"
+                  : port.ignored ? concat("; it ignores ", *port.ignored)
+                                 : "");
   }
   return "";
 }

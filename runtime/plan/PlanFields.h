@@ -66,7 +66,7 @@ template <typename V> void fields(V &visit, Is<Dependence> auto &v) {
        v.highest, "hidden", v.hidden, "padding", v.padding, "reads_last",
        v.readsLast, "converted_to", v.convertedTo, "shift", v.shift, "scale",
        v.scale, "class_weights", v.classWeights, "class_dim", v.classDim,
-       "ignores_zero", v.ignoresZero);
+       "ignores_zero", v.ignoresZero, "counted_by", v.countedBy);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   each(visit, "name", v.name, "buffer", v.buffer, "dtype", v.dtype,

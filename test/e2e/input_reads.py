@@ -14,11 +14,11 @@ module {{
   func.func @forward(%w: tensor<32x16xf32> {{dpc.name = "w", dpc.role = "parameter"}},
                      %h: tensor<3x16xf32> {{dpc.name = "h", dpc.role = "parameter"}},
                      %g: tensor<3x8xf32> {{dpc.name = "g", dpc.role = "parameter"}}{inputs})
-      -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
+      -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}{metric_type}) {{
 {scores}
 {loss}
     %sum = dpc.reduce sum %each dims = [{dims}] : {each} -> tensor<f32>
-    return %sum : tensor<f32>
+    return %sum{metric} : tensor<f32>{metric_result}
   }}
 }}
 """
@@ -82,12 +82,14 @@ SQUARED = f"""
 
 
 class InputReads(e2e.ScratchTest):
-    def compile(self, scores, loss, **inputs):
+    def compile(self, scores, loss, metric="", **inputs):
         """Returns what the plan knows of each input, by name."""
         arguments = "".join(f',\n    %{name}: tensor<{kind}> {{dpc.name = "{name}", dpc.role = "input", dpc.batch_dim = 0 : i64}}' for name, kind in inputs.items())
         rank = 2 if "label" not in inputs else 1
         with open(self.path("model.mlir"), "w") as file:
-            file.write(MODEL.format(inputs=arguments, scores=scores, loss=loss, dims="0, 1" if rank == 2 else "0", each=F if rank == 2 else N))
+            file.write(MODEL.format(inputs=arguments, scores=scores, loss=loss, dims="0, 1" if rank == 2 else "0", each=F if rank == 2 else N,
+                                    metric=metric and f", %{metric}", metric_result=metric and ", tensor<f32>",
+                                    metric_type=metric and f', tensor<f32> {{dpc.name = "{metric}"}}'))
         e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--init=random:1",
                   "-o", self.path("plan")])
         return {port["name"]: port["dependence"] for port in e2e.read_plan(self.path("plan"))["inputs"]}
@@ -128,6 +130,21 @@ class InputReads(e2e.ScratchTest):
         self.assertEqual((read["label"]["class_weights"], read["x"]["class_weights"]), ([0, 1, 2.5], []))
         self.assertEqual((read["x"]["shift"], read["x"]["scale"]), (None, None))
         self.assertEqual(self.compile(NUMBERS, ENTROPY, x="4x8xf32", label="4xi64")["label"]["class_weights"], [])
+
+    def test_means_over_ignored_labels(self):
+        """An accuracy is wrong where the loss ignores labels."""
+        accuracy = ENTROPY + """
+    %values, %chosen = dpc.topk %s : tensor<4x3xf32> -> tensor<4x1xf32>, tensor<4x1xi64>
+    %choice = dpc.reshape %chosen : tensor<4x1xi64> -> tensor<4xi64>
+    %hit = dpc.compare eq %choice, %label : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi1>
+    %hits = dpc.convert %hit : tensor<4xi1> -> tensor<4xf32>
+    %count = dpc.reduce sum %hits dims = [0] : tensor<4xf32> -> tensor<f32>
+    %quarter = dpc.constant dense<0.25> : tensor<f32> -> tensor<f32>
+    %accuracy = dpc.binary mul %count, %quarter : (tensor<f32>, tensor<f32>) -> tensor<f32>"""
+        read = self.compile(NUMBERS, accuracy, metric="accuracy", x="4x8xf32", label="4xi64")
+        self.assertEqual((read["label"]["counted_by"], read["x"]["counted_by"]), ("accuracy", ""))
+        printed = self.run_on(x=("f4", (8,), lambda i, k: (i * (k + 3) % 17) / 8), label=("i8", (), lambda i, k: i % CLASSES if i % 4 else -100))
+        self.assertIn("25 % ignored (-100), but output 'accuracy' is a mean over all labels", printed)
 
     def test_targets(self):
         for loss, classes, ignores in ((SOFT, 1, False), (HINGE, None, True), (SQUARED, None, False)):

@@ -6,6 +6,7 @@
 #include "ir/TensorUtils.h"
 #include "passes/graph/Match.h"
 #include "tools/driver/Comparisons.h"
+#include "tools/driver/Suspicions.h"
 #include "tools/driver/WeightFacts.h"
 
 #include <numeric>
@@ -239,6 +240,8 @@ void addReads(func::FuncOp forward,
     if (roleOf(argument) == role::kInput && !nameOf(argument).empty() &&
         isa<RankedTensorType>(argument.getType()))
       addReadsOf(forward, argument, inputs[nameOf(argument)]);
+  if (std::optional<MeanOfLabels> mean = meanOfAllLabels(forward))
+    inputs[nameOf(mean->labels)].countedBy = mean->output;
 }
 
 } // namespace dpc

@@ -12,7 +12,7 @@ namespace dpc {
 
 /// Sets, for each input of `forward`, a fused @forward that is trained, what
 /// its ops tell without a run: Dependence::padding, readsLast, convertedTo,
-/// shift, scale, classWeights and classDim.
+/// shift, scale, classWeights, classDim and countedBy.
 void addReads(mlir::func::FuncOp forward,
               std::map<std::string, rt::Dependence> &inputs);
 

@@ -213,23 +213,29 @@ static bool comparesLabels(CompareOp compare, CrossEntropyOp loss) {
   return false;
 }
 
-std::string textOnIgnoredLabels(func::FuncOp forward) {
-  // The default of torch, which says nothing about the data.
-  constexpr int64_t kDefault = -100;
+std::optional<MeanOfLabels> meanOfAllLabels(func::FuncOp forward) {
   for (CrossEntropyOp loss : forward.getOps<CrossEntropyOp>()) {
-    const auto ignored = static_cast<int64_t>(loss.getIgnoreIndex());
     auto input = dyn_cast<BlockArgument>(skipMoves(loss.getLabels()));
-    if (!input || roleOf(input) != role::kInput || ignored == kDefault)
+    if (!input || roleOf(input) != role::kInput)
       continue;
     for (unsigned i : metricsOf(forward))
       if (CompareOp compare = meanIn(resultOf(forward, i));
           compare && comparesLabels(compare, loss))
-        return "output '" + nameOfResult(forward, i) +
-               "' is a mean over all of '" + nameOf(input) +
-               "', also over those that are " + std::to_string(ignored) +
-               ", which the loss ignores";
+        return MeanOfLabels{nameOfResult(forward, i), input,
+                            static_cast<int64_t>(loss.getIgnoreIndex())};
   }
-  return "";
+  return std::nullopt;
+}
+
+std::string textOnIgnoredLabels(func::FuncOp forward) {
+  // The default of torch, which says nothing about the data.
+  constexpr int64_t kDefault = -100;
+  std::optional<MeanOfLabels> mean = meanOfAllLabels(forward);
+  return mean && mean->ignored != kDefault
+             ? "output '" + mean->output + "' is a mean over all of '" +
+                   nameOf(mean->labels) + "', also over those that are " +
+                   std::to_string(mean->ignored) + ", which the loss ignores"
+             : "";
 }
 
 /// Returns x of a value that is x times a number.

@@ -69,6 +69,14 @@ std::string textOnOtherLabels(mlir::func::FuncOp forward);
 /// An output of one number that compares the scores of a position with another
 /// label than the loss does.
 std::string textOnOtherShift(mlir::func::FuncOp forward);
+/// An output that is a mean over all labels of a cross entropy, also over those
+/// that the loss ignores.
+struct MeanOfLabels {
+  std::string output;
+  mlir::BlockArgument labels;
+  int64_t ignored;
+};
+std::optional<MeanOfLabels> meanOfAllLabels(mlir::func::FuncOp forward);
 /// An output of one number that counts labels that the loss ignores.
 std::string textOnIgnoredLabels(mlir::func::FuncOp forward);
 /// A cross entropy whose classes are the positions of an input.

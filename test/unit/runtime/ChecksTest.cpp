@@ -257,6 +257,55 @@ TEST(Checks, ATargetOfTwoColumnsIsSaid) {
       Strings());
 }
 
+TEST(Checks, ATargetOfSuccessiveElementsIsSaid) {
+  Port x = portOf("x", DType::F32, {4, 6}), y = portOf("y", DType::F32, {4});
+  y.dependence.isTarget = true;
+  auto meanFrom = [](int64_t first) -> Value {
+    return [=](int64_t sample, int64_t) {
+      double sum = 0;
+      for (int64_t k = first; k < 6; ++k)
+        sum += normal(sample, k);
+      return sum / double(6 - first);
+    };
+  };
+  EXPECT_EQ(textsOf({x, y}, {normal, meanFrom(3)}),
+            Strings{"input 'y': in all 64 samples it is the sum of elements 3 "
+                    "to 5 of input 'x', times 0.3333: is the target computed "
+                    "from the inputs?"});
+  // One that the sample does not have.
+  EXPECT_EQ(textsOf({x, y}, {normal,
+                             [](int64_t sample, int64_t) {
+                               return normal(sample, 4) + normal(sample, 5) +
+                                      normal(sample, 6);
+                             }}),
+            Strings());
+}
+
+TEST(Checks, ALabelThatComparesTwoElementsIsSaid) {
+  Port x = portOf("x", DType::F32, {4, 6}), y = portOf("y", DType::I64, {4});
+  y.use = InputUse::Labels;
+  y.limit = 2;
+  auto larger = [](int64_t sample, int64_t) {
+    return normal(sample, 5) > normal(sample, 4) ? 1.0 : 0.0;
+  };
+  const bool isFirst = larger(0, 0) == 1;
+  EXPECT_EQ(textsOf({x, y}, {normal, larger}),
+            Strings{"input 'y' is " + std::string(isFirst ? "1" : "0") +
+                    " exactly where element " + (isFirst ? "5" : "4") +
+                    " of input 'x' is larger than element " +
+                    (isFirst ? "4" : "5") +
+                    " of input 'x', in all 64 samples: is the label computed "
+                    "from the inputs?"});
+  EXPECT_EQ(textsOf({x, y}, {normal,
+                             [&](int64_t sample, int64_t k) {
+                               return sample == 40 ? 1 - larger(sample, k)
+                                                   : larger(sample, k);
+                             }}),
+            Strings());
+  // Too few of one label.
+  EXPECT_EQ(textsOf({x, y}, {normal, larger}, 20), Strings());
+}
+
 TEST(Checks, InterleavedChannelsAreSaid) {
   constexpr int64_t kSize = 16;
   Port x = portOf("x", DType::F32, {4, 3, kSize, kSize});

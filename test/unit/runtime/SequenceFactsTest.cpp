@@ -143,5 +143,38 @@ TEST(Rows, LabelsThatMayBePaddingAreSaid) {
     EXPECT_EQ(other.find("positions"), std::string::npos) << other;
 }
 
+TEST(Rows, WeightsOfPaddingAreSaid) {
+  Port labels{"y", 0, DType::I64, {4, 6}, {}, 10, -100};
+  labels.use = InputUse::Labels;
+  Port weights{"mask", 0, DType::I32, {4, 6}, {}, 0};
+  weights.dependence.weighsLoss = true;
+  auto textsWith = [&](auto weightAt) {
+    auto read = [&](int64_t first, int64_t count,
+                    const std::vector<std::byte *> &to) {
+      for (int64_t i = 0; i < 6 * count; ++i) {
+        const int64_t row = first + i / 6, k = i % 6;
+        storeFromDouble(to[0], DType::I64, i,
+                        k < 4 ? double((3 * row + k) % 10) : 7.0);
+        storeFromDouble(to[1], DType::I32, i, weightAt(k));
+      }
+      return Status::success();
+    };
+    std::vector<std::string> texts =
+        scanRows({labels, weights}, {6, 6}, "sample", 20, read)->texts();
+    std::erase_if(texts, [](const std::string &text) {
+      return text.find("positions") == std::string::npos;
+    });
+    return texts;
+  };
+  const std::vector<std::string> said = {
+      "input 'y': the labels at positions 4 to 5 are 7 in all 20 samples; if "
+      "they are padding, the loss counts them with the weights of input "
+      "'mask'"};
+  EXPECT_EQ(textsWith([](int64_t k) { return k < 4 ? 1.0 : 0.0; }),
+            std::vector<std::string>());
+  EXPECT_EQ(textsWith([](int64_t k) { return k < 4 ? 0.0 : 1.0; }), said);
+  EXPECT_EQ(textsWith([](int64_t) { return 1.0; }), said);
+}
+
 } // namespace
 } // namespace dpc::rt
