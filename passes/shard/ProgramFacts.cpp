@@ -82,7 +82,9 @@ ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
 void ProgramFacts::findInputs() {
   for (BlockArgument arg : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(arg.getType());
-    if (!type || roleOfArgument(func, arg.getArgNumber()) != role::kInput)
+    // The samples of an input that no op reads are those of no other value.
+    if (!type || arg.use_empty() ||
+        roleOfArgument(func, arg.getArgNumber()) != role::kInput)
       continue;
     auto batchDim =
         func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), attr::kBatchDim);

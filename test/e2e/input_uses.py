@@ -121,7 +121,11 @@ class InputUses(e2e.ScratchTest):
             with self.subTest(strategy=strategy):
                 plan = self.compile(ids=IDS.replace("%ids", "%labels"), strategy=strategy)
                 self.assertIn("verified: 2 ranks", self.printed)
-                self.assertEqual({port["name"]: port["use"] for port in e2e.read_plan(plan)["inputs"]}, {"ids": "unread", "labels": "ids-and-labels"})
+                inputs = {port["name"]: port for port in e2e.read_plan(plan)["inputs"]}
+                self.assertEqual({name: port["use"] for name, port in inputs.items()}, {"ids": "unread", "labels": "ids-and-labels"})
+                # The batch is that of the input that is read, although it is the second one.
+                batch = {axis for factor in inputs["labels"]["layout"][0] for axis in factor["axes"]}
+                self.assertEqual("dp" in batch, strategy.startswith("dp"), batch)
 
     def test_read_inputs_are_not_named(self):
         plan = self.compile()
