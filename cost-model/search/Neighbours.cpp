@@ -31,12 +31,16 @@ static int movedDegrees(const Strategy &a, const Strategy &b) {
 }
 
 /// Counts the groups of keys that differ. Ignores degrees, schedules and
-/// micro-batches, which the other functions compare.
+/// micro-batches, which the other functions compare. Each mesh has at most one
+/// hybrid_shard above 1, which shards within a node.
 static int changedGroups(const Strategy &a, const Strategy &b) {
   unsigned groups = 0;
   int others = 0;
+  Strategy other = b;
+  if (a.hybridShard > 1 && b.hybridShard > 1)
+    other.hybridShard = a.hybridShard;
   visitKeys([&](const KeyInfo &key, auto field) {
-    if (field(a) == field(b))
+    if (field(a) == field(other))
       return;
     groups |= 1U << static_cast<unsigned>(key.group);
     others += key.group == KeyGroup::Other;
@@ -47,9 +51,18 @@ static int changedGroups(const Strategy &a, const Strategy &b) {
   return std::popcount(groups) + others;
 }
 
+/// Returns the distance of the micro-batches: that of their sizes, or that of
+/// their numbers if it is smaller. If a degree moves to the data-parallel one,
+/// the largest micro-batch becomes smaller.
+static int microBatches(const Strategy &a, const Strategy &b) {
+  return std::min(
+      octaves(a.microBatch, b.microBatch),
+      octaves(a.microBatch * a.dp * a.pp, b.microBatch * b.dp * b.pp));
+}
+
 /// Returns the distance of all keys except the degrees and the schedule.
 static int otherKeys(const Strategy &a, const Strategy &b) {
-  int distance = octaves(a.microBatch, b.microBatch);
+  int distance = microBatches(a, b);
   distance += a.tp.grid != b.tp.grid;
   distance += a.cpKind != b.cpKind && a.cp > 1 && b.cp > 1;
   distance += a.ep != b.ep;
