@@ -27,6 +27,7 @@ import argparse
 import contextlib
 import copy
 import importlib.util
+import inspect
 import json
 import pathlib
 import sys
@@ -69,11 +70,30 @@ def load(word):
     path, _, function = word.rpartition(":")
     if not path.endswith(".py"):
         sys.exit(f"error: --module={word}: expected FILE.py:FUNCTION")
+    if not pathlib.Path(path).is_file():
+        sys.exit(f"error: --module={word}: there is no file {path}")
     sys.path.insert(0, str(pathlib.Path(path).resolve().parent))  # as for a script, which may import files beside it
     spec = importlib.util.spec_from_file_location("model_to_export", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    if not hasattr(module, function):
+        names = sorted(name for name, value in vars(module).items() if inspect.isfunction(value))
+        sys.exit(f"error: --module={word}: {path} has no function '{function}', only {', '.join(names) or 'none'}")
     return getattr(module, function)
+
+
+def checked(made):
+    """Returns (module, inputs) if `made` is that."""
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module) and isinstance(made[1], dict)
+            and all(isinstance(tensor, torch.Tensor) for tensor in made[1].values())):
+        sys.exit(f"error: the function of --module returned {type(made).__name__}; expected (module, inputs): an nn.Module, and a dict "
+                 "from the names of forward's arguments to tensors")
+    module, inputs = made
+    accepted = inspect.signature(module.forward).parameters
+    if unknown := [name for name in inputs if name not in accepted]:
+        if not any(parameter.kind == inspect.Parameter.VAR_KEYWORD for parameter in accepted.values()):
+            sys.exit(f"error: forward has no argument '{unknown[0]}', only {', '.join(accepted)}")
+    return module, inputs
 
 
 def export_pt2(module, inputs, path):
@@ -164,7 +184,7 @@ def main():
         fake = FakeTensorMode()  # tensors with a shape and no values
     path = options.folder / f"model.{options.format}"
     with fake:
-        module, inputs = make()
+        module, inputs = checked(make())
         if options.format == "pt2":
             export_pt2(module, inputs, path)
             if options.without_weights:

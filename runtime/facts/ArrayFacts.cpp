@@ -39,8 +39,11 @@ static void visitAll(DType dtype, const void *data, int64_t count,
 /// Whether the labels of an input are counted by their value.
 static bool countsClasses(const Port &port) {
   constexpr int64_t kMost = int64_t(1) << 22;
-  return (port.use == InputUse::Labels ||
-          port.use == InputUse::ShiftedLabels) &&
+  // The weight of a label may be looked up by the label.
+  const bool looksUpWeights = port.use == InputUse::IdsAndLabels &&
+                              !port.dependence.classWeights.empty();
+  return (port.use == InputUse::Labels || port.use == InputUse::ShiftedLabels ||
+          looksUpWeights) &&
          port.limit - port.first <= kMost;
 }
 
@@ -175,21 +178,22 @@ std::string ArrayFacts::weightText() const {
 
 /// Says that the numbers are nearly equal after the model has normalized them.
 std::string ArrayFacts::normalizedText() const {
-  constexpr double kNarrow = 0.05; // a deviation; normalized data have about 1
+  constexpr double kNarrow = 0.1; // a range; that of normalized data is over 1
   const Dependence &own = port.dependence;
-  if (!own.scale || min == max)
+  if (!own.scale || min == max || own.isTarget ||
+      (max - min) * std::fabs(*own.scale) >= kNarrow)
     return "";
   const auto count = static_cast<double>(counted);
   const double mean = sum / count;
   const double deviation =
       std::sqrt(std::max(squares / count - mean * mean, 0.0));
-  const double shift = own.shift.value_or(0), scale = std::fabs(*own.scale);
-  if (deviation * scale >= kNarrow)
-    return "";
-  return concat("; the model first computes (x - ", spellNumber(shift), ") / ",
-                spellNumber(1 / *own.scale), ", after which the numbers are ",
+  const double shift = own.shift.value_or(0);
+  return concat("; the model first computes ",
+                shift == 0 ? "x" : concat("(x - ", spellNumber(shift), ")"),
+                " / ", spellNumber(1 / *own.scale),
+                ", after which the numbers are ",
                 spellNumber((mean - shift) * *own.scale), " +- ",
-                spellNumber(deviation * scale),
+                spellNumber(deviation * std::fabs(*own.scale)),
                 ": are they normalized or scaled already?");
 }
 

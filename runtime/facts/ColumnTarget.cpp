@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -26,6 +27,13 @@ public:
         places.emplace_back(i, k);
   }
 
+  /// Returns the number of columns, without a list of them.
+  static int64_t countIn(const SampleShape &shape, size_t target) {
+    int64_t count = 0;
+    for (size_t i = 0; i < shape.ports.size(); ++i)
+      count += isRead(shape, target, i) ? shape.elements[i] : 0;
+    return count;
+  }
   size_t count() const { return places.size(); }
   std::vector<double> values(const SampleArrays &sample) const {
     std::vector<double> result;
@@ -196,7 +204,8 @@ private:
 };
 
 /// Finds two elements of a sample of which the larger one tells the label,
-/// which has two values.
+/// which has two values. The elements of separate classes do so as well, but
+/// leave a gap between them.
 class LargerColumn : public SampleCheck {
 public:
   LargerColumn(const SampleShape &shape, size_t label)
@@ -205,7 +214,7 @@ public:
     for (size_t a = 0; a < columns.count(); ++a)
       for (size_t b = 0; b < columns.count(); ++b)
         if (a != b)
-          pairs.emplace_back(a, b);
+          pairs.push_back({a, b});
   }
 
   void add(const SampleArrays &sample) override {
@@ -220,22 +229,45 @@ public:
     if (pairs.empty())
       return;
     const std::vector<double> values = columns.values(sample);
-    std::erase_if(pairs, [&](const auto &pair) {
-      return value == first ? !(values[pair.first] > values[pair.second])
-                            : !(values[pair.first] <= values[pair.second]);
+    std::erase_if(pairs, [&](Pair &pair) {
+      const double more = values[pair.a] - values[pair.b];
+      double &gap = value == first ? pair.gap : pair.otherGap;
+      gap = std::min(gap, std::fabs(more));
+      pair.most = std::max(pair.most, std::fabs(more));
+      return value == first ? !(more > 0) : !(more <= 0);
     });
   }
   std::vector<std::string> texts() const override {
-    constexpr int64_t kLeast = 16; // samples with each value
-    if (pairs.empty() || std::min(others, added - others) < kLeast)
+    constexpr int64_t kLeast = 32; // samples with each value
+    if (std::min(others, added - others) < kLeast)
       return {};
-    return {concat(name, " is ", spellNumber(first), " exactly where ",
-                   columns.nameOf(pairs.front().first), " is larger than ",
-                   columns.nameOf(pairs.front().second), ", in all ", added,
-                   " samples: is the label computed from the inputs?")};
+    for (const Pair &pair : pairs)
+      if (!pair.hasGap(added - others, others))
+        return {concat(name, " is ", spellNumber(first), " exactly where ",
+                       columns.nameOf(pair.a), " is larger than ",
+                       columns.nameOf(pair.b), ", in all ", added,
+                       " samples: is the label computed from the inputs?")};
+    return {};
   }
 
 private:
+  /// a is larger than b where the label is `first`.
+  struct Pair {
+    size_t a, b;
+    /// The smallest differences with each label, and the largest one.
+    double gap = std::numeric_limits<double>::infinity();
+    double otherGap = std::numeric_limits<double>::infinity();
+    double most = 0;
+
+    /// Whether a label has no difference near 0, although that of one of
+    /// `count` samples would be by chance.
+    bool hasGap(int64_t count, int64_t otherCount) const {
+      constexpr double kChances = 5; // e^-5 of the pairs have such a gap
+      return gap * static_cast<double>(count) > kChances * most ||
+             otherGap * static_cast<double>(otherCount) > kChances * most;
+    }
+  };
+
   Columns columns;
   DType type;
   std::string name;
@@ -243,22 +275,112 @@ private:
   int64_t added = 0, others = 0;
   double first = 0;            ///< the label of the first sample
   std::optional<double> other; ///< the other label
-  /// That are left: a is larger where the label is `first`.
-  std::vector<std::pair<size_t, size_t>> pairs;
+  std::vector<Pair> pairs;     ///< that are left
+};
+
+/// Finds an element of a sample that is the target of the next sample.
+class NextTarget : public SampleCheck {
+public:
+  NextTarget(const SampleShape &shape, size_t target)
+      : columns(shape, target), type(shape.ports[target].dtype),
+        name(shape.nameOf(target)), target(target), left(columns.count()) {
+    std::iota(left.begin(), left.end(), size_t(0));
+  }
+
+  void add(const SampleArrays &sample) override {
+    const double value = loadAsDouble(sample[target], type, 0);
+    if (added++ > 0) {
+      changes += value != lastTarget ? 1 : 0;
+      std::erase_if(left, [&](size_t i) { return last[i] != value; });
+    }
+    lastTarget = value;
+    if (!left.empty())
+      last = columns.values(sample);
+  }
+  std::vector<std::string> texts() const override {
+    constexpr int64_t kLeast = 32; // changes of the target
+    if (left.empty() || changes < kLeast)
+      return {};
+    return {concat(columns.nameOf(left.front()), " is ", name,
+                   " of the next sample, in all ", added,
+                   " samples: does it look ahead?")};
+  }
+
+private:
+  Columns columns;
+  DType type;
+  std::string name;
+  size_t target;
+  std::vector<size_t> left; ///< the columns that may be the next target
+  std::vector<double> last; ///< the columns of the last sample
+  double lastTarget = 0;
+  int64_t added = 0, changes = 0;
+};
+
+/// Finds two elements of a sample that are equal in all samples, but vary.
+class EqualColumns : public SampleCheck {
+public:
+  explicit EqualColumns(const SampleShape &shape)
+      : columns(shape, shape.ports.size()) {}
+
+  void add(const SampleArrays &sample) override {
+    if (added > 0 && pairs.empty())
+      return;
+    const std::vector<double> values = columns.values(sample);
+    if (added++ == 0)
+      start(values);
+    for (Pair &pair : pairs)
+      pair.varies |= values[pair.a] != first[pair.a];
+    std::erase_if(pairs, [&](const Pair &pair) {
+      return values[pair.a] != values[pair.b];
+    });
+  }
+  std::vector<std::string> texts() const override {
+    constexpr int64_t kLeast = 16; // samples
+    for (const Pair &pair : pairs)
+      if (pair.varies && added >= kLeast)
+        return {concat(columns.nameOf(pair.a), " equals ",
+                       columns.nameOf(pair.b), " in all ", added, " samples")};
+    return {};
+  }
+
+private:
+  struct Pair {
+    size_t a, b;
+    bool varies = false;
+  };
+
+  void start(const std::vector<double> &values) {
+    first = values;
+    for (size_t a = 0; a < values.size(); ++a)
+      for (size_t b = a + 1; b < values.size(); ++b)
+        if (values[a] == values[b] && columns.areOfOneInput(a, b))
+          pairs.push_back({a, b});
+  }
+
+  Columns columns;
+  std::vector<double> first; ///< of the first sample
+  std::vector<Pair> pairs;   ///< that are left
+  int64_t added = 0;
 };
 
 } // namespace
 
 void addColumnTargets(const SampleShape &shape, SampleChecks &checks) {
+  if (const int64_t all = Columns::countIn(shape, shape.ports.size());
+      all >= 2 && all <= kMostColumns)
+    checks.push_back(std::make_unique<EqualColumns>(shape));
   for (size_t i = 0; i < shape.ports.size(); ++i) {
     const Port &port = shape.ports[i];
-    const auto columns = static_cast<int64_t>(Columns(shape, i).count());
+    const int64_t columns = Columns::countIn(shape, i);
     if (shape.elements[i] != 1 || columns < 2 || columns > kMostColumns)
       continue;
     const bool isTarget = port.dependence.isTarget && isFloat(port.dtype);
     if (isTarget || port.use == InputUse::Labels ||
-        port.use == InputUse::Probabilities)
+        port.use == InputUse::Probabilities) {
       checks.push_back(std::make_unique<LargerColumn>(shape, i));
+      checks.push_back(std::make_unique<NextTarget>(shape, i));
+    }
     if (isTarget && port.use == InputUse::Data)
       checks.push_back(std::make_unique<ColumnTarget>(shape, i));
   }

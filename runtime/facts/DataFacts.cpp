@@ -77,7 +77,9 @@ std::vector<std::string> DataFacts::sequenceTexts() const {
     if (areForeign(one))
       texts.push_back(one.text(inputs[one.ids].port, inputs[one.labels].port));
   for (const SequenceFacts &one : sequences)
-    texts.push_back(one.usedText(inputs[one.input].port));
+    for (const std::string &text : {one.usedText(inputs[one.input].port),
+                                    one.roundedText(inputs[one.input].port)})
+      texts.push_back(text);
   std::erase(texts, "");
   return texts;
 }

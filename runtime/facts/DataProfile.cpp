@@ -173,6 +173,8 @@ std::string DataProfile::text() const {
   if (isEmpty())
     return "";
   Json json = {{"source", source}, {"inputs", Json::array()}};
+  if (!graph.empty())
+    json["graph"] = graph;
   for (const InputProfile &input : inputs)
     json["inputs"].push_back(toJson(input));
   if (classes)
@@ -282,6 +284,8 @@ Expected<DataProfile> DataProfile::parse(const std::string &text,
   JsonErrors errors;
   JsonFields fields(json, path, errors);
   fields.string("source", profile.source);
+  if (fields.has("graph")) // files of older versions have none
+    fields.string("graph", profile.graph);
   if (const Json *inputs = fields.array("inputs", kExpected))
     for (const Json &input : *inputs)
       profile.inputs.push_back(readInput(input, path, errors));

@@ -67,6 +67,7 @@ struct InputProfile {
 
 struct DataProfile {
   std::string source; ///< the option that gave the data
+  std::string graph;  ///< kEvalGraph of the plan that trained (RunSettings.h)
   std::vector<InputProfile> inputs;
   std::optional<ClassProfile> classes;
 

@@ -12,7 +12,8 @@ namespace {
 
 /// Says that images [C, H, W] have the order of [H, W, C]: along the last
 /// dimension, a number resembles the one C places on (the next pixel) more than
-/// the next one (another channel).
+/// the next one (another channel), and than the one 2 C places on (the pixel
+/// after the next). A season does not fade so.
 class InterleavedChannels : public SampleCheck {
 public:
   InterleavedChannels(const SampleShape &shape, size_t input)
@@ -30,7 +31,7 @@ public:
     for (int64_t i = 0; i < most; ++i)
       mean += loadAsDouble(sample[input], type, i) / static_cast<double>(most);
     for (int64_t i = 0; i < most; ++i) {
-      if (i % width + channels >= width)
+      if (i % width + 2 * channels >= width)
         continue;
       auto at = [&](int64_t k) {
         return loadAsDouble(sample[input], type, k) - mean;
@@ -39,13 +40,16 @@ public:
       squares += own * own;
       next += own * at(i + 1);
       pixel += own * at(i + channels);
+      farther += own * at(i + 2 * channels);
     }
   }
   std::vector<std::string> texts() const override {
     constexpr int64_t kLeastSamples = 16;
     constexpr double kAlike = 0.5, kMargin = 0.02; // correlations
+    constexpr double kFades = 1.2;
     if (added < kLeastSamples || !(squares > 0) || pixel < kAlike * squares ||
-        pixel - next < kMargin * squares)
+        pixel - next < kMargin * squares ||
+        squares - farther < kFades * (squares - pixel))
       return {};
     return {concat(name,
                    ": along its last dimension, a number resembles the "
@@ -62,7 +66,7 @@ private:
   std::string name;
   size_t input;
   int64_t added = 0;
-  double squares = 0, next = 0, pixel = 0;
+  double squares = 0, next = 0, pixel = 0, farther = 0;
 };
 
 } // namespace

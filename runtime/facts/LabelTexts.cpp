@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace dpc::rt {
 
@@ -112,8 +114,38 @@ static std::string missingText(const ArrayFacts &facts) {
                 listed(missing));
 }
 
+/// Returns a frequent class and a rare one with a smaller weight, if no rare
+/// class has a larger weight than a class that is much more frequent.
+static std::optional<std::pair<size_t, size_t>>
+heavierClass(const std::vector<int64_t> &counts,
+             const std::vector<double> &weights) {
+  constexpr int64_t kMoreOften = 3; // than a rare class
+  std::vector<size_t> order;        // of classes that occur, the rarest first
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] > 0)
+      order.push_back(i);
+  std::ranges::sort(order, {}, [&](size_t i) { return counts[i]; });
+  std::optional<std::pair<size_t, size_t>> found;
+  std::optional<size_t> lightest, heaviest; // of the rare classes
+  size_t rare = 0;
+  for (size_t i : order) {
+    for (; kMoreOften * counts[order[rare]] <= counts[i]; ++rare) {
+      const size_t k = order[rare];
+      if (!lightest || weights[k] < weights[*lightest])
+        lightest = k;
+      if (!heaviest || weights[k] > weights[*heaviest])
+        heaviest = k;
+    }
+    if (heaviest && weights[*heaviest] > weights[i])
+      return std::nullopt;
+    if (lightest && weights[*lightest] < weights[i])
+      found = {i, *lightest};
+  }
+  return found;
+}
+
 /// Says that the loss gives labels that occur the weight 0, or frequent classes
-/// larger weights than rare ones.
+/// larger weights than rare ones. Both may be meant.
 static std::string weightsText(const ArrayFacts &facts) {
   const std::vector<double> &weights = facts.port.dependence.classWeights;
   std::vector<int64_t> counts = facts.occurrences;
@@ -122,23 +154,20 @@ static std::string weightsText(const ArrayFacts &facts) {
     counts = {facts.minCount, facts.maxCount};
   if (weights.size() < 2 || counts.size() != weights.size())
     return "";
-  constexpr int64_t kMoreOften = 3; // than a rare class
-  int64_t wrong = 0, right = 0;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const auto label = facts.port.first + static_cast<int64_t>(i);
+  auto classText = [&](size_t i) {
+    return concat(spellNumber(weights[i]), " to class ",
+                  facts.port.first + static_cast<int64_t>(i), " (",
+                  percent(counts[i], facts.counted), ")");
+  };
+  for (size_t i = 0; i < counts.size(); ++i)
     if (weights[i] == 0 && counts[i] > 0)
-      return concat(inputOf(facts), percent(counts[i], facts.counted), " are ",
-                    label, ", a class to which the loss gives the weight 0");
-    for (size_t k = 0; k < counts.size(); ++k)
-      if (counts[k] > 0 && counts[i] >= kMoreOften * counts[k])
-        (weights[i] > weights[k] ? wrong : right) +=
-            weights[i] == weights[k] ? 0 : 1;
-  }
-  return wrong > 0 && right == 0
-             ? concat(inputOf(facts),
-                      "the loss gives frequent classes larger weights than "
-                      "rare ones: is it the inverse that was meant?")
-             : "";
+      return concat(inputOf(facts), "the loss gives the weight ", classText(i));
+  const std::optional<std::pair<size_t, size_t>> found =
+      heavierClass(counts, weights);
+  return found ? concat(inputOf(facts), "the loss gives the weight ",
+                        classText(found->first), ", and only ",
+                        classText(found->second))
+               : "";
 }
 
 std::vector<std::string> labelTexts(const ArrayFacts &facts) {

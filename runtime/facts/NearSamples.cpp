@@ -48,7 +48,8 @@ void NearSamples::add(const SampleArrays &sample) {
         point[i] += (signs >> i & 1) == 0 ? value : -value;
     }
   }
-  points.push_back(point);
+  if (std::ranges::all_of(point, [](float x) { return std::isfinite(x); }))
+    points.push_back(point);
 }
 
 bool NearSamples::isComparable(const NearSamples &other) const {
@@ -62,7 +63,7 @@ bool NearSamples::isComparable(const NearSamples &other) const {
 }
 
 /// Returns the distances of some points, evenly spaced, to the nearest point of
-/// `training` that does not equal them.
+/// `training` that does not equal them, in ascending order.
 std::vector<double>
 NearSamples::distancesTo(const NearSamples &training) const {
   constexpr size_t kMost = 256;
@@ -95,14 +96,20 @@ std::string NearSamples::text(const NearSamples &training,
   const std::vector<double> usual = training.distancesTo(training);
   const std::vector<double> found = heldOut.distancesTo(training);
   const double limit = kNear * usual[usual.size() / 2];
+  if (!(limit > 0) || !std::isfinite(limit))
+    return "";
   auto nearIn = [&](const std::vector<double> &distances) {
     return std::ranges::lower_bound(distances, limit) - distances.begin();
   };
   const auto count = static_cast<int64_t>(found.size());
   const int64_t near = nearIn(found);
-  // The shares of both, with the numbers of their distances.
-  if (kLeastShare * near < count ||
-      near * int64_t(usual.size()) < kMoreOften * nearIn(usual) * count)
+  // Samples of one kind are as near to each other within either part.
+  auto isUsual = [&](const std::vector<double> &others) {
+    return near * static_cast<int64_t>(others.size()) <
+           kMoreOften * nearIn(others) * count;
+  };
+  if (kLeastShare * near < count || isUsual(usual) ||
+      isUsual(heldOut.distancesTo(heldOut)))
     return "";
   return concat(
       percent(near, count),

@@ -32,7 +32,7 @@ public:
   }
   std::vector<std::string> texts() const override {
     for (const PaddingRuns::Key &key : runs.padding())
-      if (key.second)
+      if (key.second && key.first != port.dependence.padding)
         return {concat(name,
                        ": the loss reads the scores of the last position "
                        "only, but ",
@@ -87,14 +87,16 @@ private:
   PaddingRuns runs;
 };
 
-/// Says that no label ends a text, although the samples are padded. If the id
-/// that pads also ends texts, its first place in each sample needs a label.
+/// Says that no label is the id of the padding, although different ids stand
+/// before it. If the id also ends texts, its first place in each sample needs a
+/// label.
 class EndOfText : public SampleCheck {
 public:
   EndOfText(const SampleShape &shape, size_t ids, size_t labels)
       : port(shape.ports[ids]), labelsPort(shape.ports[labels]),
         count(shape.elements[ids]), name(shape.nameOf(ids)),
-        labelsName(shape.nameOf(labels)), ids(ids), labels(labels) {}
+        labelsName(shape.nameOf(labels)), ids(ids), labels(labels),
+        seen(labelsPort.limit - labelsPort.first) {}
 
   void add(const SampleArrays &sample) override {
     for (const PaddingRuns::Run &run : runs.add(sample[ids], port.dtype, count))
@@ -108,30 +110,34 @@ public:
       const int64_t next = isShifted ? k : k + 1;
       ++counted;
       following += next < count && label == idAt(sample, next) ? 1 : 0;
-      if (seen.size() < kMostSeen)
-        seen.insert(label);
+      if (const int64_t place = label - labelsPort.first;
+          place >= 0 && place < static_cast<int64_t>(seen.size()))
+        seen[place] = true;
     }
   }
   std::vector<std::string> texts() const override {
     constexpr int64_t kLeastFollowing = 2; // half: the loss predicts next ids
-    if (kLeastFollowing * following < counted || seen.size() >= kMostSeen)
+    if (kLeastFollowing * following < counted)
       return {};
     for (const auto &[key, found] : before)
       if (runs.isPadding(key) && found.size() >= kManyIds &&
-          key.first != labelsPort.ignored && !seen.contains(key.first))
+          key.first != labelsPort.ignored && !isSeen(key.first))
         return {concat("in ", runs.samplesOf(key), " of ", runs.samples(),
                        " samples, ", name, " ends with a run of ", key.first,
                        ", and different ids stand before it, but no label in ",
                        labelsName, " is ", key.first,
-                       ": if it ends a text, the model never learns to end "
-                       "one; the label of its first place should count")};
+                       ": nothing trains the model to predict it")};
     return {};
   }
 
 private:
   static constexpr size_t kManyIds = 4;
-  static constexpr size_t kMostSeen = size_t(1) << 20;
 
+  bool isSeen(int64_t label) const {
+    const int64_t place = label - labelsPort.first;
+    return place < 0 || place >= static_cast<int64_t>(seen.size()) ||
+           seen[place];
+  }
   int64_t idAt(const SampleArrays &sample, int64_t k) const {
     return static_cast<int64_t>(loadAsDouble(sample[ids], port.dtype, k));
   }
@@ -147,27 +153,32 @@ private:
   PaddingRuns runs;
   /// Some different ids that stand before the runs at an end.
   std::map<PaddingRuns::Key, std::set<int64_t>> before;
-  std::set<int64_t> seen; ///< labels that are not ignored
+  std::vector<bool> seen; ///< the labels that are not ignored, from the first
   int64_t counted = 0, following = 0;
 };
 
 } // namespace
 
 void addPaddingChecks(const SampleShape &shape, SampleChecks &checks) {
+  constexpr int64_t kMostLabels = int64_t(1) << 22;
+  const bool hasMask = std::ranges::any_of(shape.ports, [](const Port &port) {
+    return port.dependence.hidden.has_value();
+  });
   for (size_t i = 0; i < shape.ports.size(); ++i) {
     const Port &port = shape.ports[i];
     if (!isSequence(port) || shape.elements[i] != port.globalShape.back())
       continue;
     if (port.dependence.readsLast)
       checks.push_back(std::make_unique<LastPosition>(shape, i));
-    if (port.dependence.padding)
+    if (port.dependence.padding && !hasMask)
       checks.push_back(std::make_unique<PaddingId>(shape, i));
     for (size_t k = 0; k < shape.ports.size(); ++k) {
       const Port &other = shape.ports[k];
       if ((other.use == InputUse::Labels ||
            other.use == InputUse::ShiftedLabels) &&
           other.ignored && isInteger(other.dtype) &&
-          other.globalShape == port.globalShape && other.limit == port.limit)
+          other.globalShape == port.globalShape && other.limit == port.limit &&
+          other.limit - other.first <= kMostLabels)
         checks.push_back(std::make_unique<EndOfText>(shape, i, k));
     }
   }

@@ -170,10 +170,13 @@ uint64_t SampleFacts::roundedHash(const std::vector<const std::byte *> &arrays,
 
 /// Says which elements of a sample have one value in all samples.
 std::string SampleFacts::constantText(size_t input) const {
+  const Port &port = ports[input];
   int64_t equal = std::ranges::count(varying[input].varies, false);
-  return isFloat(ports[input].dtype) && equal > 0 && equal < perSample[input]
-             ? concat("input '", oneLine(ports[input].name), "': ", equal,
-                      " of ", perSample[input], " elements of a sample ",
+  // Masks of padded texts begin with positions that all texts have.
+  const bool isMask = port.dependence.weighsLoss || port.dependence.hidden;
+  return isFloat(port.dtype) && !isMask && equal > 0 && equal < perSample[input]
+             ? concat("input '", oneLine(port.name), "': ", equal, " of ",
+                      perSample[input], " elements of a sample ",
                       equal == 1 ? "has" : "have", " one value in all samples")
              : "";
 }
@@ -205,6 +208,15 @@ bool SampleFacts::areWeighted(size_t weights, int64_t first,
   return true;
 }
 
+/// Whether labels are of the vocabulary of the ids, and no tags of them.
+bool SampleFacts::areOfText(const Port &labels) const {
+  return labels.use == InputUse::IdsAndLabels ||
+         std::ranges::any_of(ports, [&](const Port &port) {
+           return port.use == InputUse::Ids && port.limit == labels.limit &&
+                  port.globalShape == labels.globalShape;
+         });
+}
+
 /// Says that all rows of labels begin or end with the same value several times,
 /// or that all texts begin with two marks. Other equal positions are usual,
 /// such as a last label that ends the text.
@@ -233,7 +245,7 @@ std::string SampleFacts::paddingText(size_t input) const {
     const std::optional<size_t> weights = weightsOf(input);
     if (weights && !areWeighted(*weights, first, count))
       continue;
-    if (!isEnd && count == 2 && !weights)
+    if (!isEnd && count == 2 && !weights && areOfText(port))
       return concat("input '", oneLine(port.name), "': all ", added,
                     " samples begin with ", label,
                     " twice: was a mark of the begin added twice, or is it "

@@ -55,6 +55,7 @@ private:
   std::string counterText(size_t input) const;
   std::optional<size_t> weightsOf(size_t labels) const;
   bool areWeighted(size_t weights, int64_t first, int64_t count) const;
+  bool areOfText(const Port &labels) const;
   std::string paddingText(size_t input) const;
   bool hasInputsOf(const SampleFacts &training) const;
   uint64_t roundedHash(const std::vector<const std::byte *> &arrays,

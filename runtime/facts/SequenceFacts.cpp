@@ -8,6 +8,10 @@
 
 namespace dpc::rt {
 
+/// Types, and the number up to which they hold all whole numbers.
+static constexpr std::array<std::pair<DType, int64_t>, 2> kWhole = {
+    {{DType::F16, 2048}, {DType::BF16, 256}}};
+
 std::vector<SequenceFacts> sequencesOf(const std::vector<Port> &ports) {
   std::vector<SequenceFacts> found;
   for (size_t i = 0; i < ports.size(); ++i)
@@ -71,9 +75,25 @@ void SequenceFacts::addIds(const std::vector<int64_t> &row) {
   ids += static_cast<int64_t>(row.size());
   for (size_t k = 0; k < row.size(); ++k) {
     largest = std::max(largest, row[k]);
+    for (size_t i = 0; i < rounded.size(); ++i)
+      if (row[k] > kWhole[i].second) {
+        ++rounded[i].above;
+        rounded[i].odd += row[k] % 2;
+      }
     counting +=
         k > 0 && (row[k] == row[k - 1] || row[k] == row[k - 1] + 1) ? 1 : 0;
   }
+}
+
+std::string SequenceFacts::roundedText(const Port &port) const {
+  constexpr int64_t kLeast = 64; // ids, which are not all even by chance
+  for (size_t i = 0; i < rounded.size(); ++i)
+    if (rounded[i].above >= kLeast && rounded[i].odd == 0)
+      return concat("input '", oneLine(port.name), "': none of the ",
+                    rounded[i].above, " ids above ", kWhole[i].second,
+                    " is odd: were they rounded to ", nameOf(kWhole[i].first),
+                    "?");
+  return "";
 }
 
 std::string SequenceFacts::usedText(const Port &port) const {

@@ -4,6 +4,7 @@
 #include "runtime/facts/PassageSet.h"
 #include "runtime/plan/Plan.h"
 
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ public:
   /// there are more ids than rows, or "". Positions and segments of a sequence
   /// do so on purpose.
   std::string usedText(const Port &port) const;
+  /// Says that all ids beyond the whole numbers of f16 or bf16 are even, or "".
+  std::string roundedText(const Port &port) const;
 
   size_t input;
   PassageSet passages; ///< without their offsets
@@ -48,6 +51,12 @@ private:
   int64_t ids = 0;
   int64_t counting = 0; ///< ids that equal the id before, or follow it
   int64_t largest = 0;
+  /// For f16 and bf16: the ids that the type rounds if they are odd, and those
+  /// of them that are odd.
+  struct Rounded {
+    int64_t above = 0, odd = 0;
+  };
+  std::array<Rounded, 2> rounded;
 };
 
 /// Returns the inputs that have sequences of ids.

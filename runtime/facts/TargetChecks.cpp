@@ -13,7 +13,8 @@ namespace dpc::rt {
 namespace {
 
 /// Says that rows of targets are no probabilities, although the loss multiplies
-/// them with the logarithms of a softmax.
+/// them by the logarithms of a softmax. Rows of counts are right for the
+/// likelihood of a multinomial distribution.
 class Probabilities : public SampleCheck {
 public:
   Probabilities(const SampleShape &shape, size_t input)
@@ -49,12 +50,13 @@ public:
     if (rows == 0 || kLeastShare * wrong < rows)
       return {};
     std::string text =
-        concat(name, ": the loss reads its rows as probabilities of ", classes,
-               " classes, but the sums of ", percent(wrong, rows),
-               " of them are from ", spellNumber(low), " to ",
-               spellNumber(high), ", not 1");
+        concat(name, ": the loss multiplies its rows of ", classes,
+               " classes by the logarithms of a softmax; ",
+               percent(wrong, rows), " of them do not sum to 1, but to ",
+               spellNumber(low), " to ", spellNumber(high));
     if (least < 0)
-      text += "; some numbers are negative: are they scores before a softmax?";
+      text += ", and some numbers are negative: are they scores before a "
+              "softmax?";
     return {text};
   }
 
@@ -94,9 +96,8 @@ public:
     constexpr int64_t kLeast = 8; // samples of a class
     for (const auto &[label, found] : classes)
       if (found.samples >= kLeast && found.weighted == 0)
-        return {concat(name, " is 0 where ", labelsName, " is ", label,
-                       ", in all ", found.samples,
-                       " samples: the model never learns this class")};
+        return {concat(name, " is 0 in all ", found.samples, " samples where ",
+                       labelsName, " is ", label)};
     return {};
   }
 
@@ -117,7 +118,10 @@ void addTargetChecks(const SampleShape &shape, SampleChecks &checks) {
   for (size_t i = 0; i < shape.ports.size(); ++i) {
     const Port &port = shape.ports[i];
     const std::optional<int64_t> dim = port.dependence.classDim;
-    if (dim && *dim > 0 && *dim < int64_t(port.globalShape.size()))
+    if (dim && *dim > 0 && *dim < int64_t(port.globalShape.size()) &&
+        numElements(port.globalShape) > 0 &&
+        shape.elements[i] ==
+            numElements(port.globalShape) / port.globalShape[0])
       checks.push_back(std::make_unique<Probabilities>(shape, i));
     for (size_t k = 0; k < shape.ports.size(); ++k)
       if (port.dependence.weighsLoss &&

@@ -4,6 +4,7 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/facts/HeldOut.h"
 #include "runtime/facts/ProfileDifferences.h"
+#include "runtime/plan/RunSettings.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -115,6 +116,7 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   DPC_ASSIGN(report.facts, checkSource(plan, inputs, sourceOf(options), "",
                                        limits, acceptsNan, lines));
   report.profile = report.facts.profile(sourceOf(options));
+  report.profile.graph = settingOf(plan.settings, kEvalGraph);
   if (plan.trains && !options.shuffle)
     for (const std::string &text : report.facts.orderTexts())
       lines.push_back(text +
@@ -145,16 +147,25 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   return report;
 }
 
-std::vector<std::string> trainedTexts(const DataProfile &profile,
+std::vector<std::string> trainedTexts(const Plan &plan,
+                                      const DataProfile &profile,
                                       const std::string &trained,
                                       const std::string &path) {
   Expected<DataProfile> before = DataProfile::parse(trained, path);
-  return before ? differences(profile, *before,
-                              concat("in the data that trained ", path, " (",
-                                     oneLine(before->source), ")"))
-                : std::vector<std::string>{
-                      oneLine(before.status().message()) +
-                      ": the data is not compared with that of training"};
+  if (!before)
+    return {oneLine(before.status().message()) +
+            ": the data is not compared with that of training"};
+  std::vector<std::string> texts =
+      differences(profile, *before,
+                  concat("in the data that trained ", path, " (",
+                         oneLine(before->source), ")"));
+  const std::string graph = settingOf(plan.settings, kGraph);
+  if (!plan.trains && !plan.lossOutput.empty() && !graph.empty() &&
+      !before->graph.empty() && graph != before->graph)
+    texts.push_back(concat("the plan computes the loss by another graph than "
+                           "the one that trained ",
+                           path, ": is it the same model?"));
+  return texts;
 }
 
 static std::string counted(int64_t count, const char *unit) {

@@ -89,8 +89,10 @@ Expected<bool> checkLastBatch(const StartValues &start, InputSource &inputs,
              ", or plan with a --global-batch that divides ",
              inputs.positionAfter(0).samples));
   forgetSteps(start.session);
+  // An error of another option, such as --init, names that one.
   if (!checked)
-    return checked.status().code() == StatusCode::Cancelled
+    return checked.status().code() == StatusCode::Cancelled ||
+                   checked.status().message().starts_with("--")
                ? checked.status()
                : checked.status().in("--last-batch=mask");
   return true;

@@ -70,6 +70,12 @@ SOFT = f"""
     %lp = dpc.binary sub %z, %logs : ({F}, {F}) -> {F}
     %yl = dpc.binary mul %y, %lp : ({F}, {F}) -> {F}
     %each = dpc.unary neg %yl : {F} -> {F}"""
+# A term of the weights alone.
+DECAY = f"""
+    %sq = dpc.binary mul %g, %g : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+    %norm = dpc.reduce sum %sq dims = [1] : tensor<3x8xf32> -> tensor<3xf32>
+    %norms = dpc.broadcast %norm dims = [1] : tensor<3xf32> -> {F}
+    %each = dpc.binary add %nll, %norms : ({F}, {F}) -> {F}"""
 # max(0, 1 - y * s), and (y - s) ^ 2.
 HINGE = f"""
     %ys = dpc.binary mul %y, %s : ({F}, {F}) -> {F}
@@ -145,9 +151,13 @@ class InputReads(e2e.ScratchTest):
         self.assertEqual((read["label"]["counted_by"], read["x"]["counted_by"]), ("accuracy", ""))
         printed = self.run_on(x=("f4", (8,), lambda i, k: (i * (k + 3) % 17) / 8), label=("i8", (), lambda i, k: i % CLASSES if i % 4 else -100))
         self.assertIn("25 % ignored (-100), but output 'accuracy' is a mean over all labels", printed)
+        # A sum counts the right ones.
+        count = accuracy.replace("dense<0.25>", "dense<1.0>")
+        self.assertEqual(self.compile(NUMBERS, count, metric="accuracy", x="4x8xf32", label="4xi64")["label"]["counted_by"], "")
 
     def test_targets(self):
-        for loss, classes, ignores in ((SOFT, 1, False), (HINGE, None, True), (SQUARED, None, False)):
+        decayed = SOFT.replace("%each = dpc.unary neg %yl", "%nll = dpc.unary neg %yl") + DECAY
+        for loss, classes, ignores in ((SOFT, 1, False), (decayed, 1, False), (HINGE, None, True), (SQUARED, None, False)):
             with self.subTest(loss):
                 read = self.compile(NUMBERS, loss, x="4x8xf32", y="4x3xf32")
                 self.assertEqual((read["y"]["class_dim"], read["y"]["ignores_zero"]), (classes, ignores))

@@ -283,5 +283,72 @@ class LossSuspicions(suspicions.SuspicionTest):
                                 "split"])
 
 
+
+def deep(between, width=8):
+    """Two layers of x, with `between` from %a to %b, of 16 to `width` to 4 numbers."""
+    arguments = [("v", f"{width}x16xf32", "parameter", ""), ("c", f"{width}xf32", "parameter", ""), ("u", f"4x{width}xf32", "parameter", ""),
+                 ("x", "8x16xf32", "input", ""), ("z", "8x4xf32", "input", ""), STEP]
+    shape = f"8x{width}xf32"
+    body = (f"%h = dpc.matmul %x, %v tb : (tensor<8x16xf32>, tensor<{width}x16xf32>) -> tensor<{shape}>\n"
+            f"%cs = dpc.broadcast %c dims = [1] : tensor<{width}xf32> -> tensor<{shape}>\n" + binary("a", "add", "h", "cs", shape) + between(shape)
+            + f"%p = dpc.matmul %b, %u tb : (tensor<{shape}>, tensor<4x{width}xf32>) -> tensor<8x4xf32>\n" + squares("p", "z"))
+    return program(arguments, body, (LOSS,))
+
+
+def thresholded(limit):
+    """A binary cross entropy of the scores h, x * (1 - z) + log(1 + exp(-x)) without the rest, and the share of h above `limit`."""
+    shape = "8x4xf32"
+    body = (f"%hz = dpc.binary mul %h, %z {{dpc.targets = 1 : i64}} : (tensor<{shape}>, tensor<{shape}>) -> tensor<{shape}>\n"
+            + binary("loss_d", "sub", "h", "hz", shape) + unary("loss_n", "neg", "h", shape) + unary("loss_e", "exp", "loss_n", shape)
+            + number("one", 1.0, shape) + binary("loss_s", "add", "loss_e", "one", shape) + unary("loss_l", "log", "loss_s", shape)
+            + binary("loss_all", "add", "loss_d", "loss_l", shape) + mean("loss", "loss_all", shape) + number("limit", limit, shape)
+            + f"%hit = dpc.compare gt %h, %limit : (tensor<{shape}>, tensor<{shape}>) -> tensor<8x4xi1>\n"
+            f"%hits = dpc.convert %hit : tensor<8x4xi1> -> tensor<{shape}>\n" + mean("accuracy", "hits", shape))
+    return errors(body, (LOSS, ("accuracy", "accuracy", "f32", "")))
+
+
+def factors(role, more=""):
+    """A cross entropy times a factor of each class."""
+    arguments = [("w", "4x16xf32", "parameter", ""), ("f", "4xf32", role, more), ("x", "8x16xf32", "input", ""), ("y", "8xi64", "input", ""), STEP]
+    body = layer("h", "x", "w") + """%each, %lse = dpc.cross_entropy %h, %y ignore_index = -100 : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+%table = dpc.reshape %f : tensor<4xf32> -> tensor<4x1xf32>
+%rows = dpc.embedding %table, %y : (tensor<4x1xf32>, tensor<8xi64>) -> tensor<8x1xf32>
+%by = dpc.reshape %rows : tensor<8x1xf32> -> tensor<8xf32>
+""" + binary("weighted", "mul", "each", "by", "8xf32") + mean("loss", "weighted", "8xf32")
+    return program(arguments, body, (LOSS,))
+
+
+def listed(alias):
+    """A weight with a second name."""
+    return errors(squares("h", "z")).replace('dpc.name = "w"', f'dpc.name = "layers.0.w", dpc.aliases = ["{alias}"]')
+
+
+class Layers(suspicions.SuspicionTest):
+    def test_layers_without_a_nonlinear_op_between(self):
+        relu = lambda shape: unary("b", "relu", "a", shape)  # noqa: E731
+        plain = lambda shape: keep("b", "a", shape)  # noqa: E731
+        remarks = self.remarks(deep(plain))
+        self.assertEqual(len(remarks), 1)
+        self.assertIn("again, without a nonlinear op between: the two are one linear map", remarks[0])
+        # A layer of few numbers between makes a matrix of low rank.
+        self.check_silent({"relu": deep(relu), "few": deep(plain, width=2)})
+
+    def test_scores_that_are_compared_with_a_probability(self):
+        remarks = self.remarks(thresholded(0.5))
+        self.assertEqual(len(remarks), 1)
+        self.assertIn("compares scores with 0.5, of which the loss takes the sigmoid: that is 0.5 where they are 0", remarks[0])
+        self.check_silent({"zero": thresholded(0.0)})
+
+    def test_factors_of_a_loss_that_are_trained(self):
+        self.check_named({"trained": (factors("parameter"), "'f' is a factor of the loss for each class, and is trained: the loss becomes small if it does; "
+                                      "a buffer, or --frozen=f, keeps it")})
+        self.check_silent({"buffer": factors("buffer")})
+
+    def test_one_module_that_is_repeated(self):
+        self.check_named({"repeated": (listed("layers.1.w"), "1 weight is that of several modules of a list ('layers.0.w' is also 'layers.1.w'): is one "
+                                       "module repeated, instead of copies?")})
+        self.check_silent({"tied": listed("head.w")})
+
+
 if __name__ == "__main__":
     unittest.main()

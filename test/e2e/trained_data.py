@@ -23,6 +23,7 @@ MODEL = """module {{
   }}
 }}"""
 ONE = MODEL.format(more="", body="%s = dpc.reshape %h : tensor<8x3xf32> -> tensor<8x3xf32>")
+CUT = MODEL.format(more="", body="%s = dpc.unary relu %h : tensor<8x3xf32> -> tensor<8x3xf32>")
 TWO = MODEL.format(more=', %v: tensor<3x3xf32> {dpc.name = "v", dpc.role = "parameter"}',
                    body="%s = dpc.matmul %h, %v : (tensor<8x3xf32>, tensor<3x3xf32>) -> tensor<8x3xf32>")
 
@@ -78,6 +79,18 @@ class TrainedData(e2e.ScratchTest):
         plan = self.plan("train")
         self.assertIn(f", but in {words[0]} ", self.said(plan, *words, "--eval-data=" + self.path("bytes")))
         self.assertNotIn(f"in {words[0]} ", self.said(plan, *words, "--eval-data=" + self.path("other")))
+
+    def test_another_graph_than_that_of_training_is_said(self):
+        own, weights, saved = self.data("own"), self.path("w.safetensors"), self.path("saved")
+        self.said(self.plan("train"), own, "--steps=2", "--save-params=" + weights, "--checkpoint=" + saved)
+        infer, other = self.plan("infer", ONE, "--infer"), self.plan("other", CUT, "--infer")
+        for origin in ("--init=" + weights, f"--resume={saved}/step-2"):
+            path = origin.split("=")[1]
+            said = f"the plan computes the loss by another graph than the one that trained {path}: is it the same model?"
+            self.assertIn(said, self.said(other, origin, own))
+            self.assertNotIn("another graph", self.said(infer, origin, own))
+        # Another training may use another model.
+        self.assertNotIn("another graph", self.said(self.plan("tune", CUT), "--init=" + weights, own, "--steps=1"))
 
     def test_a_damaged_profile_is_said(self):
         plan, weights, own = self.plan("train"), self.path("w.safetensors"), self.data("own")

@@ -186,4 +186,24 @@ SmallVector<Comparison> comparisonsOf(func::FuncOp forward) {
   return found;
 }
 
+/// Whether something is multiplied by `value`.
+static bool isFactor(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    auto binary = dyn_cast<BinaryOp>(user);
+    return (binary && binary.getKind() == BinaryKind::mul) ||
+           (isa<ReshapeOp, ConvertOp, SelectOp>(user) &&
+            isFactor(user->getResult(0)));
+  });
+}
+
+EmbeddingOp classWeightsOf(func::FuncOp forward, Value input) {
+  for (EmbeddingOp rows : forward.getOps<EmbeddingOp>())
+    if (shapeOf(rows.getTable())[1] == 1 && isFactor(rows.getResult()) &&
+        dependencies({rows.getIds()}, [](Operation *) {
+          return true;
+        }).contains(input))
+      return rows;
+  return {};
+}
+
 } // namespace dpc

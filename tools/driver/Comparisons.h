@@ -1,6 +1,8 @@
 //===- Comparisons.h - What a loss compares with the inputs ----*- C++ -*-===//
 #pragma once
 
+#include "ir/Dialect.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <optional>
@@ -29,6 +31,10 @@ struct Comparison {
 /// weight, and no op before the comparison reads their inputs, so that those of
 /// an autoencoder are none.
 llvm::SmallVector<Comparison> comparisonsOf(mlir::func::FuncOp forward);
+
+/// Returns the op that looks up the factor of each label of `input` in the
+/// loss, from a table of one column, or null.
+EmbeddingOp classWeightsOf(mlir::func::FuncOp forward, mlir::Value input);
 
 /// Returns the trained output of `forward`, or null.
 mlir::Value lossOf(mlir::func::FuncOp forward);

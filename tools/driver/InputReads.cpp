@@ -9,6 +9,7 @@
 #include "tools/driver/Suspicions.h"
 #include "tools/driver/WeightFacts.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -40,9 +41,15 @@ std::vector<double> knownValues(Value value) {
   return values;
 }
 
-std::optional<double> knownMean(Value value) {
+/// Returns the mean of a constant. Those of `isFactor` must be of one
+/// magnitude, as the deviations of channels are.
+std::optional<double> knownMean(Value value, bool isFactor) {
+  constexpr double kOneMagnitude = 4;
   const std::vector<double> values = knownValues(value);
   if (values.empty())
+    return std::nullopt;
+  const auto [least, most] = std::ranges::minmax_element(values);
+  if (isFactor && !(*least > 0 && *most <= kOneMagnitude * *least))
     return std::nullopt;
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(values.size());
@@ -58,7 +65,7 @@ std::optional<int64_t> paddingOf(func::FuncOp forward, BlockArgument ids) {
     for (auto [side, other] : {std::pair(compare.getA(), compare.getB()),
                                {compare.getB(), compare.getA()}})
       if (std::optional<double> mark = splatValue(other);
-          mark && skipMoves(side) == ids)
+          mark && *mark >= 0 && skipMoves(side) == ids)
         marks.insert(static_cast<int64_t>(*mark));
   }
   return marks.size() == 1 ? std::optional(*marks.begin()) : std::nullopt;
@@ -118,9 +125,10 @@ void addLine(Value input, rt::Dependence &found) {
     Operation *user = *value.getUsers().begin();
     if (auto binary = dyn_cast<BinaryOp>(user)) {
       const bool isFirst = binary.getA() == value;
-      const std::optional<double> other =
-          knownMean(isFirst ? binary.getB() : binary.getA());
       const BinaryKind kind = binary.getKind();
+      const std::optional<double> other =
+          knownMean(isFirst ? binary.getB() : binary.getA(),
+                    kind == BinaryKind::mul || kind == BinaryKind::div);
       if (!other || (kind == BinaryKind::div && (!isFirst || *other == 0)))
         break;
       if (kind == BinaryKind::mul || kind == BinaryKind::div) {
@@ -147,16 +155,13 @@ void addLine(Value input, rt::Dependence &found) {
 
 /// Returns the weights that the loss looks up for the labels of an input.
 std::vector<double> classWeights(func::FuncOp forward, BlockArgument labels) {
-  for (EmbeddingOp rows : forward.getOps<EmbeddingOp>()) {
-    llvm::SetVector<Value> indices =
-        dependencies({rows.getIds()}, [](Operation *) { return true; });
-    if (shapeOf(rows.getTable())[1] != 1 || !indices.contains(labels))
-      continue;
-    std::vector<double> weights = knownValues(rows.getTable());
-    if (static_cast<int64_t>(weights.size()) == shapeOf(rows.getTable())[0])
-      return weights;
-  }
-  return {};
+  EmbeddingOp rows = classWeightsOf(forward, labels);
+  if (!rows)
+    return {};
+  std::vector<double> weights = knownValues(rows.getTable());
+  return static_cast<int64_t>(weights.size()) == shapeOf(rows.getTable())[0]
+             ? weights
+             : std::vector<double>();
 }
 
 /// Returns the weight 1 of negative targets and the one of positive targets, of

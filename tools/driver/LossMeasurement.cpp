@@ -153,6 +153,17 @@ void LossMeasurement::measureSign() {
       "a likelihood lack its logarithm?");
 }
 
+/// Whether `loss`, the sum or the mean of `count` equal losses, is that of a
+/// margin of 0: 1 for hinge and exponential losses, log(2) for logistic ones.
+static bool isLossOfNoMargin(double loss, int64_t count) {
+  constexpr double kEqual = 1e-5;
+  for (double each : {1.0, std::log(2.0)})
+    for (double all : {each, each * static_cast<double>(count)})
+      if (std::abs(loss / all - 1) < kEqual)
+        return true;
+  return false;
+}
+
 /// Sets each target to 0 (runs 0 and 1) and to 1 (runs 2 and 3), with two draws
 /// of the other inputs.
 void LossMeasurement::measureZeros() {
@@ -172,7 +183,8 @@ void LossMeasurement::measureZeros() {
       return experiment.result(run).at("loss").at(0);
     };
     dependences.inputs[port.name].ignoresZero =
-        loss(0) == loss(1) && loss(0) != 0 && loss(2) != loss(3);
+        loss(0) == loss(1) && loss(2) != loss(3) &&
+        isLossOfNoMargin(loss(0), rt::numElements(port.globalShape));
   }
 }
 

@@ -9,6 +9,8 @@
 
 #include "mlir/IR/OwningOpRef.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace dpc {
@@ -130,9 +132,10 @@ static bool movesOrWorks(Operation *op) {
 
 /// Whether `op` multiplies two results, such as those of samples with each
 /// other.
-static bool multipliesResults(Operation *op) {
+static bool multipliesResults(Operation *op, const Reach &reach) {
   auto product = dyn_cast_or_null<MatmulOp>(op);
-  return product && readsInput(product.getA()) && readsInput(product.getB());
+  return product && reach.readsInput(product.getA()) &&
+         reach.readsInput(product.getB());
 }
 
 namespace {
@@ -146,13 +149,15 @@ struct ResultPair {
 /// Finds losses that constants minimize.
 class FreeTargets {
 public:
-  explicit FreeTargets(func::FuncOp forward) : forward(forward) {}
+  FreeTargets(func::FuncOp forward, const Reach &reach)
+      : forward(forward), reach(reach) {}
 
   /// Returns a comparison of two results if all terms of the loss are some.
   std::optional<ResultPair> find();
 
 private:
   func::FuncOp forward;
+  const Reach &reach;
   SmallVector<std::pair<Value, double>> terms; ///< values and their factors
 
   bool follow(Value value, double factor);
@@ -238,12 +243,12 @@ bool FreeTargets::follow(Value value, double factor) {
 /// directly on an input, a normalization over the batch or a comparison of
 /// samples with each other.
 bool FreeTargets::isFree(Value side, const BatchSums &sums) const {
-  return reachesWeights(side) && readsInput(side) &&
+  return reach.reachesWeights(side) && reach.readsInput(side) &&
          llvm::none_of(dependencies({side}, movesOrWorks), [&](Value value) {
            Operation *op = value.getDefiningOp();
            return roleOf(value) == role::kInput ||
                   isa_and_present<BatchNormOp>(op) || sums.ops.contains(op) ||
-                  multipliesResults(op);
+                  multipliesResults(op, reach);
          });
 }
 
@@ -253,7 +258,7 @@ std::optional<ResultPair> FreeTargets::find() {
   llvm::DenseSet<Value> seen;
   while (!terms.empty()) {
     auto [value, factor] = terms.pop_back_val();
-    if (!seen.insert(value).second || !reachesWeights(value))
+    if (!seen.insert(value).second || !reach.reachesWeights(value))
       continue;
     if (std::optional<ResultPair> pair = pairIn(value, factor))
       pairs.push_back(*pair);
@@ -271,10 +276,10 @@ std::optional<ResultPair> FreeTargets::find() {
 
 } // namespace
 
-std::string textOnFreeTargets(func::FuncOp forward) {
+std::string textOnFreeTargets(func::FuncOp forward, const SuspectModel &model) {
   if (!lossOf(forward))
     return "";
-  std::optional<ResultPair> pair = FreeTargets(forward).find();
+  std::optional<ResultPair> pair = FreeTargets(forward, model.reach).find();
   return pair ? nodeOf(pair->op) +
                     " compares two results that are both trained, and the loss "
                     "compares nothing with data: equal constants minimize it; "
@@ -312,9 +317,84 @@ Detail sumsOverSamples(Operation *op, const SuspectModel &model) {
   if (!pair || pair->a == pair->b)
     return std::nullopt;
   for (Value side : {pair->a, pair->b})
-    if (!reachesWeights(side) || !isNormedOverBatch(side, model) ||
+    if (!model.reach.reachesWeights(side) || !isNormedOverBatch(side, model) ||
         mayBeCentered(side, model))
       return std::nullopt;
+  return "";
+}
+
+/// Whether `value` repeats a weight that is trained.
+static bool isTrained(Value value) {
+  auto weight = dyn_cast<BlockArgument>(skipMoves(value));
+  return weight && roleOf(weight) == role::kParameter && !isFrozen(weight);
+}
+
+/// Returns the product with a weight of which `value` is the result, perhaps
+/// with a bias, and which nothing else reads; or null.
+static MatmulOp layerBefore(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!value.hasOneUse())
+      return {};
+    auto sum = dyn_cast<BinaryOp>(op);
+    if (auto product = dyn_cast<MatmulOp>(op))
+      return isTrained(product.getB()) ? product : MatmulOp();
+    if (sum && sum.getKind() == BinaryKind::add && isTrained(sum.getB()))
+      value = sum.getA();
+    else if (sum && sum.getKind() == BinaryKind::add && isTrained(sum.getA()))
+      value = sum.getB();
+    else if (isa<ReshapeOp, ConvertOp>(op))
+      value = op->getOperand(0);
+    else
+      break;
+  }
+  return {};
+}
+
+/// Whether `value` is the result of attention, whose last product is often
+/// followed by another layer.
+static bool isOfAttention(Value value) {
+  Operation *op = skipMoves(value).getDefiningOp();
+  auto product = dyn_cast_or_null<MatmulOp>(op);
+  return isa_and_present<AttentionOp>(op) ||
+         (product && !isTrained(product.getB()));
+}
+
+Detail isLineOfLine(Operation *op, const SuspectModel &) {
+  auto last = dyn_cast<MatmulOp>(op);
+  MatmulOp first =
+      last && isTrained(last.getB()) ? layerBefore(last.getA()) : MatmulOp();
+  if (!first || isOfAttention(first.getA()))
+    return std::nullopt;
+  const int64_t before = shapeOf(first.getA()).back(),
+                between = shapeOf(first.getResult()).back(),
+                after = shapeOf(last.getResult()).back();
+  return between < std::min(before, after) ? Detail() : Detail(nodeOf(first));
+}
+
+Detail comparesWithHalf(Operation *op, const SuspectModel &model) {
+  auto compare = dyn_cast<CompareOp>(op);
+  if (!compare)
+    return std::nullopt;
+  for (auto [scores, limit] : {std::pair(compare.getA(), compare.getB()),
+                               std::pair(compare.getB(), compare.getA())})
+    if (splatValue(limit) == 0.5 &&
+        model.binaryScores.contains(skipMoves(scores)))
+      return "";
+  return std::nullopt;
+}
+
+std::string textOnTrainedFactors(func::FuncOp forward) {
+  for (CrossEntropyOp loss : forward.getOps<CrossEntropyOp>()) {
+    Value labels = skipMoves(loss.getLabels());
+    EmbeddingOp rows = classWeightsOf(forward, labels);
+    auto weight = rows ? dyn_cast<BlockArgument>(skipMoves(rows.getTable()))
+                       : BlockArgument();
+    if (weight && roleOf(weight) == role::kParameter && !isFrozen(weight))
+      return "'" + nameOf(weight) +
+             "' is a factor of the loss for each class, and is trained: the "
+             "loss becomes small if it does; a buffer, or --frozen=" +
+             nameOf(weight) + ", keeps it";
+  }
   return "";
 }
 

@@ -6,6 +6,7 @@
 #include "tools/driver/Suspicions.h"
 #include "tools/driver/WeightFacts.h"
 
+#include <cmath>
 #include <set>
 
 using namespace mlir;
@@ -182,18 +183,25 @@ std::string textOnOtherShift(func::FuncOp forward) {
 /// Returns the comparison of which `metric` is the mean over all elements, or
 /// null.
 static CompareOp meanIn(Value metric) {
-  double factor = 1;
+  double share = 1; // of an element
   while (Operation *op = metric.getDefiningOp()) {
+    double factor = 1;
     auto reduce = dyn_cast<ReduceOp>(op);
-    if (auto compare = dyn_cast<CompareOp>(op))
-      return compare;
-    if (Value scaled = scaledValue(metric, factor))
+    if (auto compare = dyn_cast<CompareOp>(op)) {
+      const int64_t count = tensorType(compare).getNumElements();
+      return std::abs(share * static_cast<double>(count) - 1) < 1e-4
+                 ? compare
+                 : CompareOp();
+    }
+    if (Value scaled = scaledValue(metric, factor)) {
       metric = scaled;
-    else if (isa<ReshapeOp, ConvertOp>(op) ||
-             (reduce && reduce.getKind() == ReduceKind::sum))
+      share *= factor;
+    } else if (isa<ReshapeOp, ConvertOp>(op) ||
+               (reduce && reduce.getKind() == ReduceKind::sum)) {
       metric = op->getOperand(0);
-    else
+    } else {
       break;
+    }
   }
   return {};
 }
@@ -254,7 +262,7 @@ static Value unscaled(Value value) {
 
 /// Whether `total` is a sum of a positive multiple of `loss` and a term that
 /// trained weights change.
-static bool addsTo(Value total, Value loss) {
+static bool addsTo(Value total, Value loss, const Reach &reach) {
   bool hasLoss = false, hasMore = false;
   SmallVector<std::pair<Value, bool>> terms = {{total, true}};
   while (!terms.empty()) {
@@ -269,16 +277,18 @@ static bool addsTo(Value total, Value loss) {
       terms.emplace_back(binary.getA(), isAdded);
       terms.emplace_back(binary.getB(), isAdded == adds);
     } else {
-      hasMore |= reachesWeights(value);
+      hasMore |= reach.reachesWeights(value);
     }
   }
   return hasLoss && hasMore;
 }
 
 std::string textOnTotal(func::FuncOp forward) {
+  const Reach reach(forward);
   for (unsigned i : metricsOf(forward))
     if (Value total = resultOf(forward, i);
-        isFloatTensor(total.getType()) && addsTo(total, lossOf(forward))) {
+        isFloatTensor(total.getType()) &&
+        addsTo(total, lossOf(forward), reach)) {
       const std::string name = nameOfResult(forward, i);
       return "output '" + name +
              "' adds terms to the loss that is trained; --loss-output=" + name +

@@ -125,52 +125,54 @@ struct Meeting {
 };
 
 /// Whether ops compute `value` from elements of an input, without weights.
-bool isOfInput(Value value) {
-  return !reachesWeights(value) &&
+bool isOfInput(Value value, const Reach &reach) {
+  return !reach.reachesWeights(value) &&
          llvm::any_of(dependencies({value}, worksOnElements),
                       [](Value one) { return roleOf(one) == role::kInput; });
 }
 
 /// Whether `value` is added to what depends on an input.
-bool isAddedToSamples(Value value) {
+bool isAddedToSamples(Value value, const Reach &reach) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     auto sum = dyn_cast<BinaryOp>(user);
     if (!sum || sum.getKind() != BinaryKind::add)
       return isa<ReshapeOp, ConvertOp, BroadcastOp, TransposeOp>(user) &&
-             isAddedToSamples(user->getResult(0));
-    return readsInput(sum.getA() == value ? sum.getB() : sum.getA());
+             isAddedToSamples(user->getResult(0), reach);
+    return reach.readsInput(sum.getA() == value ? sum.getB() : sum.getA());
   });
 }
 
 /// Returns how `op` uses `constant`, which has more than one dimension unless
 /// `isVector`.
-std::optional<Meeting> meetingIn(BinaryOp op, Value constant, bool isVector) {
+std::optional<Meeting> meetingIn(BinaryOp op, Value constant, bool isVector,
+                                 const Reach &reach) {
   Value other = op.getA() == constant ? op.getB() : op.getA();
   const BinaryKind kind = op.getKind();
-  if (kind == BinaryKind::add && isOfInput(other))
+  if (kind == BinaryKind::add && isOfInput(other, reach))
     return Meeting{Meeting::Adds, op};
-  if (kind == BinaryKind::mul && readsInput(other) &&
+  if (kind == BinaryKind::mul && reach.readsInput(other) &&
       (!isVector || unaryOf(skipMoves(other), UnaryKind::exp)) &&
-      isAddedToSamples(op.getResult()))
+      isAddedToSamples(op.getResult(), reach))
     return Meeting{Meeting::Mixes, op};
   if (kind == BinaryKind::sub && isSquaredOrAbsolute(op.getResult()) &&
-      reachesWeights(other) && readsInput(other) &&
+      reach.reachesWeights(other) && reach.readsInput(other) &&
       repeatedSource(other).source == other)
     return Meeting{Meeting::Compares, op};
   return std::nullopt;
 }
 
 /// Adds the uses of `value`, which has the elements of a constant.
-void findMeetings(Value value, bool isVector,
+void findMeetings(Value value, bool isVector, const Reach &reach,
                   SmallVectorImpl<Meeting> &meetings) {
   for (Operation *user : value.getUsers()) {
     double factor = 1;
     auto binary = dyn_cast<BinaryOp>(user);
     if (isa<ReshapeOp, ConvertOp, BroadcastOp, TransposeOp>(user) ||
         (binary && scaledValue(binary.getResult(), factor) == value))
-      findMeetings(user->getResult(0), isVector, meetings);
+      findMeetings(user->getResult(0), isVector, reach, meetings);
     else if (std::optional<Meeting> meeting =
-                 binary ? meetingIn(binary, value, isVector) : std::nullopt)
+                 binary ? meetingIn(binary, value, isVector, reach)
+                        : std::nullopt)
       meetings.push_back(*meeting);
   }
 }
@@ -188,17 +190,17 @@ std::string textOn(const Meeting &meeting, const Numbers &numbers) {
 
 } // namespace
 
-std::string textOnNoise(func::FuncOp forward) {
+std::string textOnNoise(func::FuncOp forward, const Reach &reach) {
   SmallVector<Numbers> targets;
   SmallVector<std::pair<Meeting, Numbers>> added;
   for (ConstantOp op : forward.getOps<ConstantOp>()) {
     SmallVector<Meeting> meetings;
-    findMeetings(op.getResult(), /*isVector=*/false, meetings);
+    findMeetings(op.getResult(), /*isVector=*/false, reach, meetings);
     std::optional<Numbers> numbers =
         meetings.empty() ? std::nullopt : numbersOf(op);
     meetings.clear();
     if (numbers)
-      findMeetings(op.getResult(), numbers->isVector(), meetings);
+      findMeetings(op.getResult(), numbers->isVector(), reach, meetings);
     for (const Meeting &meeting : meetings) {
       if (meeting.kind == Meeting::Adds)
         added.emplace_back(meeting, *numbers);

@@ -179,8 +179,10 @@ static void remarkOnForward(Session &session, func::FuncOp forward,
     if (std::string text = textOnTotal(forward);
         options.lossOutput.empty() && !text.empty())
       session.remark(text);
-    if (std::string text = remarkOnFrozen(forward); !text.empty())
-      session.remark(text);
+    for (const std::string &text :
+         {remarkOnFrozen(forward), remarkOnRepeatedModules(forward)})
+      if (!text.empty())
+        session.remark(text);
     if (StringRef(options.model).ends_with(".onnx"))
       if (std::string text = remarkOnLikelyConstants(forward); !text.empty())
         session.notice(text);

@@ -100,11 +100,6 @@ bool worksOnElements(Operation *op) {
              ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op);
 }
 
-bool readsInput(Value value) {
-  return llvm::any_of(dependencies({value}, [](Operation *) { return true; }),
-                      [](Value one) { return roleOf(one) == role::kInput; });
-}
-
 bool isSquaredOrAbsolute(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     auto unary = dyn_cast<UnaryOp>(user);
@@ -339,6 +334,14 @@ static const Pattern kPatterns[] = {
      "those of the last batch; PyTorch's momentum is the share of the new "
      "batch: 0.01 for what other frameworks call 0.99",
      false},
+    {isLineOfLine,
+     "multiplies the result of {} again, without a nonlinear op between: the "
+     "two are one linear map",
+     false},
+    {comparesWithHalf,
+     "compares scores with 0.5, of which the loss takes the sigmoid: that is "
+     "0.5 where they are 0",
+     false},
     {isNegated,
      "has a negative factor in the loss: training makes the labels less likely",
      false},
@@ -466,10 +469,14 @@ static std::string textOnZeroGradients(func::FuncOp forward) {
 }
 
 std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
-  SuspectModel model;
+  SuspectModel model(forward);
   if (Value loss = lossOf(forward)) {
     model.factors = factorsOf(loss);
     followTerms(forward, loss, model);
+    for (BinaryOp product : forward.getOps<BinaryOp>())
+      if (auto targets = product->getAttrOfType<IntegerAttr>(attr::kTargets))
+        model.binaryScores.insert(
+            skipMoves(product->getOperand(1 - targets.getInt())));
     for (const Comparison &comparison : comparisonsOf(forward))
       model.scores.insert({comparison.op, comparison.scores});
   }
@@ -482,8 +489,8 @@ std::vector<Suspicion> suspicionsOf(func::FuncOp forward) {
   for (const std::string &text :
        {textOnZeroGradients(forward), textOnOtherLabels(forward),
         textOnOtherShift(forward), textOnIgnoredLabels(forward),
-        textOnClassAxis(forward), textOnFreeTargets(forward),
-        textOnNoise(forward)})
+        textOnClassAxis(forward), textOnFreeTargets(forward, model),
+        textOnNoise(forward, model.reach), textOnTrainedFactors(forward)})
     if (!text.empty())
       suspicions.push_back({text, false});
   return suspicions;

@@ -1,6 +1,8 @@
 //===- Suspicions.h - Graph patterns that are probably mistakes -*- C++ -*-===//
 #pragma once
 
+#include "tools/driver/WeightFacts.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -22,6 +24,9 @@ std::vector<Suspicion> suspicionsOf(mlir::func::FuncOp forward);
 
 /// What patterns read besides their op.
 struct SuspectModel {
+  explicit SuspectModel(mlir::func::FuncOp forward) : reach(forward) {}
+
+  Reach reach;
   /// Values of which each one makes the loss 0 if it is 0.
   llvm::DenseSet<mlir::Value> factors;
   /// Sums over the batch that the loss contains and does not divide.
@@ -32,6 +37,8 @@ struct SuspectModel {
   llvm::DenseSet<mlir::Operation *> negated;
   /// Sums over the batch.
   llvm::DenseSet<mlir::Operation *> batchSums;
+  /// The scores of binary cross entropies, before their sigmoids.
+  llvm::DenseSet<mlir::Value> binaryScores;
   /// The scores that each op compares with labels or targets.
   llvm::DenseMap<mlir::Operation *, mlir::Value> scores;
 };
@@ -47,6 +54,11 @@ Detail keepsNext(mlir::Operation *op, const SuspectModel &model);
 Detail hidesItself(mlir::Operation *op, const SuspectModel &model);
 /// Attention that adds a mask of 0 and 1 to its scores.
 Detail addsZeroOne(mlir::Operation *op, const SuspectModel &model);
+/// A product with a weight of the result of another one, without an op between
+/// that is not linear, and without fewer numbers between than before and after.
+Detail isLineOfLine(mlir::Operation *op, const SuspectModel &model);
+/// A comparison of the scores of a binary cross entropy with 0.5.
+Detail comparesWithHalf(mlir::Operation *op, const SuspectModel &model);
 /// A cosine over the samples of two results that are not centered, as those of
 /// a correlation are.
 Detail sumsOverSamples(mlir::Operation *op, const SuspectModel &model);
@@ -57,9 +69,6 @@ bool worksOnElements(mlir::Operation *op);
 
 /// Whether the square or the absolute value of `value` is taken.
 bool isSquaredOrAbsolute(mlir::Value value);
-
-/// Whether `value` depends on an input.
-bool readsInput(mlir::Value value);
 
 // Each of these says what is probably a mistake in `forward`, or returns "".
 
@@ -82,9 +91,12 @@ std::string textOnIgnoredLabels(mlir::func::FuncOp forward);
 /// A cross entropy whose classes are the positions of an input.
 std::string textOnClassAxis(mlir::func::FuncOp forward);
 /// A loss that only compares results of trained weights with each other.
-std::string textOnFreeTargets(mlir::func::FuncOp forward);
+std::string textOnFreeTargets(mlir::func::FuncOp forward,
+                              const SuspectModel &model);
 /// Random numbers that are constants and meet values of samples.
-std::string textOnNoise(mlir::func::FuncOp forward);
+std::string textOnNoise(mlir::func::FuncOp forward, const Reach &reach);
+/// Weights of the classes of a loss that are trained.
+std::string textOnTrainedFactors(mlir::func::FuncOp forward);
 /// An output that adds terms to the loss that is trained.
 std::string textOnTotal(mlir::func::FuncOp forward);
 

@@ -4,6 +4,7 @@
 #include "tools/driver/ShrunkVerify.h"
 
 #include <chrono>
+#include <cstdio>
 
 using namespace mlir;
 
@@ -142,12 +143,29 @@ static std::string remarkOnNodes(Session &session) {
   return "";
 }
 
+/// Says that a large learning rate may be the cause of a failure after the
+/// first update, or returns "". AdamW changes a weight by about the rate in a
+/// step.
+static std::string remarkOnRate(const CompileOptions &options,
+                                StringRef mismatch) {
+  constexpr double kLarge = 0.1; // larger than most weights
+  if (options.train == "sgd" || options.lr < kLarge ||
+      mismatch.contains("of step 1"))
+    return "";
+  char rate[32];
+  std::snprintf(rate, sizeof rate, "%.4g", options.lr);
+  return std::string("; --lr=") + rate +
+         " changes each weight by about that number in a step, which magnifies "
+         "rounding errors";
+}
+
 FailureOr<Verified> verify(Session &session, Built built) {
   session.begin("verifying");
   std::string mismatch;
   cost::Verification verification = verificationOf(session, built, mismatch);
   if (!mismatch.empty())
     return session.fail("verification failed: " + mismatch +
+                        remarkOnRate(session.options(), mismatch) +
                         remarkOnNodes(session));
   return Verified{std::move(built), std::move(verification)};
 }

@@ -34,15 +34,19 @@ bool isFrozen(BlockArgument argument) {
   return func.getArgAttr(argument.getArgNumber(), attr::kFrozen) != nullptr;
 }
 
-bool reachesWeights(Value value) {
-  return llvm::any_of(
-      dependencies({value},
-                   [](Operation *op) { return !passesNoGradient(op); }),
-      [](Value one) {
-        auto weight = dyn_cast<BlockArgument>(one);
-        return weight && roleOf(weight) == role::kParameter &&
-               !isFrozen(weight);
-      });
+Reach::Reach(func::FuncOp forward) {
+  for (BlockArgument argument : forward.getArguments()) {
+    if (roleOf(argument) == role::kInput)
+      inputs.insert(argument);
+    if (roleOf(argument) == role::kParameter && !isFrozen(argument))
+      weights.insert(argument);
+  }
+  for (Operation &op : forward.front())
+    for (auto *values : {&inputs, &weights})
+      if ((values == &inputs || !passesNoGradient(&op)) &&
+          llvm::any_of(op.getOperands(),
+                       [&](Value value) { return values->contains(value); }))
+        values->insert_range(op.getResults());
 }
 
 namespace {
@@ -164,6 +168,39 @@ static std::string rounded(int64_t count) {
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f%s" : "%.1f%s", value,
                 units[unit]);
   return text;
+}
+
+/// Returns `name` without its digits.
+static std::string withoutNumbers(StringRef name) {
+  std::string text;
+  llvm::copy_if(name, std::back_inserter(text),
+                [](char c) { return !llvm::isDigit(c); });
+  return text;
+}
+
+std::string remarkOnRepeatedModules(func::FuncOp forward) {
+  int64_t count = 0;
+  std::string first;
+  for (BlockArgument argument : forward.getArguments()) {
+    const std::string name = nameOf(argument);
+    auto aliases = forward.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(),
+                                                       attr::kAliases);
+    if (!aliases || roleOf(argument) != role::kParameter)
+      continue;
+    for (auto alias : aliases.getAsRange<StringAttr>())
+      if (withoutNumbers(alias) == withoutNumbers(name)) {
+        first = first.empty() ? "'" + name + "' is also '" + alias.str() + "'"
+                              : first;
+        ++count;
+        break;
+      }
+  }
+  if (count == 0)
+    return "";
+  return std::to_string(count) +
+         (count == 1 ? " weight is that" : " weights are those") +
+         " of several modules of a list (" + first +
+         "): is one module repeated, instead of copies?";
 }
 
 std::string remarkOnFrozen(func::FuncOp forward) {

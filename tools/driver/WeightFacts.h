@@ -5,6 +5,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <limits>
 #include <string>
 #include <vector>
@@ -17,8 +19,19 @@ std::string nameOf(mlir::BlockArgument argument);
 /// Whether `argument` is a weight that is not trained.
 bool isFrozen(mlir::BlockArgument argument);
 
-/// Whether the gradients of `value` reach a weight that is trained.
-bool reachesWeights(mlir::Value value);
+/// What the values of a function depend on.
+struct Reach {
+  explicit Reach(mlir::func::FuncOp forward);
+
+  bool readsInput(mlir::Value value) const { return inputs.contains(value); }
+  /// Whether the gradients of `value` reach a weight that is trained.
+  bool reachesWeights(mlir::Value value) const {
+    return weights.contains(value);
+  }
+
+private:
+  llvm::DenseSet<mlir::Value> inputs, weights;
+};
 
 /// Returns the first `most` values that the file of the model has for a weight
 /// or constant of f32, or nothing if `argument` is none or they cannot be read.
@@ -37,6 +50,10 @@ void markNormWeights(mlir::func::FuncOp forward);
 /// Returns "frozen: 12 of 74 weights (3.1 M of 7.2 M parameters)", or "" if all
 /// parameters of the model are trained.
 std::string remarkOnFrozen(mlir::func::FuncOp forward);
+
+/// Returns a remark on weights with several names that differ in numbers alone,
+/// as those of one module that is several times in a list do, or "".
+std::string remarkOnRepeatedModules(mlir::func::FuncOp forward);
 
 /// Returns a remark on trained weights that are probably constants, because
 /// ONNX does not tell them from parameters: numbers that are subtracted

@@ -135,9 +135,9 @@ TEST(Checks, TextsThatNoLabelEndsAreSaid) {
   };
   const Strings said = {
       "in 64 of 64 samples, input 'ids' ends with a run of 63, and different "
-      "ids stand before it, but no label in input 'labels' is 63: if it ends a "
-      "text, the model never learns to end one; the label of its first place "
-      "should count"};
+      "ids stand before it, but no label in input 'labels' is 63: nothing "
+      "trains "
+      "the model to predict it"};
   EXPECT_EQ(textsOf({ids, labels}, {paddedBy(63), labelsOf(63, 0)}), said);
   EXPECT_EQ(textsOf({ids, labels}, {paddedBy(63), labelsOf(63, 1)}), Strings());
   // Another id ends each text.
@@ -180,17 +180,17 @@ TEST(Checks, RowsThatAreNoProbabilitiesAreSaid) {
     return k <= sample % 4 ? 1.0 : 0.0;
   };
   EXPECT_EQ(textsOf({target}, {several}),
-            Strings{"input 'y': the loss reads its rows as probabilities of 5 "
-                    "classes, but the sums of 75 % of them are from 1 to 4, "
-                    "not 1"});
+            Strings{"input 'y': the loss multiplies its rows of 5 classes by "
+                    "the logarithms of a softmax; 75 % of them do not sum to "
+                    "1, but to 1 to 4"});
   auto scores = [](int64_t sample, int64_t k) {
     return k == 0 ? -double(sample + 1) : 0.0;
   };
   EXPECT_EQ(textsOf({target}, {scores}),
-            Strings{"input 'y': the loss reads its rows as probabilities of 5 "
-                    "classes, but the sums of 100 % of them are from -64 to "
-                    "-1, not 1; some numbers are negative: are they scores "
-                    "before a softmax?"});
+            Strings{"input 'y': the loss multiplies its rows of 5 classes by "
+                    "the logarithms of a softmax; 100 % of them do not sum to "
+                    "1, but to -64 to -1, and some numbers are negative: are "
+                    "they scores before a softmax?"});
   // Classes before positions.
   target.globalShape = {4, 2, 3};
   auto columns = [](int64_t /*sample*/, int64_t k) {
@@ -199,7 +199,12 @@ TEST(Checks, RowsThatAreNoProbabilitiesAreSaid) {
   EXPECT_EQ(textsOf({target}, {columns}), Strings());
   target.dependence.classDim = 2;
   EXPECT_EQ(textsOf({target}, {columns}).size(), 1U);
-  target.dependence.classDim = 3; // of a plan by hand
+  for (int64_t dim : {-1, 0, 3}) { // of a plan by hand
+    target.dependence.classDim = dim;
+    EXPECT_EQ(textsOf({target}, {columns}), Strings());
+  }
+  target.globalShape = {4, 0};
+  target.dependence.classDim = 1;
   EXPECT_EQ(textsOf({target}, {columns}), Strings());
 }
 
@@ -216,8 +221,8 @@ TEST(Checks, AClassWithoutWeightIsSaid) {
     return sample % 4 == 2 ? 0 : 1 + some(sample, k);
   };
   EXPECT_EQ(textsOf({weight, label}, {lost, classOf}),
-            Strings{"input 'weight' is 0 where input 'label' is 2, in all 16 "
-                    "samples: the model never learns this class"});
+            Strings{"input 'weight' is 0 in all 16 samples where input 'label' "
+                    "is 2"});
   EXPECT_EQ(textsOf({weight, label}, {lost, classOf}, 24), Strings());
 }
 
@@ -282,6 +287,7 @@ TEST(Checks, ATargetOfSuccessiveElementsIsSaid) {
 }
 
 TEST(Checks, ALabelThatComparesTwoElementsIsSaid) {
+  constexpr int64_t kSamples = 256;
   Port x = portOf("x", DType::F32, {4, 6}), y = portOf("y", DType::I64, {4});
   y.use = InputUse::Labels;
   y.limit = 2;
@@ -289,21 +295,59 @@ TEST(Checks, ALabelThatComparesTwoElementsIsSaid) {
     return normal(sample, 5) > normal(sample, 4) ? 1.0 : 0.0;
   };
   const bool isFirst = larger(0, 0) == 1;
-  EXPECT_EQ(textsOf({x, y}, {normal, larger}),
+  EXPECT_EQ(textsOf({x, y}, {normal, larger}, kSamples),
             Strings{"input 'y' is " + std::string(isFirst ? "1" : "0") +
                     " exactly where element " + (isFirst ? "5" : "4") +
                     " of input 'x' is larger than element " +
                     (isFirst ? "4" : "5") +
-                    " of input 'x', in all 64 samples: is the label computed "
+                    " of input 'x', in all 256 samples: is the label computed "
                     "from the inputs?"});
-  EXPECT_EQ(textsOf({x, y}, {normal,
-                             [&](int64_t sample, int64_t k) {
-                               return sample == 40 ? 1 - larger(sample, k)
-                                                   : larger(sample, k);
-                             }}),
+  EXPECT_EQ(textsOf({x, y},
+                    {normal,
+                     [&](int64_t sample, int64_t k) {
+                       return sample == 40 ? 1 - larger(sample, k)
+                                           : larger(sample, k);
+                     }},
+                    kSamples),
             Strings());
+  // Classes with a gap between them.
+  auto apart = [](int64_t sample, int64_t k) {
+    return 0.5 * normal(sample, k) + (k == 5 ? 8 * double(sample % 2) - 4 : 0);
+  };
+  auto classOf = [](int64_t sample, int64_t) { return double(sample % 2); };
+  EXPECT_EQ(textsOf({x, y}, {apart, classOf}, kSamples), Strings());
   // Too few of one label.
-  EXPECT_EQ(textsOf({x, y}, {normal, larger}, 20), Strings());
+  EXPECT_EQ(textsOf({x, y}, {normal, larger}, 48), Strings());
+}
+
+TEST(Checks, AnElementThatIsTheNextTargetIsSaid) {
+  Port x = portOf("x", DType::F32, {4, 6}), y = portOf("y", DType::F32, {4});
+  y.dependence.isTarget = true;
+  auto shifted = [](int64_t by) -> Value {
+    return [=](int64_t sample, int64_t) { return normal(sample + by, 3); };
+  };
+  EXPECT_EQ(textsOf({x, y}, {normal, shifted(-1)}),
+            Strings{"element 3 of input 'x' is input 'y' of the next sample, "
+                    "in all 64 samples: does it look ahead?"});
+  EXPECT_EQ(textsOf({x, y}, {normal, shifted(1)}), Strings());
+}
+
+TEST(Checks, EqualElementsAreSaid) {
+  Port x = portOf("x", DType::F32, {4, 6});
+  auto copied = [](int64_t sample, int64_t k) {
+    return normal(sample, k == 5 ? 2 : k);
+  };
+  EXPECT_EQ(textsOf({x}, {copied}),
+            Strings{"element 2 of input 'x' equals element 5 of input 'x' in "
+                    "all 64 samples"});
+  EXPECT_EQ(textsOf({x}, {[&](int64_t sample, int64_t k) {
+                      return copied(sample, sample == 60 ? 5 - k : k);
+                    }}),
+            Strings());
+  auto constant = [](int64_t sample, int64_t k) {
+    return k > 3 ? 1.0 : normal(sample, k);
+  };
+  EXPECT_EQ(textsOf({x}, {constant}), Strings());
 }
 
 TEST(Checks, InterleavedChannelsAreSaid) {

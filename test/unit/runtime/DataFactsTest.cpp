@@ -398,6 +398,8 @@ TEST_F(Samples, ElementsOfOneValueAreCounted) {
   EXPECT_EQ(remarks(facts(dead)),
             std::vector<std::string>{"input 'x': 1 of 2 elements of a sample "
                                      "has one value in all samples"});
+  ports[0].dependence.weighsLoss = true;
+  EXPECT_EQ(remarks(facts(dead)), std::vector<std::string>());
 }
 
 TEST_F(Samples, AnElementThatEqualsTheLabelIsSaid) {

@@ -377,12 +377,12 @@ TEST_F(ProfileFiles, EvaluationIsComparedWithTraining) {
                                    "mean 5");
   EXPECT_HAS(report->lines.back(), ", but in --data=t ");
   std::vector<std::string> texts =
-      trainedTexts(checkData(options, plan, *bytes, nullptr)->profile,
+      trainedTexts(plan, checkData(options, plan, *bytes, nullptr)->profile,
                    report->profile.text(), "w.safetensors");
   ASSERT_EQ(texts.size(), 1u);
   EXPECT_HAS(texts.front(),
              ", but in the data that trained w.safetensors (--data=t) ");
-  EXPECT_HAS(trainedTexts(report->profile, "[]", "w.safetensors").front(),
+  EXPECT_HAS(trainedTexts(plan, report->profile, "[]", "w.safetensors").front(),
              ": the data is not compared with that of training");
 }
 

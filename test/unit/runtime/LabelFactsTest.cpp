@@ -107,12 +107,12 @@ TEST(LabelTexts, WeightsOfClassesAreCompared) {
   EXPECT_EQ(textsWith({0.5, 3, 0.4}), Strings());
   EXPECT_EQ(textsWith({1, 3, 2}), Strings());
   EXPECT_EQ(textsWith({1, 1}), Strings()); // of other classes
-  EXPECT_EQ(textsWith({1, 1, 0}),
-            Strings{"input 'y': 60 % are 2, a class to which the loss gives "
-                    "the weight 0"});
+  EXPECT_EQ(
+      textsWith({1, 1, 0}),
+      Strings{"input 'y': the loss gives the weight 0 to class 2 (60 %)"});
   EXPECT_EQ(textsWith({1.2, 0.3, 1.5}),
-            Strings{"input 'y': the loss gives frequent classes larger weights "
-                    "than rare ones: is it the inverse that was meant?"});
+            Strings{"input 'y': the loss gives the weight 1.5 to class 2 (60 "
+                    "%), and only 0.3 to class 1 (10 %)"});
   // Targets of a binary cross entropy.
   ArrayFacts facts{{"y", 0, DType::F32, {8}, {}, 0}};
   std::vector<float> targets = {0, 0, 0, 0, 0, 0, 0, 1};

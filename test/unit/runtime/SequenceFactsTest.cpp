@@ -96,6 +96,23 @@ TEST(Sequences, IdsOfFewRowsAreSaid) {
             "");
 }
 
+TEST(Sequences, IdsThatWereRoundedAreSaid) {
+  auto textOf = [](int64_t divisor) {
+    // From 0 to 4000, and large ones rounded.
+    auto id = [=](int64_t position) {
+      const int64_t drawn = position * position * 7919 % 4001;
+      return drawn > 2048 ? drawn / divisor * divisor : drawn;
+    };
+    std::string found;
+    for (const std::string &text : factsOnIds(id, 64, 64).texts())
+      found += text.find("is odd") == std::string::npos ? "" : text;
+    return found;
+  };
+  EXPECT_EQ(textOf(1), "");
+  EXPECT_EQ(textOf(2), "input 'ids': none of the 1986 ids above 2048 is odd: "
+                       "were they rounded to f16?");
+}
+
 /// Returns the second line on 20 rows of six labels of `use`. `value(row, k)`
 /// is a label.
 template <typename Value>
@@ -126,6 +143,10 @@ TEST(Rows, LabelsThatMayBePaddingAreSaid) {
   EXPECT_NE(textOnRows(padded(7), InputUse::Ids), said);
   EXPECT_HAS(
       textOnRows([&](int64_t row, int64_t k) { return padded(7)(row, 5 - k); }),
+      "positions 0 to 1 are 7");
+  EXPECT_HAS(
+      textOnRows([&](int64_t row, int64_t k) { return padded(7)(row, 5 - k); },
+                 InputUse::IdsAndLabels),
       "all 20 samples begin with 7 twice: was a mark of the begin added twice, "
       "or is it padding, which the loss counts?");
   auto longer = [&](int64_t row, int64_t k) {
