@@ -5,6 +5,7 @@
 #include "runtime/base/Parallel.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <numbers>
@@ -216,11 +217,13 @@ BlockSearch::Promise BlockSearch::rankOf(const Pending &entry) const {
   return {!fits, fits ? problem.value(known.stepSeconds, bytes) : bytes};
 }
 
-const Pending *BlockSearch::best() const {
+const Pending *BlockSearch::best(std::optional<bool> hasStages) const {
   const Pending *found = nullptr;
   for (size_t i : known) {
     const Pending &entry = pending[i];
     if (entry.isAllowed && entry.composed->rejected.empty() &&
+        hasStages.value_or(entry.strategy->pp > 1) ==
+            (entry.strategy->pp > 1) &&
         (!found || rankOf(entry) < rankOf(*found)))
       found = &entry;
   }
@@ -369,18 +372,23 @@ bool BlockSearch::mayImprove(size_t block) const {
   return promise && -promise->second > kLeastGain * least;
 }
 
-/// Returns at most `most` blocks that differ from the best plan in one change
-/// and are not measured, the most promising first. The errors of their
-/// estimates may be larger than those of similar blocks say.
+/// Returns at most `most` blocks that are not measured and differ in one change
+/// from the best plan, or from the best one with or without stages, the most
+/// promising first. The errors of their estimates may be larger than those of
+/// similar blocks say.
 std::vector<size_t> BlockSearch::unmeasuredChanges(size_t most) const {
   constexpr double kWorst = 2; // times as slow, or as large, as the best plan
-  const Pending *found = best();
   const double least = leastValue();
+  const std::array<const Pending *, 2> found = {best(false), best(true)};
+  auto isChange = [&](const Strategy &strategy) {
+    return std::ranges::any_of(found, [&](const Pending *entry) {
+      return entry && areNeighbourBlocks(strategy, *entry->strategy, 1);
+    });
+  };
   std::vector<std::pair<Promise, size_t>> order;
-  for (size_t b = 0; found && std::isfinite(least) && b < blocks.size(); ++b)
+  for (size_t b = 0; std::isfinite(least) && b < blocks.size(); ++b)
     if (!blocks[b].isMeasured &&
-        areNeighbourBlocks(*pending[blocks[b].members.front()].strategy,
-                           *found->strategy, 1) &&
+        isChange(*pending[blocks[b].members.front()].strategy) &&
         isNear(blocks[b], least, kWorst))
       order.emplace_back(*promiseOf(blocks[b], Turn::Any, nullptr, least), b);
   std::sort(order.begin(), order.end());

@@ -26,6 +26,7 @@
 #include "cost-model/search/Pending.h"
 
 #include <functional>
+#include <optional>
 
 namespace dpc::cost {
 
@@ -82,7 +83,9 @@ private:
   void measure(const std::vector<size_t> &chosen);
   void learn(const Block &block);
   void learnFromBounds(const Block &block);
-  const Pending *best() const;
+  /// The best plan so far, of those with several stages or without if
+  /// `hasStages` is given; null if there is none.
+  const Pending *best(std::optional<bool> hasStages = std::nullopt) const;
   double leastValue() const;
   bool isNear(const Block &block, double least, double factor) const;
   std::vector<size_t> unmeasuredChanges(size_t most) const;
