@@ -13,9 +13,10 @@ SampleChecks sampleChecks(const SampleShape &shape);
 /// Padding of ids against the last position, the padding id of the model, and
 /// labels that end a text (PaddingChecks.cpp).
 void addPaddingChecks(const SampleShape &shape, SampleChecks &checks);
-/// Rows of probabilities, classes without weight, targets that are computed
-/// from the inputs (TargetChecks.cpp, ColumnTarget.cpp).
+/// Rows of probabilities, classes without weight (TargetChecks.cpp).
 void addTargetChecks(const SampleShape &shape, SampleChecks &checks);
+/// Targets that are computed from the inputs, elements that are equal or the
+/// next target (ColumnTarget.cpp).
 void addColumnTargets(const SampleShape &shape, SampleChecks &checks);
 /// Images whose channels are interleaved (ImageChecks.cpp).
 void addImageChecks(const SampleShape &shape, SampleChecks &checks);

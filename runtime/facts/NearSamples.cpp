@@ -14,6 +14,9 @@ namespace dpc::rt {
 /// Samples with fewer numbers have near neighbors by chance.
 static constexpr int64_t kLeastNumbers = 4;
 
+/// The most numbers of an input that are projected, evenly spaced.
+static constexpr int64_t kMostPerSample = 512;
+
 NearSamples::NearSamples(const SampleShape &shape) : shape(shape) {
   constexpr int64_t kMostNumbers = int64_t(1) << 20;
   int64_t numbers = 0;
@@ -27,23 +30,26 @@ NearSamples::NearSamples(const SampleShape &shape) : shape(shape) {
   }
   if (numbers < kLeastNumbers || numbers > kMostNumbers)
     inputs.clear();
+  const RandomStream stream(1, "projections");
+  for (size_t input : inputs)
+    for (int64_t k = 0; k < std::min(shape.elements[input], kMostPerSample);
+         ++k)
+      signsOf.push_back(stream.bits(signsOf.size()));
 }
 
 void NearSamples::add(const SampleArrays &sample) {
   constexpr size_t kMostPoints = size_t(1) << 17;
-  constexpr int64_t kMostPerSample = 512; // numbers, evenly spaced
   if (inputs.empty() || points.size() >= kMostPoints)
     return;
-  static const RandomStream kSigns(1, "projections");
   Point point{};
-  uint64_t place = 0;
+  size_t place = 0;
   for (size_t input : inputs) {
     const int64_t count = std::min(shape.elements[input], kMostPerSample);
     for (int64_t k = 0; k < count; ++k) {
       const auto value = static_cast<float>(
           loadAsDouble(sample[input], shape.ports[input].dtype,
                        k * shape.elements[input] / count));
-      const uint64_t signs = kSigns.bits(place++);
+      const uint64_t signs = signsOf[place++];
       for (size_t i = 0; i < kProjections; ++i)
         point[i] += (signs >> i & 1) == 0 ? value : -value;
     }

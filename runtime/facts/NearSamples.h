@@ -35,7 +35,8 @@ private:
   std::vector<double> distancesTo(const NearSamples &training) const;
 
   SampleShape shape;
-  std::vector<size_t> inputs; ///< of numbers
+  std::vector<size_t> inputs;    ///< of numbers
+  std::vector<uint64_t> signsOf; ///< of each number that is projected, as bits
   std::vector<Point> points;
 };
 

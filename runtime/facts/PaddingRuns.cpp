@@ -4,6 +4,9 @@
 
 namespace dpc::rt {
 
+/// Padding has at least as many different lengths.
+static constexpr size_t kLeastLengths = 3;
+
 std::vector<PaddingRuns::Run> PaddingRuns::add(const std::byte *ids,
                                                DType dtype, int64_t count) {
   constexpr size_t kMostRuns = 256;
@@ -23,7 +26,8 @@ std::vector<PaddingRuns::Run> PaddingRuns::add(const std::byte *ids,
       continue;
     Count &found = counts[key];
     ++found.samples;
-    found.lengths.insert(length);
+    if (found.lengths.size() < kLeastLengths)
+      found.lengths.insert(length);
     // The id at the other end may be a mark of it.
     for (int64_t k = length; k + 1 < count; ++k)
       found.inside += idAt(k) == key.first ? 1 : 0;
@@ -39,7 +43,6 @@ int64_t PaddingRuns::samplesOf(const Key &key) const {
 
 bool PaddingRuns::isPadding(const Key &key) const {
   constexpr int64_t kLeastSamples = 8, kRarest = 8, kInside = 4;
-  constexpr size_t kLeastLengths = 3;
   auto found = counts.find(key);
   if (found == counts.end())
     return false;

@@ -37,8 +37,8 @@ public:
 private:
   struct Count {
     int64_t samples = 0;
-    int64_t inside = 0; ///< the same id elsewhere in these samples
-    std::set<int64_t> lengths;
+    int64_t inside = 0;        ///< the same id elsewhere in these samples
+    std::set<int64_t> lengths; ///< the first different ones
   };
 
   int64_t added = 0;

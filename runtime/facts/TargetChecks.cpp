@@ -37,12 +37,14 @@ public:
         least = std::min(least, value);
       }
       // Rows of zeros are left out on purpose.
-      if (largest == 0)
+      if (largest == 0 || !std::isfinite(sum))
         continue;
-      low = rows == 0 ? sum : std::min(low, sum);
-      high = rows == 0 ? sum : std::max(high, sum);
       ++rows;
-      wrong += std::fabs(sum - 1) > kRounding ? 1 : 0;
+      if (std::fabs(sum - 1) <= kRounding)
+        continue;
+      low = wrong == 0 ? sum : std::min(low, sum);
+      high = wrong == 0 ? sum : std::max(high, sum);
+      ++wrong;
     }
   }
   std::vector<std::string> texts() const override {

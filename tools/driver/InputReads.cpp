@@ -76,11 +76,10 @@ bool takesLast(Operation *op, int64_t positions) {
   auto slice = dyn_cast<SliceOp>(op);
   if (!slice || shapeOf(slice.getX()).size() != 3)
     return false;
-  return llvm::any_of(ArrayRef<int64_t>{0, 1}, [&](int64_t dim) {
-    return shapeOf(slice.getX())[dim] == positions &&
-           shapeOf(slice.getResult())[dim] == 1 &&
-           slice.getOffsets()[dim] == positions - 1;
-  });
+  const int64_t dim = shapeOf(slice.getX())[1] == positions ? 1 : 0;
+  return shapeOf(slice.getX())[dim] == positions &&
+         shapeOf(slice.getResult())[dim] == 1 &&
+         slice.getOffsets()[dim] == positions - 1;
 }
 
 /// Whether the loss depends on rows of tables that `ids` choose, but only

@@ -284,11 +284,13 @@ static bool addsTo(Value total, Value loss, const Reach &reach) {
 }
 
 std::string textOnTotal(func::FuncOp forward) {
+  Value loss = lossOf(forward);
+  if (!loss)
+    return "";
   const Reach reach(forward);
   for (unsigned i : metricsOf(forward))
     if (Value total = resultOf(forward, i);
-        isFloatTensor(total.getType()) &&
-        addsTo(total, lossOf(forward), reach)) {
+        isFloatTensor(total.getType()) && addsTo(total, loss, reach)) {
       const std::string name = nameOfResult(forward, i);
       return "output '" + name +
              "' adds terms to the loss that is trained; --loss-output=" + name +

@@ -232,7 +232,8 @@ static std::optional<double> shareKept(Value next, Value buffer,
 
 /// A batch norm whose running statistics keep almost nothing of those before.
 static Detail forgetsBatches(Operation *op, const SuspectModel &) {
-  constexpr double kLittle = 0.1;
+  // Keeping nothing is no confusion of the two conventions.
+  constexpr double kLittle = 0.1, kNothing = 1e-6;
   if (!isa<BatchNormOp>(op))
     return std::nullopt;
   auto forward = op->getParentOfType<func::FuncOp>();
@@ -242,7 +243,7 @@ static Detail forgetsBatches(Operation *op, const SuspectModel &) {
     std::optional<double> kept =
         buffer ? shareKept(next.get(), forward.getArgument(buffer.getInt()), op)
                : std::nullopt;
-    if (kept && *kept <= kLittle + 1e-6)
+    if (kept && *kept > kNothing && *kept <= kLittle + kNothing)
       return std::to_string(std::lround(100 * *kept));
   }
   return std::nullopt;

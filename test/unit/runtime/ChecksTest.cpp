@@ -182,7 +182,7 @@ TEST(Checks, RowsThatAreNoProbabilitiesAreSaid) {
   EXPECT_EQ(textsOf({target}, {several}),
             Strings{"input 'y': the loss multiplies its rows of 5 classes by "
                     "the logarithms of a softmax; 75 % of them do not sum to "
-                    "1, but to 1 to 4"});
+                    "1, but to 2 to 4"});
   auto scores = [](int64_t sample, int64_t k) {
     return k == 0 ? -double(sample + 1) : 0.0;
   };
@@ -191,6 +191,12 @@ TEST(Checks, RowsThatAreNoProbabilitiesAreSaid) {
                     "the logarithms of a softmax; 100 % of them do not sum to "
                     "1, but to -64 to -1, and some numbers are negative: are "
                     "they scores before a softmax?"});
+  // A row that is no number, of a run with --on-nan=go-on.
+  auto broken = [&](int64_t sample, int64_t k) {
+    return sample == 0 ? std::nan("") : several(sample, k);
+  };
+  EXPECT_EQ(textsOf({target}, {broken}).size(), 1U);
+  EXPECT_EQ(textsOf({target}, {broken}).front().find("nan"), std::string::npos);
   // Classes before positions.
   target.globalShape = {4, 2, 3};
   auto columns = [](int64_t /*sample*/, int64_t k) {
