@@ -80,11 +80,10 @@ ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
 }
 
 void ProgramFacts::findInputs() {
+  bool isUnread = false; // whether the batch is that of an input without use
   for (BlockArgument arg : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(arg.getType());
-    // The samples of an input that no op reads are those of no other value.
-    if (!type || arg.use_empty() ||
-        roleOfArgument(func, arg.getArgNumber()) != role::kInput)
+    if (!type || roleOfArgument(func, arg.getArgNumber()) != role::kInput)
       continue;
     auto batchDim =
         func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), attr::kBatchDim);
@@ -94,10 +93,13 @@ void ProgramFacts::findInputs() {
         int64_t cls = factors.classOf(arg, index);
         if (batchDim && dim == batchDim.getInt()) {
           globalBatch = type.getDimSize(dim);
-          // If the batch has several factors, the outermost is split.
-          if (i == 0 && batchClass < 0) {
+          // If the batch has several factors, the outermost is split. The
+          // samples of an input that no op reads are those of no other value.
+          if (i == 0 && (batchClass < 0 || isUnread)) {
             batchClass = cls;
             batchFactor = factors.factors(arg, dim).front();
+            microBatchClass = -1;
+            isUnread = arg.use_empty();
           } else if (i == 1 && microBatchClass < 0) {
             microBatchClass = cls;
           }
