@@ -88,14 +88,15 @@ SQUARED = f"""
 
 
 class InputReads(e2e.ScratchTest):
-    def compile(self, scores, loss, metric="", **inputs):
+    def compile(self, scores, loss, metric="", batch=4, **inputs):
         """Returns what the plan knows of each input, by name."""
         arguments = "".join(f',\n    %{name}: tensor<{kind}> {{dpc.name = "{name}", dpc.role = "input", dpc.batch_dim = 0 : i64}}' for name, kind in inputs.items())
         rank = 2 if "label" not in inputs else 1
         with open(self.path("model.mlir"), "w") as file:
-            file.write(MODEL.format(inputs=arguments, scores=scores, loss=loss, dims="0, 1" if rank == 2 else "0", each=F if rank == 2 else N,
-                                    metric=metric and f", %{metric}", metric_result=metric and ", tensor<f32>",
-                                    metric_type=metric and f', tensor<f32> {{dpc.name = "{metric}"}}'))
+            text = MODEL.format(inputs=arguments, scores=scores, loss=loss, dims="0, 1" if rank == 2 else "0", each=F if rank == 2 else N,
+                                metric=metric and f", %{metric}", metric_result=metric and ", tensor<f32>",
+                                metric_type=metric and f', tensor<f32> {{dpc.name = "{metric}"}}')
+            file.write(text.replace("<4x", f"<{batch}x"))
         e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--init=random:1",
                   "-o", self.path("plan")])
         return {port["name"]: port["dependence"] for port in e2e.read_plan(self.path("plan"))["inputs"]}
@@ -161,6 +162,11 @@ class InputReads(e2e.ScratchTest):
             with self.subTest(loss):
                 read = self.compile(NUMBERS, loss, x="4x8xf32", y="4x3xf32")
                 self.assertEqual((read["y"]["class_dim"], read["y"]["ignores_zero"]), (classes, ignores))
+        # A mean divides by the number of elements, also where a small model has fewer.
+        mean = HINGE.replace("%each = dpc.unary relu %gap", "%all = dpc.unary relu %gap") + f"""
+    %share = dpc.constant dense<{1 / 96}> : {F} -> {F}
+    %each = dpc.binary mul %all, %share : ({F}, {F}) -> {F}"""
+        self.assertTrue(self.compile(NUMBERS, mean, batch=32, x="4x8xf32", y="4x3xf32")["y"]["ignores_zero"])
 
 
 if __name__ == "__main__":

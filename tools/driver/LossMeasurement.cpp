@@ -154,11 +154,13 @@ void LossMeasurement::measureSign() {
 }
 
 /// Whether `loss`, the sum or the mean of `count` equal losses, is that of a
-/// margin of 0: 1 for hinge and exponential losses, log(2) for logistic ones.
-static bool isLossOfNoMargin(double loss, int64_t count) {
+/// margin of 0: 1 for hinge and exponential losses, log(2) for logistic ones. A
+/// mean may divide by the number of all losses of the whole model, which are
+/// `times` as many.
+static bool isLossOfNoMargin(double loss, double count, double times) {
   constexpr double kEqual = 1e-5;
   for (double each : {1.0, std::log(2.0)})
-    for (double all : {each, each * static_cast<double>(count)})
+    for (double all : {each, each * count, each / times})
       if (std::abs(loss / all - 1) < kEqual)
         return true;
   return false;
@@ -182,9 +184,12 @@ void LossMeasurement::measureZeros() {
     auto loss = [&](size_t run) {
       return experiment.result(run).at("loss").at(0);
     };
+    const auto count = static_cast<double>(rt::numElements(port.globalShape));
+    const auto whole =
+        static_cast<double>(rt::numElements(shapes.lookup(port.name)));
     dependences.inputs[port.name].ignoresZero =
         loss(0) == loss(1) && loss(2) != loss(3) &&
-        isLossOfNoMargin(loss(0), rt::numElements(port.globalShape));
+        isLossOfNoMargin(loss(0), count, whole / count);
   }
 }
 
