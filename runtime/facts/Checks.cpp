@@ -12,7 +12,7 @@ SampleChecks sampleChecks(const SampleShape &shape) {
   SampleChecks checks;
   addPaddingChecks(shape, checks);
   addTargetChecks(shape, checks);
-  addColumnTargets(shape, checks);
+  addColumnChecks(shape, checks);
   addImageChecks(shape, checks);
   return checks;
 }

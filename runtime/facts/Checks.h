@@ -16,8 +16,8 @@ void addPaddingChecks(const SampleShape &shape, SampleChecks &checks);
 /// Rows of probabilities, classes without weight (TargetChecks.cpp).
 void addTargetChecks(const SampleShape &shape, SampleChecks &checks);
 /// Targets that are computed from the inputs, elements that are equal or the
-/// next target (ColumnTarget.cpp).
-void addColumnTargets(const SampleShape &shape, SampleChecks &checks);
+/// next target (ColumnChecks.cpp).
+void addColumnChecks(const SampleShape &shape, SampleChecks &checks);
 /// Images whose channels are interleaved (ImageChecks.cpp).
 void addImageChecks(const SampleShape &shape, SampleChecks &checks);
 

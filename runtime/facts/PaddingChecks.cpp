@@ -1,9 +1,8 @@
 //===- PaddingChecks.cpp - what padding shows of ids ----------------------===//
 #include "runtime/base/HostTensor.h"
-#include "runtime/base/NameList.h"
 #include "runtime/base/OneLine.h"
-#include "runtime/base/Percent.h"
 #include "runtime/facts/Checks.h"
+#include "runtime/facts/PaddingFacts.h"
 #include "runtime/facts/PaddingRuns.h"
 
 #include <algorithm>
@@ -12,90 +11,85 @@ namespace dpc::rt {
 
 namespace {
 
-/// Whether the samples of an input are sequences of ids of a vocabulary.
-bool isSequence(const Port &port) {
-  constexpr int64_t kLeastIds = 16; // a few ids are repeated by chance
-  return (port.use == InputUse::Ids || port.use == InputUse::IdsAndLabels) &&
-         isInteger(port.dtype) && port.globalShape.size() == 2 &&
-         port.globalShape.back() > 2 && port.limit - port.first >= kLeastIds;
-}
-
-/// Says that a model that reads the scores of the last position reads padding.
-class LastPosition : public SampleCheck {
+/// A check of the padding of one input of ids.
+class OfPadding : public SampleCheck {
 public:
-  LastPosition(const SampleShape &shape, size_t ids)
+  OfPadding(const SampleShape &shape, size_t ids)
       : port(shape.ports[ids]), count(shape.elements[ids]),
         name(shape.nameOf(ids)), ids(ids) {}
 
   void add(const SampleArrays &sample) override {
     runs.add(sample[ids], port.dtype, count);
   }
+
+protected:
+  int64_t idAt(const SampleArrays &sample, int64_t k) const {
+    return static_cast<int64_t>(loadAsDouble(sample[ids], port.dtype, k));
+  }
+  /// "64 of 64 samples"
+  std::string samplesText(const PaddingRuns::Key &key) const {
+    return concat(runs.samplesOf(key), " of ", runs.samples(), " samples");
+  }
+
+  Port port;
+  int64_t count;
+  std::string name;
+  size_t ids;
+  PaddingRuns runs;
+};
+
+/// Says that a model that reads the scores of the last position reads padding.
+class LastPosition : public OfPadding {
+public:
+  using OfPadding::OfPadding;
+
   std::vector<std::string> texts() const override {
     for (const PaddingRuns::Key &key : runs.padding())
       if (key.second && key.first != port.dependence.padding)
         return {concat(name,
                        ": the loss reads the scores of the last position "
                        "only, but ",
-                       runs.samplesOf(key), " of ", runs.samples(),
-                       " samples end with a run of ", key.first,
+                       samplesText(key), " end with a run of ", key.first,
                        ": if it is padding, expected padding at the begin, or "
                        "a model that reads the last position before it")};
     return {};
   }
-
-private:
-  Port port;
-  int64_t count;
-  std::string name;
-  size_t ids;
-  PaddingRuns runs;
 };
 
 /// Says that the data are padded with another id than the one with which the
 /// model compares its ids.
-class PaddingId : public SampleCheck {
+class PaddingId : public OfPadding {
 public:
-  PaddingId(const SampleShape &shape, size_t ids)
-      : port(shape.ports[ids]), count(shape.elements[ids]),
-        name(shape.nameOf(ids)), ids(ids) {}
+  using OfPadding::OfPadding;
 
   void add(const SampleArrays &sample) override {
-    runs.add(sample[ids], port.dtype, count);
-    const int64_t own = port.dependence.padding.value();
+    OfPadding::add(sample);
     for (int64_t k = 0; k < count && !occurs; ++k)
-      occurs =
-          static_cast<int64_t>(loadAsDouble(sample[ids], port.dtype, k)) == own;
+      occurs = idAt(sample, k) == port.dependence.padding;
   }
   std::vector<std::string> texts() const override {
     const int64_t own = port.dependence.padding.value();
     for (const PaddingRuns::Key &key : runs.padding())
       if (!occurs && key.first != own)
         return {concat(name, ": the model looks for the id ", own,
-                       ", which does not occur, but ", runs.samplesOf(key),
-                       " of ", runs.samples(), " samples ",
+                       ", which does not occur, but ", samplesText(key), " ",
                        key.second ? "end" : "begin", " with a run of ",
                        key.first, ": is ", own, " the padding of the model?")};
     return {};
   }
 
 private:
-  Port port;
-  int64_t count;
-  std::string name;
-  size_t ids;
   bool occurs = false;
-  PaddingRuns runs;
 };
 
 /// Says that no label is the id of the padding, although different ids stand
 /// before it. If the id also ends texts, its first place in each sample needs a
 /// label.
-class EndOfText : public SampleCheck {
+class EndOfText : public OfPadding {
 public:
   EndOfText(const SampleShape &shape, size_t ids, size_t labels)
-      : port(shape.ports[ids]), labelsPort(shape.ports[labels]),
-        count(shape.elements[ids]), name(shape.nameOf(ids)),
-        labelsName(shape.nameOf(labels)), ids(ids), labels(labels),
+      : OfPadding(shape, ids), labelsPort(shape.ports[labels]),
+        labelsName(shape.nameOf(labels)), labels(labels),
         seen(labelsPort.limit - labelsPort.first) {}
 
   void add(const SampleArrays &sample) override {
@@ -122,8 +116,8 @@ public:
     for (const auto &[key, found] : before)
       if (runs.isPadding(key) && found.size() >= kManyIds &&
           key.first != labelsPort.ignored && !isSeen(key.first))
-        return {concat("in ", runs.samplesOf(key), " of ", runs.samples(),
-                       " samples, ", name, " ends with a run of ", key.first,
+        return {concat("in ", samplesText(key), ", ", name,
+                       " ends with a run of ", key.first,
                        ", and different ids stand before it, but no label in ",
                        labelsName, " is ", key.first,
                        ": nothing trains the model to predict it")};
@@ -138,19 +132,14 @@ private:
     return place < 0 || place >= static_cast<int64_t>(seen.size()) ||
            seen[place];
   }
-  int64_t idAt(const SampleArrays &sample, int64_t k) const {
-    return static_cast<int64_t>(loadAsDouble(sample[ids], port.dtype, k));
-  }
   int64_t labelAt(const SampleArrays &sample, int64_t k) const {
     return static_cast<int64_t>(
         loadAsDouble(sample[labels], labelsPort.dtype, k));
   }
 
-  Port port, labelsPort;
-  int64_t count;
-  std::string name, labelsName;
-  size_t ids, labels;
-  PaddingRuns runs;
+  Port labelsPort;
+  std::string labelsName;
+  size_t labels;
   /// Some different ids that stand before the runs at an end.
   std::map<PaddingRuns::Key, std::set<int64_t>> before;
   std::vector<bool> seen; ///< the labels that are not ignored, from the first
@@ -166,7 +155,7 @@ void addPaddingChecks(const SampleShape &shape, SampleChecks &checks) {
   });
   for (size_t i = 0; i < shape.ports.size(); ++i) {
     const Port &port = shape.ports[i];
-    if (!isSequence(port) || shape.elements[i] != port.globalShape.back())
+    if (!isPadded(port) || shape.elements[i] != port.globalShape.back())
       continue;
     if (port.dependence.readsLast)
       checks.push_back(std::make_unique<LastPosition>(shape, i));

@@ -13,7 +13,7 @@ static bool isLabels(const Port &port) {
          port.use == InputUse::IdsAndLabels;
 }
 
-static bool isIds(const Port &port) {
+bool isPadded(const Port &port) {
   constexpr int64_t kLeastIds = 16; // a few ids are repeated by chance
   return (port.use == InputUse::Ids || port.use == InputUse::IdsAndLabels) &&
          isInteger(port.dtype) && port.globalShape.size() == 2 &&
@@ -23,7 +23,7 @@ static bool isIds(const Port &port) {
 std::vector<PaddingFacts> paddingsOf(const std::vector<Port> &ports) {
   std::vector<PaddingFacts> pairs;
   for (size_t i = 0; i < ports.size(); ++i)
-    for (size_t k = 0; isIds(ports[i]) && k < ports.size(); ++k) {
+    for (size_t k = 0; isPadded(ports[i]) && k < ports.size(); ++k) {
       const Port &ids = ports[i], &other = ports[k];
       // Labels of another vocabulary have no label for padding.
       bool hasLabels =

@@ -37,6 +37,10 @@ private:
   std::map<PaddingRuns::Key, Wrong> wrong;
 };
 
+/// Whether the samples of an input are sequences of ids of a vocabulary, which
+/// may be padded.
+bool isPadded(const Port &port);
+
 /// Returns the pairs of ids and masks or labels among the inputs.
 std::vector<PaddingFacts> paddingsOf(const std::vector<Port> &ports);
 

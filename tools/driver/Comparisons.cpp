@@ -11,6 +11,11 @@ using namespace mlir;
 
 namespace dpc {
 
+bool worksOnElements(Operation *op) {
+  return isa<UnaryOp, BinaryOp, SelectOp, CompareOp, ConvertOp, ReduceOp,
+             ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op);
+}
+
 namespace {
 
 /// Finds comparisons that are no cross entropies.
@@ -58,12 +63,9 @@ void ComparisonFinder::findWeighted() {
 
 void ComparisonFinder::findTail() {
   dependencies({lossOf(forward)}, [&](Operation *op) {
-    bool keepsElements =
-        isa<UnaryOp, BinaryOp, SelectOp, CompareOp, ConvertOp, ReduceOp,
-            ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op);
-    if (keepsElements)
+    if (worksOnElements(op))
       tail.insert(op);
-    return keepsElements;
+    return worksOnElements(op);
   });
 }
 

@@ -32,6 +32,10 @@ struct Comparison {
 /// an autoencoder are none.
 llvm::SmallVector<Comparison> comparisonsOf(mlir::func::FuncOp forward);
 
+/// Whether `op` computes each result from elements of its operands, as ops
+/// after the layers of a model do.
+bool worksOnElements(mlir::Operation *op);
+
 /// Returns the op that looks up the factor of each label of `input` in the
 /// loss, from a table of one column, or null.
 EmbeddingOp classWeightsOf(mlir::func::FuncOp forward, mlir::Value input);

@@ -32,13 +32,7 @@ std::vector<double> knownValues(Value value) {
     return {values.begin(), values.end()};
   }
   auto constant = source.getDefiningOp<ConstantOp>();
-  auto elements =
-      constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : nullptr;
-  std::vector<double> values;
-  if (elements)
-    for (const APFloat &element : elements.getValues<APFloat>())
-      values.push_back(element.convertToDouble());
-  return values;
+  return constant ? numbersOf(constant) : std::vector<double>();
 }
 
 /// Returns the mean of a constant. Those of `isFactor` must be of one

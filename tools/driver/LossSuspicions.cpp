@@ -324,9 +324,9 @@ Detail sumsOverSamples(Operation *op, const SuspectModel &model) {
 }
 
 /// Whether `value` repeats a weight that is trained.
-static bool isTrained(Value value) {
+static bool repeatsTrained(Value value) {
   auto weight = dyn_cast<BlockArgument>(skipMoves(value));
-  return weight && roleOf(weight) == role::kParameter && !isFrozen(weight);
+  return weight && isTrained(weight);
 }
 
 /// Returns the product with a weight of which `value` is the result, perhaps
@@ -337,10 +337,11 @@ static MatmulOp layerBefore(Value value) {
       return {};
     auto sum = dyn_cast<BinaryOp>(op);
     if (auto product = dyn_cast<MatmulOp>(op))
-      return isTrained(product.getB()) ? product : MatmulOp();
-    if (sum && sum.getKind() == BinaryKind::add && isTrained(sum.getB()))
+      return repeatsTrained(product.getB()) ? product : MatmulOp();
+    if (sum && sum.getKind() == BinaryKind::add && repeatsTrained(sum.getB()))
       value = sum.getA();
-    else if (sum && sum.getKind() == BinaryKind::add && isTrained(sum.getA()))
+    else if (sum && sum.getKind() == BinaryKind::add &&
+             repeatsTrained(sum.getA()))
       value = sum.getB();
     else if (isa<ReshapeOp, ConvertOp>(op))
       value = op->getOperand(0);
@@ -356,13 +357,14 @@ static bool isOfAttention(Value value) {
   Operation *op = skipMoves(value).getDefiningOp();
   auto product = dyn_cast_or_null<MatmulOp>(op);
   return isa_and_present<AttentionOp>(op) ||
-         (product && !isTrained(product.getB()));
+         (product && !repeatsTrained(product.getB()));
 }
 
 Detail isLineOfLine(Operation *op, const SuspectModel &) {
   auto last = dyn_cast<MatmulOp>(op);
-  MatmulOp first =
-      last && isTrained(last.getB()) ? layerBefore(last.getA()) : MatmulOp();
+  MatmulOp first = last && repeatsTrained(last.getB())
+                       ? layerBefore(last.getA())
+                       : MatmulOp();
   if (!first || isOfAttention(first.getA()))
     return std::nullopt;
   const int64_t before = shapeOf(first.getA()).back(),
@@ -389,7 +391,7 @@ std::string textOnTrainedFactors(func::FuncOp forward) {
     EmbeddingOp rows = classWeightsOf(forward, labels);
     auto weight = rows ? dyn_cast<BlockArgument>(skipMoves(rows.getTable()))
                        : BlockArgument();
-    if (weight && roleOf(weight) == role::kParameter && !isFrozen(weight))
+    if (weight && isTrained(weight))
       return "'" + nameOf(weight) +
              "' is a factor of the loss for each class, and is trained: the "
              "loss becomes small if it does; a buffer, or --frozen=" +

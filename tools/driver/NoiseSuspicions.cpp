@@ -1,6 +1,7 @@
 //===- NoiseSuspicions.cpp - Noise that is a constant of the graph --------===//
 #include "ir/NodeName.h"
 #include "passes/graph/Match.h"
+#include "tools/driver/Comparisons.h"
 #include "tools/driver/Suspicions.h"
 #include "tools/driver/WeightFacts.h"
 
@@ -51,13 +52,12 @@ void dropDim(Numbers &numbers, size_t dim) {
 }
 
 /// Returns the numbers of a constant of floats that are not all equal.
-std::optional<Numbers> numbersOf(ConstantOp op) {
-  auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
-  if (!dense || dense.isSplat() || !isa<FloatType>(dense.getElementType()))
+std::optional<Numbers> variedNumbers(ConstantOp op) {
+  auto dense = dyn_cast<DenseFPElementsAttr>(op.getValue());
+  if (!dense || dense.isSplat())
     return std::nullopt;
-  Numbers numbers{SmallVector<int64_t>(dense.getType().getShape()), {}};
-  for (const APFloat &value : dense.getValues<APFloat>())
-    numbers.values.push_back(value.convertToDouble());
+  Numbers numbers{SmallVector<int64_t>(dense.getType().getShape()),
+                  numbersOf(op)};
   for (size_t dim = numbers.shape.size(); dim-- > 0;) {
     bool repeats = true;
     visitNeighbours(numbers.shape, dim, [&](int64_t a, int64_t b) {
@@ -184,8 +184,7 @@ std::string textOn(const Meeting &meeting, const Numbers &numbers) {
                          : " compares results with ";
   return nodeOf(meeting.op) + verb + std::to_string(numbers.values.size()) +
          " random numbers that are a constant of the model: noise that is "
-         "drawn "
-         "at export is the same in every step; make it an input";
+         "drawn at export is the same in every step; make it an input";
 }
 
 } // namespace
@@ -197,7 +196,7 @@ std::string textOnNoise(func::FuncOp forward, const Reach &reach) {
     SmallVector<Meeting> meetings;
     findMeetings(op.getResult(), /*isVector=*/false, reach, meetings);
     std::optional<Numbers> numbers =
-        meetings.empty() ? std::nullopt : numbersOf(op);
+        meetings.empty() ? std::nullopt : variedNumbers(op);
     meetings.clear();
     if (numbers)
       findMeetings(op.getResult(), numbers->isVector(), reach, meetings);

@@ -95,11 +95,6 @@ static Detail zeroesLoss(Operation *op, const SuspectModel &model) {
   return when(isTimesZero(op) && model.factors.contains(op->getResult(0)));
 }
 
-bool worksOnElements(Operation *op) {
-  return isa<UnaryOp, BinaryOp, SelectOp, CompareOp, ConvertOp, ReduceOp,
-             ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op);
-}
-
 bool isSquaredOrAbsolute(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     auto unary = dyn_cast<UnaryOp>(user);
@@ -151,7 +146,6 @@ static Detail isNegated(Operation *op, const SuspectModel &model) {
   return when(model.negated.contains(op));
 }
 
-/// A cross entropy of a tanh, unless it is scaled, as for soft caps of scores.
 /// Whether `value` has the results of a softmax over a square matrix, of which
 /// `dim` is the other dimension.
 static bool isBesideSoftmax(Value value, int64_t dim) {
@@ -249,6 +243,7 @@ static Detail forgetsBatches(Operation *op, const SuspectModel &) {
   return std::nullopt;
 }
 
+/// A cross entropy of a tanh, unless it is scaled, as for soft caps of scores.
 static Detail getsTanh(Operation *op, const SuspectModel &) {
   constexpr double kSmallScale = 3;
   auto loss = dyn_cast<CrossEntropyOp>(op);
@@ -453,7 +448,7 @@ static std::string textOnZeroGradients(func::FuncOp forward) {
     std::set<std::string> names;
     for (Value value : dependencies({lossOf(forward)}, follows))
       if (auto weight = dyn_cast<BlockArgument>(value);
-          weight && roleOf(weight) == role::kParameter && !isFrozen(weight))
+          weight && isTrained(weight))
         names.insert(nameOf(weight));
     return names;
   };

@@ -63,10 +63,6 @@ Detail comparesWithHalf(mlir::Operation *op, const SuspectModel &model);
 /// a correlation are.
 Detail sumsOverSamples(mlir::Operation *op, const SuspectModel &model);
 
-/// Whether `op` computes each result from elements of its operands, as ops
-/// after the layers of a model do.
-bool worksOnElements(mlir::Operation *op);
-
 /// Whether the square or the absolute value of `value` is taken.
 bool isSquaredOrAbsolute(mlir::Value value);
 

@@ -34,11 +34,24 @@ bool isFrozen(BlockArgument argument) {
   return func.getArgAttr(argument.getArgNumber(), attr::kFrozen) != nullptr;
 }
 
+bool isTrained(BlockArgument argument) {
+  return roleOf(argument) == role::kParameter && !isFrozen(argument);
+}
+
+std::vector<double> numbersOf(ConstantOp constant) {
+  auto elements = dyn_cast<DenseFPElementsAttr>(constant.getValue());
+  std::vector<double> numbers;
+  if (elements)
+    for (const APFloat &element : elements.getValues<APFloat>())
+      numbers.push_back(element.convertToDouble());
+  return numbers;
+}
+
 Reach::Reach(func::FuncOp forward) {
   for (BlockArgument argument : forward.getArguments()) {
     if (roleOf(argument) == role::kInput)
       inputs.insert(argument);
-    if (roleOf(argument) == role::kParameter && !isFrozen(argument))
+    if (isTrained(argument))
       weights.insert(argument);
   }
   for (Operation &op : forward.front())

@@ -19,6 +19,12 @@ std::string nameOf(mlir::BlockArgument argument);
 /// Whether `argument` is a weight that is not trained.
 bool isFrozen(mlir::BlockArgument argument);
 
+/// Whether `argument` is a weight that is trained.
+bool isTrained(mlir::BlockArgument argument);
+
+/// Returns the numbers of a constant of floats, or nothing for another one.
+std::vector<double> numbersOf(ConstantOp constant);
+
 /// What the values of a function depend on.
 struct Reach {
   explicit Reach(mlir::func::FuncOp forward);

@@ -1,4 +1,4 @@
-//===- ColumnTarget.cpp - targets that are computed from the inputs -------===//
+//===- ColumnChecks.cpp - elements that give a target or each other -------===//
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/base/Percent.h"
@@ -79,6 +79,8 @@ public:
         name(shape.nameOf(target)), target(target) {}
 
   void add(const SampleArrays &sample) override {
+    if (added >= kFirst && rules.empty())
+      return;
     Sample next{loadAsDouble(sample[target], type, 0), columns.values(sample)};
     ++added;
     if (added <= kFirst) {
@@ -366,7 +368,7 @@ private:
 
 } // namespace
 
-void addColumnTargets(const SampleShape &shape, SampleChecks &checks) {
+void addColumnChecks(const SampleShape &shape, SampleChecks &checks) {
   if (const int64_t all = Columns::countIn(shape, shape.ports.size());
       all >= 2 && all <= kMostColumns)
     checks.push_back(std::make_unique<EqualColumns>(shape));
