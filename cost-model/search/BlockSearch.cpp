@@ -313,6 +313,9 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
     }
     learn(block);
   }
+  count += static_cast<int64_t>(chosen.size());
+  if (onMeasured)
+    onMeasured();
 }
 
 std::pair<double, double> BlockSearch::expected(size_t i) const {
@@ -398,33 +401,44 @@ std::vector<size_t> BlockSearch::unmeasuredChanges(size_t most) const {
   return chosen;
 }
 
-void BlockSearch::run(int64_t most, bool all) {
-  size_t width = static_cast<size_t>(problem.evaluator.batchSize());
+/// Measures the blocks that seem best, until `most` are measured or no block
+/// may improve on the best plan.
+void BlockSearch::measurePromising(int64_t most, bool all) {
+  const size_t width = static_cast<size_t>(problem.evaluator.batchSize());
   constexpr Turn kTurns[] = {Turn::Megatron, Turn::Any, Turn::Near, Turn::Any,
                              Turn::Near};
   for (int64_t round = 0; count < most; ++round) {
-    size_t wanted = std::min<size_t>(width, most - count);
-    Turn turn = all ? kTurns[round % 5] : Turn::Megatron;
+    const size_t wanted = std::min<size_t>(width, most - count);
+    const Turn turn = all ? kTurns[round % 5] : Turn::Megatron;
     std::vector<size_t> chosen = choose(turn, wanted);
     if (all) {
       std::vector<size_t> any =
           turn == Turn::Any ? chosen : choose(Turn::Any, wanted);
-      if (any.empty())
+      if (any.empty() || !mayImprove(any.front()))
         return;
       // The first round also finds the baseline with a layout of Megatron-LM.
       if (round > 0)
         std::erase_if(chosen, [&](size_t block) { return !mayImprove(block); });
-      if (!mayImprove(any.front()))
-        chosen = unmeasuredChanges(wanted); // the search ends without any
-      else if (chosen.empty())
+      if (chosen.empty())
         chosen = std::move(any);
     }
     if (chosen.empty())
       return;
     measure(chosen);
-    count += static_cast<int64_t>(chosen.size());
-    if (onMeasured)
-      onMeasured();
+  }
+}
+
+void BlockSearch::run(int64_t most, bool all) {
+  // A part of the measurements is left for the changes of the best plan.
+  constexpr int64_t kOfChanges = 4;
+  measurePromising(all ? most - (most - count) / kOfChanges : most, all);
+  const size_t width = static_cast<size_t>(problem.evaluator.batchSize());
+  while (all && count < most) {
+    std::vector<size_t> changes =
+        unmeasuredChanges(std::min<size_t>(width, most - count));
+    if (changes.empty())
+      return;
+    measure(changes);
   }
 }
 

@@ -81,6 +81,7 @@ private:
                                    const Pending *near, double least) const;
   std::vector<size_t> choose(Turn turn, size_t wanted) const;
   void measure(const std::vector<size_t> &chosen);
+  void measurePromising(int64_t most, bool all);
   void learn(const Block &block);
   void learnFromBounds(const Block &block);
   /// The best plan so far, of those with several stages or without if

@@ -105,18 +105,22 @@ BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
 }
 
 /// Returns at most `count` entries that are not done, the most promising first.
-/// If `isNear`, only considers neighbours of the best candidate so far, if any.
+/// If `near` is not empty, only returns neighbours of these candidates, which
+/// differ from one of them by at most `changes`.
 std::vector<size_t>
 BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
-                              bool isNear) const {
-  const Candidate *best = isNear ? pool.bestToExtend() : nullptr;
+                              const std::vector<const Candidate *> &near,
+                              int changes) const {
+  auto isNear = [&](const Strategy &strategy) {
+    return near.empty() ||
+           std::ranges::any_of(near, [&](const Candidate *candidate) {
+             return areNeighbours(strategy, candidate->strategy, changes);
+           });
+  };
   std::vector<std::pair<Promise, size_t>> order;
   for (size_t i = 0; i < pending.size(); ++i)
-    if (!pending[i].isDone &&
-        (!best || areNeighbours(*pending[i].strategy, best->strategy)))
+    if (!pending[i].isDone && isNear(*pending[i].strategy))
       order.emplace_back(promiseOf(pending[i]), i);
-  if (order.empty() && best)
-    return mostPromising(pending, count, false);
   std::vector<size_t> found, others;
   std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> degrees;
   std::make_heap(order.begin(), order.end(), std::greater<>());
@@ -127,7 +131,8 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
     // The best neighbour for each combination of degrees comes first.
     const Strategy &next = *pending[i].strategy;
     bool isFirstOfMove =
-        !best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
+        near.empty() ||
+        degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
     (isFirstOfMove ? found : others).push_back(i);
   }
   others.resize(std::min(others.size(), count - found.size()));
@@ -176,6 +181,32 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
   return static_cast<int64_t>(asked.size());
 }
 
+/// Evaluates at most `most` strategies that differ in one change from the best
+/// candidate with stages or without, and returns how many. The errors of their
+/// estimates may be larger than those of similar strategies say.
+int64_t BranchAndBound::evaluateChanges(std::vector<Pending> &pending,
+                                        int64_t most) {
+  constexpr double kWorst = 2; // times as slow, or as large, as the best plan
+  int64_t evaluations = 0;
+  while (evaluations < most && std::isfinite(pool.best())) {
+    std::vector<const Candidate *> near;
+    for (bool hasStages : {false, true})
+      if (const Candidate *best = pool.bestToExtend(hasStages))
+        near.push_back(best);
+    std::vector<size_t> next = mostPromising(
+        pending, std::min(problem.evaluator.batchSize(), most - evaluations),
+        near, 1);
+    std::erase_if(next, [&](size_t i) {
+      auto [isTooLarge, excess, seemsTooLarge, value] = promiseOf(pending[i]);
+      return isTooLarge || value > kWorst * pool.best();
+    });
+    if (next.empty())
+      break;
+    evaluations += evaluateSome(pending, next, false).value_or(0);
+  }
+  return evaluations;
+}
+
 /// If only some can be evaluated, stops when no other one seems to be about as
 /// good as the best one.
 void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
@@ -190,11 +221,15 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
   constexpr double kError = 1.25; // Of the corrected estimates.
-  while (evaluations < most) {
-    int64_t count = std::min(problem.evaluator.batchSize(), most - evaluations);
+  // A part of the evaluations is left for the changes of the best plan.
+  constexpr int64_t kOfChanges = 4;
+  const int64_t promising = isLimited ? most - most / kOfChanges : most;
+  while (evaluations < promising) {
+    int64_t count =
+        std::min(problem.evaluator.batchSize(), promising - evaluations);
     if (evaluations == 0 && std::isfinite(options.goesOnUpTo))
       count = 1;
-    std::vector<size_t> next = mostPromising(pending, count, false);
+    std::vector<size_t> next = mostPromising(pending, count);
     double best = pool.best();
     if (next.empty())
       break;
@@ -202,16 +237,20 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
     if (isLimited && std::isfinite(best) &&
         promiseOf(pending[next.front()]) > limit)
       break;
-    if (isLimited && rounds++ % 3 == 2)
-      next = mostPromising(pending, count, true);
-    std::optional<int64_t> evaluated =
-        evaluateSome(pending, next, evaluations == 0);
-    if (!evaluated)
-      continue;
-    evaluations += *evaluated;
+    const Candidate *extended =
+        isLimited && rounds++ % 3 == 2 ? pool.bestToExtend() : nullptr;
+    if (extended)
+      if (std::vector<size_t> near =
+              mostPromising(pending, count, {extended}, 2);
+          !near.empty())
+        next = std::move(near);
+    evaluations +=
+        evaluateSome(pending, next, evaluations == 0).value_or(0);
     if (std::isfinite(pool.best()) && pool.best() > options.goesOnUpTo)
       break;
   }
+  if (isLimited && pool.best() <= options.goesOnUpTo)
+    evaluations += evaluateChanges(pending, most - evaluations);
   keepOutgrown(pending, nullptr);
   countSkipped(pending, evaluations);
 }
@@ -235,7 +274,7 @@ void BranchAndBound::countSkipped(std::vector<Pending> &pending,
   if (room == 0)
     return;
   estimateAll(pending);
-  for (size_t i : mostPromising(pending, room, false)) {
+  for (size_t i : mostPromising(pending, room)) {
     std::string why = whyPruned(pending[i], worst, false);
     Candidate candidate = estimatedCandidate(problem, *pending[i].strategy);
     candidate.fits = false;

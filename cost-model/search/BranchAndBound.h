@@ -2,8 +2,9 @@
 //
 // Private to the search. Candidates are listed and bounded, then evaluated in
 // the order of their estimates. Each evaluation corrects the estimates of
-// similar candidates. If the number of evaluations is limited, two of every
-// three rounds evaluate neighbours (Neighbours.h) of the best candidate so far.
+// similar candidates. If the number of evaluations is limited, one of every
+// three rounds evaluates neighbours (Neighbours.h) of the best candidate so
+// far, and the last rounds evaluate those with one change.
 // Strategies that share segments are evaluated by blocks instead
 // (BlockSearch.h). Search.h gives the pruning rules (P1) and (P2).
 //
@@ -50,11 +51,14 @@ private:
   void estimate(Pending &entry) const;
   void estimateAll(std::vector<Pending> &pending) const;
   Promise promiseOf(const Pending &entry) const;
-  std::vector<size_t> mostPromising(const std::vector<Pending> &pending,
-                                    size_t count, bool isNear) const;
+  std::vector<size_t>
+  mostPromising(const std::vector<Pending> &pending, size_t count,
+                const std::vector<const Candidate *> &near = {},
+                int changes = 0) const;
   bool isPruned(const Pending &entry, double worst) const;
   std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
   void evaluateEach(std::vector<Pending> pending);
+  int64_t evaluateChanges(std::vector<Pending> &pending, int64_t most);
   std::optional<int64_t> evaluateSome(std::vector<Pending> &pending,
                                       const std::vector<size_t> &chosen,
                                       bool isFirst);

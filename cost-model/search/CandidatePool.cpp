@@ -104,13 +104,24 @@ struct ComposedError {
 
 } // namespace
 
+/// Whether an exact evaluation replaced a composed one.
+static bool isConfirmed(const Candidate &candidate) {
+  return !candidate.evaluation.isComposed && candidate.composedSeconds > 0 &&
+         candidate.evaluation.rejected.empty();
+}
+
+bool CandidatePool::knowsErrorOf(const Strategy &strategy) const {
+  return std::ranges::any_of(candidates, [&](const Candidate &candidate) {
+    return isConfirmed(candidate) &&
+           errorKey(candidate.strategy) == errorKey(strategy);
+  });
+}
+
 void CandidatePool::correctComposed() {
   std::map<decltype(errorKey(Strategy())), ComposedError> errors;
   std::map<decltype(timeKey(Strategy())), ComposedError> ofTimes;
   for (const Candidate &candidate : candidates) {
-    const Evaluation &exact = candidate.evaluation;
-    if (exact.isComposed || candidate.composedSeconds <= 0 ||
-        !exact.rejected.empty())
+    if (!isConfirmed(candidate))
       continue;
     errors[errorKey(candidate.strategy)].add(candidate);
     ofTimes[timeKey(candidate.strategy)].add(candidate);
@@ -185,7 +196,8 @@ double CandidatePool::best() const {
   return best;
 }
 
-const Candidate *CandidatePool::bestToExtend() const {
+const Candidate *
+CandidatePool::bestToExtend(std::optional<bool> hasStages) const {
   // A plan that exceeds the limit by 5 % counts as 22 % slower.
   constexpr double kExponent = 4;
   const Candidate *best = nullptr;
@@ -193,7 +205,9 @@ const Candidate *CandidatePool::bestToExtend() const {
   auto consider = [&](const Candidate &candidate) {
     const Evaluation &evaluation = candidate.evaluation;
     if (candidate.method == "formula" || !evaluation.rejected.empty() ||
-        !problem.allows(candidate.strategy))
+        !problem.allows(candidate.strategy) ||
+        hasStages.value_or(candidate.strategy.pp > 1) !=
+            (candidate.strategy.pp > 1))
       return;
     double excess =
         evaluation.memory.total() / problem.feasibility.limitOf(evaluation);

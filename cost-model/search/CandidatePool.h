@@ -75,6 +75,8 @@ public:
   /// Corrects composed evaluations by the errors of similar ones that exact
   /// evaluations have replaced.
   void correctComposed();
+  /// Returns whether correctComposed knows the error of similar strategies.
+  bool knowsErrorOf(const Strategy &strategy) const;
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
   bool anyFits() const;
   void sort();
@@ -91,8 +93,10 @@ public:
   double best() const;
   /// Returns the allowed candidate or baseline whose neighbours are evaluated
   /// next, or null. A plan that exceeds the memory limit counts as slower than
-  /// it is.
-  const Candidate *bestToExtend() const;
+  /// it is. If `hasStages` is given, only considers plans with several stages,
+  /// or without.
+  const Candidate *
+  bestToExtend(std::optional<bool> hasStages = std::nullopt) const;
   /// Stores `candidate` in each baseline that has the same strategy. Estimated
   /// baselines only change if `replacesEstimates`.
   void updateBaselines(const Candidate &candidate, bool replacesEstimates);

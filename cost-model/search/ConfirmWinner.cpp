@@ -25,10 +25,11 @@ static bool isInexact(const Candidate &candidate) {
 static bool mayWin(const SearchProblem &problem, const CandidatePool &pool,
                    const Candidate &candidate, size_t evaluated, size_t most) {
   // For interleaved schedules, composed times are too long, because they
-  // include messages that are sent ahead. So a few interleaved candidates that
-  // seem slower are evaluated.
-  constexpr double kFaster = 0.998, kSlowerInterleaved = 1.015;
-  constexpr size_t kInterleaved = 4;
+  // include messages that are sent ahead. For other candidates, the error is
+  // unknown until a similar one is evaluated. So a few of both that seem slower
+  // are evaluated.
+  constexpr double kFaster = 0.998, kSlower = 1.03;
+  constexpr size_t kMostSlower = 4;
   // Many composed memories are equal, and differ by this when exact.
   constexpr double kLarger = 1.06;
   if (!isInexact(candidate))
@@ -36,10 +37,12 @@ static bool mayWin(const SearchProblem &problem, const CandidatePool &pool,
   const Candidate &first = pool.candidates.front();
   if (&candidate == &first)
     return true;
-  bool mayBeTooSlow = candidate.strategy.vpp > 1 && evaluated < kInterleaved;
+  bool mayBeTooSlow = evaluated < kMostSlower &&
+                      (candidate.strategy.vpp > 1 ||
+                       !pool.knowsErrorOf(candidate.strategy));
   double factor = problem.options.objective == Objective::Memory ? kLarger
-                  : mayBeTooSlow ? kSlowerInterleaved
-                                 : kFaster;
+                  : mayBeTooSlow                                 ? kSlower
+                                                                 : kFaster;
   return evaluated < most && mayFitNearLimit(problem, candidate) &&
          (!first.fits ||
           problem.valueOf(candidate) < factor * problem.valueOf(first));

@@ -183,7 +183,7 @@ private:
   bool endsParts(const SearchResult &result) const;
   bool isBetter(const SearchResult &result) const;
   void keepBetter(SearchResult result, Cluster used);
-  void searchNear(std::vector<FoundPart> found);
+  void searchNear(std::vector<FoundPart> found, const SearchResult &whole);
   void insert(Candidate candidate, size_t count);
   void explain(SearchResult whole);
 
@@ -322,14 +322,19 @@ void PartSearch::keepBetter(SearchResult result, Cluster used) {
     best = {std::move(result), std::move(used)};
 }
 
-/// Fully searches the parts whose short search came close to the best plan.
-void PartSearch::searchNear(std::vector<FoundPart> found) {
+/// Fully searches the parts whose short search came close to the best plan, or
+/// was better than `whole`, the best plan on all devices.
+void PartSearch::searchNear(std::vector<FoundPart> found,
+                            const SearchResult &whole) {
   constexpr double kNear = 1.1;
   constexpr size_t kMost = 3;
   if (!best->search.hasWinner())
     return;
   double limit =
       kNear * valueOf(objective, best->search.candidates.front().evaluation);
+  if (whole.hasWinner())
+    limit = std::max(
+        limit, valueOf(objective, whole.candidates.front().evaluation));
   std::erase_if(found,
                 [&](const FoundPart &part) { return part.value > limit; });
   std::stable_sort(
@@ -367,7 +372,7 @@ void PartSearch::searchFewer() {
       break;
   }
   if (!isExact)
-    searchNear(std::move(found));
+    searchNear(std::move(found), whole);
   if (best->used.numDevices() != cluster.numDevices())
     explain(std::move(whole));
 }

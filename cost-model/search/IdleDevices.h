@@ -23,9 +23,9 @@
 //   (I5) The searches of all parts together take about as long as the search
 //        of c. On many devices, the keys that split a block (tp, cp, ep, sp,
 //        zero, recompute) are as in the best plan so far. Afterwards at most
-//        three parts whose plans are within a tenth of the best are searched
-//        like c, and so is the largest part of (I3): on 129 nodes, the best
-//        plan uses 128 nodes rather than 43 stages.
+//        three parts whose plans are within a tenth of the best, or better than
+//        those of c, are searched like c. So is the largest part of (I3): on
+//        129 nodes, the best plan uses 128 nodes rather than 43 stages.
 //   (I6) On more than a few devices, a plan that is 1.15 times as slow as the
 //        best so far is not evaluated exactly. If each device has eight
 //        samples, the search of a part ends after its first plan if this plan

@@ -69,10 +69,12 @@ static int otherKeys(const Strategy &a, const Strategy &b) {
   return distance + changedGroups(a, b);
 }
 
-bool areNeighbours(const Strategy &a, const Strategy &b) {
+bool areNeighbours(const Strategy &a, const Strategy &b, int changes) {
   int distance = movedDegrees(a, b) + otherKeys(a, b);
-  distance += a.schedule != b.schedule || a.vpp != b.vpp;
-  return distance <= 2;
+  // A plan without stages has only one schedule.
+  distance += a.pp > 1 && b.pp > 1 &&
+              (a.schedule != b.schedule || a.vpp != b.vpp);
+  return distance <= changes;
 }
 
 bool areNeighbourBlocks(const Strategy &a, const Strategy &b, int changes) {

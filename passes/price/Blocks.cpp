@@ -39,7 +39,9 @@ static bool splitsWeight(const LoweringSpec &spec) {
 
 static DataRanks dataRanksOf(const LoweringSpec &spec, int64_t globalBatch) {
   int64_t samples = samplesOf(spec.dp, spec.numMicroBatches, globalBatch);
-  int64_t few = 2 * (isHybrid(spec) ? spec.hybridShard : spec.ep);
+  // With a single data-parallel rank there are no reductions.
+  int64_t few =
+      spec.dp == 1 ? 1 : 2 * (isHybrid(spec) ? spec.hybridShard : spec.ep);
   return {few, spec.zero >= 2 || spec.numMicroBatches == 1 ||
                    isExpertTensor(spec) ||
                    ceilDiv(globalBatch, few * samples) < 2};
@@ -68,7 +70,6 @@ std::string dpc::blockKeyOf(const LoweringSpec &spec, int64_t globalBatch) {
   appendBytes(text, isHybrid(spec) ? spec.hybridShard : 0);
   appendBytes(text, samplesOf(spec.dp, spec.numMicroBatches, globalBatch));
   appendBytes(text, dataRanksOf(spec, globalBatch).matters ? spec.dp : 0);
-  // With a single data-parallel rank there are no reductions.
   for (bool is : {splitsWeight(spec), spec.numMicroBatches > 1, spec.dp > 1})
     appendBytes(text, is);
   return text;

@@ -171,7 +171,10 @@ def parse(words):
     parser.add_argument("--results", help="a file to which a line of JSON is appended for each case")
     parser.add_argument("--keep", help="a folder for the worst lost comparison of each case")
     parser.add_argument("--write", help="a folder for the model and the clusters of a case")
-    return parser.parse_args(words)
+    arguments = parser.parse_args(words)
+    if arguments.write and len(arguments.files) != 1:
+        parser.error(f"--write={arguments.write}: {len(arguments.files)} cases; expected one, as a file or as JSON")
+    return arguments
 
 
 def run(arguments, planning):

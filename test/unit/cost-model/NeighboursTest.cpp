@@ -16,8 +16,9 @@ TEST(Neighbours, DifferInTwoKeysAtMost) {
   b.dp = 4;
   b.tp = 4;
   b.microBatch = 8;
-  EXPECT_TRUE(areNeighbours(a, b));
+  EXPECT_TRUE(areNeighbours(a, b, 1));
   b.sp = true; // The second difference: as many micro-batches as before.
+  EXPECT_FALSE(areNeighbours(a, b, 1));
   EXPECT_TRUE(areNeighbours(a, b));
   b.microBatch = 2; // The third one: neither their size nor their number.
   EXPECT_FALSE(areNeighbours(a, b));
