@@ -90,7 +90,7 @@ public:
         if (!acceptsIndex(ports[p], token))
           return Status::invalid(file.path(), ": token ", at, " of input '",
                                  ports[p].name, "' is ", token, ", expected ",
-                                 expectedIndexes(ports[p]));
+                                 expectedIndexes(ports[p]), byteText(token));
         storeFromDouble(to[p], ports[p].dtype, i, token);
       }
     return Status::success();
@@ -107,6 +107,15 @@ public:
   }
 
 private:
+  /// What to do if `token` may be two tokens of one byte each.
+  std::string byteText(uint32_t token) const {
+    constexpr int64_t kBytes = 512; ///< and some tokens that are no bytes
+    const bool mayBeTwo = width == 2 && ports[idsAt].limit <= kBytes &&
+                          token / 256 < ports[idsAt].limit &&
+                          token % 256 < ports[idsAt].limit;
+    return mayBeTwo ? "; if the tokens are uint8, write them as uint16" : "";
+  }
+
   /// 1 if the labels are the next tokens: the last token is then only a label.
   int64_t isShifted() const {
     return ports.size() == 2 && ports[1 - idsAt].use != InputUse::ShiftedLabels;

@@ -40,6 +40,13 @@ Expected<WeightFiles> WeightFiles::open(const std::string &path) {
     // Readers differ in which of the two they prefer.
     std::string single = path + "/" + kSingle, index = path + "/" + kIndex;
     bool hasSingle = fs::exists(single, code);
+    if (!hasSingle && !fs::exists(index, code))
+      return Status::invalid(path, ": has no weights, expected ", kSingle,
+                             " or ", kIndex,
+                             fs::exists(path + "/plan.json", code)
+                                 ? "; it is the folder of a plan, which has "
+                                   "the weights of its model file"
+                                 : "");
     if (hasSingle && fs::exists(index, code))
       DPC_TRY(checkAgreement(single, index));
     entry = hasSingle ? single : index;

@@ -56,6 +56,21 @@ class Help(unittest.TestCase):
             else:
                 self.assertNotIn("did you mean", done.stderr)
 
+    def test_options_of_the_compiler_are_named(self):
+        known = e2e.must([e2e.tool("dpc-opt"), "--help"])
+        for option in ("--lr", "--train", "--global-batch", "--precision"):
+            self.assertIn(f" {option} ", known)
+            done = e2e.call([e2e.tool("dpc-run"), "plan", option + "=1"])
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn(f"; {option} is an option of dpc-opt, and the plan fixes it: compile again", done.stderr)
+
+    def test_kinds_of_metrics_are_known(self):
+        done = e2e.call([e2e.tool("dpc-run"), "plan", "--metrics=wandb:x"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--metrics: 'wandb:x' is not FILE.jsonl, tensorboard:DIR or prometheus:FILE", done.stderr)
+        for word in ("m.jsonl", "run-1:m.jsonl", "jsonl:m", "out/a:b"):
+            self.assertNotIn("--metrics", e2e.call([e2e.tool("dpc-run"), "plan", "--metrics=" + word]).stderr)
+
     def test_a_word_in_place_of_a_number(self):
         """The message says what is accepted, and not the limits of a type."""
         for tool, words in (("dpc-run", ["plan", "--data=d", "--shuffle=true"]), ("dpc-run", ["plan", "--data=d", "--shuffle=-1"]), ("dpc-run", ["plan", "--data=d", "--epochs=many"]),

@@ -20,7 +20,7 @@ static std::vector<std::string> optionsOf(const CLI::App &app) {
 }
 
 std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
-                      const char *const *argv) {
+                      const char *const *argv, const OtherOptions &others) {
   std::string text = error.what();
   if (!dynamic_cast<const CLI::ExtrasError *>(&error))
     return text;
@@ -30,6 +30,9 @@ std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
     word = word.substr(0, word.find('='));
     bool isUnknown = word.starts_with("--") && word.size() > 2 &&
                      std::find(names.begin(), names.end(), word) == names.end();
+    if (isUnknown && std::find(others.names.begin(), others.names.end(),
+                               word) != others.names.end())
+      return text + "; " + word + " is an option of " + others.program;
     std::string near = isUnknown ? nearest(word, names) : "";
     if (!near.empty())
       return text + "; did you mean " + near + "?";

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace dpc {
 
@@ -15,10 +16,17 @@ namespace dpc {
 std::string completionScript(const CLI::App &app, const std::string &program,
                              const std::string &shell);
 
-/// Returns the text of `error`. If an option does not exist, the text suggests
-/// a similar option of `app` or its subcommands.
+/// Options of another program.
+struct OtherOptions {
+  std::string program; ///< what an error says of it
+  std::vector<std::string> names;
+};
+
+/// Returns the text of `error`. If an option does not exist, the text says that
+/// it is one of `others`, or suggests a similar option of `app` or its
+/// subcommands.
 std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
-                      const char *const *argv);
+                      const char *const *argv, const OtherOptions &others = {});
 
 /// Prints "PROGRAM: error: MESSAGE" and returns 1.
 int fail(const std::string &program, const std::string &message);

@@ -5,9 +5,12 @@
 #include "runtime/exec/Launch.h"
 #include "runtime/io/WeightFiles.h"
 #include "runtime/kernels/Matmul.h"
+#include "runtime/observe/Metrics.h"
 #include "runtime/plan/Plan.h"
 #include "tools/cli/CommandLine.h"
 
+#include <algorithm>
+#include <cctype>
 #include <iostream>
 
 namespace dpc {
@@ -26,6 +29,19 @@ static CLI::Validator label() {
                CLI::detail::lexical_cast(word.substr(split + 1), value);
       },
       "NAME=VALUE with an integer");
+}
+
+/// Refuses a word before a colon that looks like a kind, but is none.
+static CLI::Validator metricsPlace() {
+  return words(
+      "[KIND:]FILE",
+      [](const std::string &word) {
+        const std::string kind = word.substr(0, word.find(':'));
+        return kind == word || MetricsPlace(word).kind == kind ||
+               !std::all_of(kind.begin(), kind.end(),
+                            [](unsigned char c) { return std::isalpha(c); });
+      },
+      "FILE.jsonl, tensorboard:DIR or prometheus:FILE");
 }
 
 static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data) {
@@ -171,6 +187,7 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
                  "the latest step for the textfile collector; may be given "
                  "several times")
       ->type_name("[KIND:]FILE")
+      ->check(metricsPlace())
       ->allow_extra_args(false); // each option takes one value
   app.add_option("--save-params", o.saveParams,
                  "FILE.safetensors: all weights after the last step, or\n"
@@ -362,6 +379,21 @@ static bool answer(const Questions &questions, const CLI::App &app) {
   return true;
 }
 
+/// Options that a plan fixes.
+static const OtherOptions kCompilerOptions = {
+    "dpc-opt, and the plan fixes it: compile again",
+    {"--train",        "--infer",
+     "--lr",           "--lr-schedule",
+     "--beta1",        "--beta2",
+     "--eps",          "--weight-decay",
+     "--momentum",     "--clip-grad-norm",
+     "--precision",    "--loss-scale",
+     "--global-batch", "--micro-batch",
+     "--bind",         "--frozen",
+     "--trainable",    "--loss",
+     "--loss-output",  "--strategy",
+     "--cluster",      "--seed"}};
+
 bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   CLI::App app("Runs a plan that dpc-opt wrote: trains, or infers.\n"
                "  dpc-run plan/ --batches=DIR --steps=20\n"
@@ -415,7 +447,8 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
     if (isHelp && speaks)
       app.exit(error);
     else if (speaks)
-      std::cerr << "dpc-run: error: " << errorText(app, error, argc, argv)
+      std::cerr << "dpc-run: error: "
+                << errorText(app, error, argc, argv, kCompilerOptions)
                 << " (dpc-run --help lists the options)\n";
     return false;
   }

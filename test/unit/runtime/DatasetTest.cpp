@@ -464,6 +464,23 @@ TEST_F(Datasets, TokenTypesAreNotGuessed) {
              "attention_mask");
 }
 
+TEST_F(Datasets, TokensOfOneByteAreNotTwo) {
+  auto error = [&](const std::string &bytes) {
+    write("t.bin", bytes);
+    auto dataset = openDataset(tokenPlan(), at("t.bin"));
+    int64_t ids[6], labels[6];
+    std::vector<std::byte *> to = {reinterpret_cast<std::byte *>(ids),
+                                   reinterpret_cast<std::byte *>(labels)};
+    return (*dataset)->read(0, to).message();
+  };
+  EXPECT_HAS(error(std::string(28, '\7')),
+             "is 1799, expected 0 to 99; if the tokens are uint8, write them "
+             "as uint16");
+  std::string large = error(std::string(28, '\x77'));
+  EXPECT_HAS(large, "is 30583");
+  EXPECT_EQ(large.find("uint8"), std::string::npos);
+}
+
 TEST_F(Datasets, OtherFormatsAreNoTokens) {
   auto error = [&](const std::string &bytes) {
     write("t.bin", bytes + std::string(101, '\7'));
