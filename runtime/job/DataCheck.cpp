@@ -147,7 +147,21 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   return report;
 }
 
-std::vector<std::string> trainedTexts(const Plan &plan,
+/// Whether the plan computes the loss by another graph than the plan that
+/// trained the values. A resumed training says so itself, and with
+/// --init-partial another model is meant.
+static bool hasOtherGraph(const RunOptions &options, const Plan &plan,
+                          const DataProfile &before) {
+  const std::string graph =
+      settingOf(plan.settings, plan.trains ? kEvalGraph : kGraph);
+  const bool isMeant =
+      plan.trains && (options.init.empty() || options.initPartial);
+  return !isMeant && !plan.lossOutput.empty() && !graph.empty() &&
+         !before.graph.empty() && graph != before.graph;
+}
+
+std::vector<std::string> trainedTexts(const RunOptions &options,
+                                      const Plan &plan,
                                       const DataProfile &profile,
                                       const std::string &trained,
                                       const std::string &path) {
@@ -159,12 +173,11 @@ std::vector<std::string> trainedTexts(const Plan &plan,
       differences(profile, *before,
                   concat("in the data that trained ", path, " (",
                          oneLine(before->source), ")"));
-  const std::string graph = settingOf(plan.settings, kGraph);
-  if (!plan.trains && !plan.lossOutput.empty() && !graph.empty() &&
-      !before->graph.empty() && graph != before->graph)
-    texts.push_back(concat("the plan computes the loss by another graph than "
-                           "the one that trained ",
-                           path, ": is it the same model?"));
+  if (hasOtherGraph(options, plan, *before))
+    texts.push_back(concat("the plan ", plan.trains ? "trains" : "computes",
+                           plan.trains ? "" : " the loss by",
+                           " another graph than the one that trained ", path,
+                           ": is it the same model?"));
   return texts;
 }
 

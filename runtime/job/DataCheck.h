@@ -22,10 +22,11 @@ Expected<DataReport> checkData(const RunOptions &options, const rt::Plan &plan,
                                rt::InputSource &inputs,
                                rt::InputSource *evalInputs);
 
-/// Compares the data of a run, and the graph of a plan that evaluates, with
-/// those that trained its weights. `trained` is the text of their profile,
+/// Compares the data of a run, and the graph of its plan, with those that
+/// trained its weights. `trained` is the text of their profile,
 /// which the file `path` holds.
-std::vector<std::string> trainedTexts(const rt::Plan &plan,
+std::vector<std::string> trainedTexts(const RunOptions &options,
+                                      const rt::Plan &plan,
                                       const rt::DataProfile &profile,
                                       const std::string &trained,
                                       const std::string &path);

@@ -89,8 +89,12 @@ class TrainedData(e2e.ScratchTest):
             said = f"the plan computes the loss by another graph than the one that trained {path}: is it the same model?"
             self.assertIn(said, self.said(other, origin, own))
             self.assertNotIn("another graph", self.said(infer, origin, own))
-        # Another training may use another model.
-        self.assertNotIn("another graph", self.said(self.plan("tune", CUT), "--init=" + weights, own, "--steps=1"))
+        same, cut = self.plan("same"), self.plan("cut", CUT)
+        said = f"the plan trains another graph than the one that trained {weights}: is it the same model?"
+        self.assertIn(said, self.said(cut, "--init=" + weights, own, "--steps=1"))
+        self.assertNotIn("another graph", self.said(same, "--init=" + weights, own, "--steps=1"))
+        # A part of the weights is for another model.
+        self.assertNotIn("another graph", self.said(cut, "--init=" + weights, "--init-partial", own, "--steps=1"))
 
     def test_a_damaged_profile_is_said(self):
         plan, weights, own = self.plan("train"), self.path("w.safetensors"), self.data("own")

@@ -376,13 +376,14 @@ TEST_F(ProfileFiles, EvaluationIsComparedWithTraining) {
   EXPECT_HAS(report->lines.back(), "--eval-data: input 'x': a sample has the "
                                    "mean 5");
   EXPECT_HAS(report->lines.back(), ", but in --data=t ");
-  std::vector<std::string> texts =
-      trainedTexts(plan, checkData(options, plan, *bytes, nullptr)->profile,
-                   report->profile.text(), "w.safetensors");
+  std::vector<std::string> texts = trainedTexts(
+      options, plan, checkData(options, plan, *bytes, nullptr)->profile,
+      report->profile.text(), "w.safetensors");
   ASSERT_EQ(texts.size(), 1u);
   EXPECT_HAS(texts.front(),
              ", but in the data that trained w.safetensors (--data=t) ");
-  EXPECT_HAS(trainedTexts(plan, report->profile, "[]", "w.safetensors").front(),
+  EXPECT_HAS(trainedTexts(options, plan, report->profile, "[]", "w.safetensors")
+                 .front(),
              ": the data is not compared with that of training");
 }
 
