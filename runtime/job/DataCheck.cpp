@@ -230,6 +230,32 @@ static std::string droppedText(const RunOptions &options, const Plan &plan,
                 " samples; --shuffle drops others in each epoch");
 }
 
+/// Says how many samples have no outputs in --outputs, or "".
+static std::string writtenText(const RunOptions &options, const Plan &plan,
+                               const InputSource &inputs) {
+  if (plan.trains || options.outputs.empty())
+    return "";
+  auto text = [&](int64_t written, int64_t all, const char *why) {
+    return concat("--outputs=", options.outputs, " gets the outputs of ",
+                  written, " of ", all, " samples", why);
+  };
+  const int64_t perStep = samplesPerStep(plan),
+                ran = std::min(options.steps, inputs.steps());
+  if (!options.data.empty()) {
+    const int64_t all = inputs.positionAfter(0).samples;
+    return ran * perStep < all
+               ? text(ran * perStep, all,
+                      ran < inputs.steps()
+                          ? ": --steps ends the run before the others"
+                          : ": --last-batch=drop leaves the others out")
+               : "";
+  }
+  return !options.batches.empty() && options.steps > 1
+             ? text(perStep, ran * perStep,
+                    ", those of the last step; with --data, of all")
+             : "";
+}
+
 std::vector<std::string> amountTexts(const RunOptions &options,
                                      const Plan &plan, InputSource &inputs,
                                      const DataFacts &facts, int64_t done) {
@@ -245,6 +271,8 @@ std::vector<std::string> amountTexts(const RunOptions &options,
         !text.empty())
       texts.push_back(text);
   }
+  if (std::string text = writtenText(options, plan, inputs); !text.empty())
+    texts.push_back(text);
   if (options.lastBatch == "mask" && !options.ignoredLabel.empty() &&
       inputs.steps() * samplesPerStep(plan) ==
           inputs.positionAfter(done).samples &&

@@ -282,6 +282,18 @@ class Data(unittest.TestCase):
                 z = e2e.read_npy(self.path("z", "y.npy"))[2]
                 self.assertLess(e2e.largest_difference(z[:4], y[sample * 4:sample * 4 + 4]), 1e-6)
 
+    def test_samples_without_outputs_are_counted(self):
+        plan, out = self.path("infer"), self.path("out")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--infer", "--cluster=local:1", "--global-batch=8", "-o", plan])
+        batches = "--batches=" + os.path.join(e2e.MODELS, MODEL, "batches")
+        for words, rest in ((self.samples("--steps=2"), "16 of 160 samples: --steps ends the run before the others"),
+                            ([batches, "--steps=3"], "8 of 24 samples, those of the last step; with --data, of all")):
+            run = [e2e.tool("dpc-run"), plan, *words]
+            self.assertIn(f"--outputs={out} gets the outputs of {rest}\n", e2e.must([*run, "--outputs=" + out]))
+            self.assertNotIn("gets the outputs", e2e.must(run))
+        for words in (self.samples(), [batches, "--steps=1"]):
+            self.assertNotIn("gets the outputs", e2e.must([e2e.tool("dpc-run"), plan, *words, "--outputs=" + out]))
+
     def test_a_mean_over_samples_is_of_full_steps(self):
         for batch, done in ((8, True), (7, False)):
             plan = self.path(f"infer-{batch}")
