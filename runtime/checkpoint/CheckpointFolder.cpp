@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 static constexpr const char *kPrefix = "step-";
 static constexpr const char *kUnfinished = ".tmp-";
+static constexpr const char *kDamaged = ".damaged";
 static constexpr const char *kProbe = ".probe-"; ///< a process id follows
 /// A larger file is not a manifest.
 static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
@@ -111,6 +112,30 @@ std::vector<int64_t> CheckpointFolder::steps() const {
   return found;
 }
 
+/// Says why readers ignore the folder `name`.
+static std::string whyIgnored(const std::string &name) {
+  if (name.find(kUnfinished) != std::string::npos)
+    return "its run ended while it was written";
+  return name.find(kDamaged) != std::string::npos
+             ? "it could not be read"
+             : concat("it has no ", kManifestFile);
+}
+
+std::vector<std::string> CheckpointFolder::skippedAfter(int64_t step) const {
+  const std::vector<int64_t> complete = steps();
+  std::vector<std::string> texts;
+  for (const std::string &name : namesIn(dir)) {
+    std::optional<int64_t> own = stepOf(name.substr(0, name.find('.')));
+    const bool isComplete =
+        own && stepOf(name) &&
+        std::binary_search(complete.begin(), complete.end(), *own);
+    if (own && *own > step && !isComplete)
+      texts.push_back(dir + "/" + name + " (" + whyIgnored(name) + ")");
+  }
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
 /// Renames the folder before it removes the files, so that readers never see an
 /// incomplete checkpoint. removeUnfinished() completes an interrupted removal.
 Status CheckpointFolder::remove(int64_t step) const {
@@ -143,10 +168,10 @@ Status CheckpointFolder::publish(const Manifest &manifest,
 }
 
 Status CheckpointFolder::setAside(int64_t step) const {
-  std::string from = checkpoint(step), to = from + ".damaged";
+  std::string from = checkpoint(step), to = from + kDamaged;
   std::error_code code;
   for (int64_t i = 2; fs::exists(to, code); ++i)
-    to = from + ".damaged-" + std::to_string(i);
+    to = from + kDamaged + "-" + std::to_string(i);
   if (std::rename(from.c_str(), to.c_str()) != 0)
     return cannot(from, "renamed", std::strerror(errno));
   return syncFolder(dir);

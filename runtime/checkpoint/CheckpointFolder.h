@@ -47,6 +47,9 @@ public:
   Status removeUnfinished() const;
   /// Returns the steps of all complete checkpoints in ascending order.
   std::vector<int64_t> steps() const;
+  /// Describes each folder of a later step than `step` that is no complete
+  /// checkpoint: "DIR/step-300 (it has no manifest.json)".
+  std::vector<std::string> skippedAfter(int64_t step) const;
   /// Completes the folder unfinished(): writes the manifest and renames the
   /// folder to checkpoint(). Replaces a checkpoint of the same step.
   Status publish(const Manifest &manifest, const std::string &tag) const;

@@ -45,6 +45,18 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
       "remove it, or choose another folder");
 }
 
+/// Says which folders are newer than the newest checkpoint of `folder`, but no
+/// complete checkpoints, or returns "".
+static std::string textOnSkipped(const CheckpointFolder &folder) {
+  const std::vector<int64_t> steps = folder.steps();
+  const std::vector<std::string> skipped =
+      folder.skippedAfter(steps.empty() ? -1 : steps.back());
+  return skipped.empty()
+             ? ""
+             : concat(listed(skipped), skipped.size() == 1 ? " is" : " are",
+                      " no complete checkpoint");
+}
+
 /// Runs in the process of rank 0, before any writes. Returns the run's tag.
 Expected<std::string> Checkpoints::prepare() {
   // After a restart, a rank of the previous start may still have the lock.
@@ -53,6 +65,8 @@ Expected<std::string> Checkpoints::prepare() {
   Status status = folder.prepare();
   if (status.ok())
     status = lock.take(options.checkpoint, kPatience);
+  if (status.ok() && options.resume && options.resume->empty())
+    skipped = textOnSkipped(folder);
   if (status.ok())
     status = folder.removeUnfinished();
   if (status.ok())

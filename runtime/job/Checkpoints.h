@@ -30,6 +30,9 @@ public:
   const std::string &from() const { return path; }
   /// The profile of the data that trained the weights of from(), or "".
   const std::string &trainedProfile() const { return trained; }
+  /// Says which newer folders --resume skips, because they are no complete
+  /// checkpoints, or "". Only in the process of rank 0.
+  const std::string &skippedText() const { return skipped; }
   /// Called after each step. Saves a checkpoint every --checkpoint-every steps
   /// and after the last step.
   Status afterStep(int64_t step, bool isLast);
@@ -60,6 +63,7 @@ private:
   std::string profile;
   std::string path;
   std::string trained; ///< see trainedProfile()
+  std::string skipped; ///< see skippedText()
   rt::FolderLock lock; ///< only in the process of rank 0
   std::unique_ptr<rt::CheckpointWriter> writer;
 };

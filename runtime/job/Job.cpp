@@ -258,9 +258,9 @@ static Expected<int64_t> countSkips(const Plan &plan, Session &session) {
 }
 
 void Job::sayFirstLines() {
-  for (const std::string &line :
-       firstLines({options, plan, *inputs, init, data, checkpoints->from(),
-                   profileOf(*checkpoints, init), done}))
+  for (const std::string &line : firstLines(
+           {options, plan, *inputs, init, data, checkpoints->from(),
+            profileOf(*checkpoints, init), checkpoints->skippedText(), done}))
     std::printf("%s\n", line.c_str());
   if (validation)
     for (const std::string &text : validation->warnings(plan))

@@ -171,7 +171,8 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
 }
 
 std::vector<std::string> firstLines(const RunStart &start) {
-  const auto &[options, plan, inputs, init, data, from, trained, done] = start;
+  const auto &[options, plan, inputs, init, data, from, trained, skipped,
+               done] = start;
   std::vector<std::string> lines;
   bool hasData = options.hasData();
   if (!hasData)
@@ -206,6 +207,8 @@ std::vector<std::string> firstLines(const RunStart &start) {
                                        : "";
   if (!weights.empty() && (!plan.trains || done < options.steps))
     lines.push_back(weights);
+  if (!skipped.empty())
+    lines.push_back(skipped);
   if (options.resume)
     lines.push_back(resumeText(options, plan, from, done));
   return lines;

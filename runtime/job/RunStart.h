@@ -31,7 +31,8 @@ struct RunStart {
   std::string from;       ///< the checkpoint with which it resumes, or ""
   /// The profile of the data that trained the initial values, or "".
   std::string trained;
-  int64_t done = 0; ///< steps before it
+  std::string skipped; ///< see Checkpoints::skippedText()
+  int64_t done = 0;    ///< steps before it
 };
 
 /// Returns the lines that say what a run computes, from which data, before its

@@ -281,12 +281,29 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("resuming after step 3\nnothing is left to do: the run ends after step 2\n", out)
         self.refused(run.words("dp2", "--resume=" + folder), f"--resume={newest} is the newest checkpoint in this folder")
         self.refused(run.words("dp2", "--init=" + newest), f"--init={newest}: is a checkpoint; --resume={newest} resumes from it")
+        plan = run.plan("dp2")
+        self.refused(run.words("dp2", "--init=" + plan), f"{plan}: has no weights, expected model.safetensors or model.safetensors.index.json; "
+                     "it is the folder of a plan, which has the weights of its model file")
         path = os.path.join(newest, "rank-0.safetensors")
         good = read(path)
         self.overwrite(path, good[:-5] + bytes([good[-5] ^ 1]) + good[-4:])
         self.refused(run.words("dp2", "--resume=" + newest + "/"), "step-3", f"--resume={before} resumes from the checkpoint before it")
         for words in (["--resume"], ["--resume=" + newest], ["--resume", "--max-restarts=3"]):
             self.refused(run.words("dp2", "--checkpoint=" + folder, *words), "step-3", f"remove it to resume from {before}")
+
+    def test_a_newer_folder_that_is_incomplete_is_named(self):
+        run = Run(self.folder, "gpt2-tiny")
+        folder = run.path("go")
+        words = run.words("dp2", "--checkpoint=" + folder, "--checkpoint-every=1", "--checkpoint-keep=9")
+        e2e.must([*words, "--steps=3"])
+        self.assertNotIn("no complete checkpoint", e2e.must([*words, "--steps=4", "--resume"]))
+        os.remove(os.path.join(folder, "step-4", "manifest.json"))
+        os.mkdir(os.path.join(folder, "step-5.tmp-1-2"))
+        os.mkdir(os.path.join(folder, "step-2.tmp-1-2"))
+        out = e2e.must([*words, "--steps=6", "--resume"])
+        self.assertIn(f"{folder}/step-4 (it has no manifest.json), {folder}/step-5.tmp-1-2 (its run ended while it was written) are no complete checkpoint\n"
+                      "resuming after step 3\n", out)
+        self.assertNotIn("no complete checkpoint", e2e.must([*words, "--steps=7", "--resume"]))
 
     def overwrite(self, path, data):
         with open(path, "wb") as file:

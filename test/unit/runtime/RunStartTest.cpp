@@ -53,8 +53,8 @@ protected:
     if (!options.init.empty())
       init = *InitChoice::parse(options.init);
     std::string text;
-    for (const std::string &line :
-         firstLines({options, plan, *inputs, init, DataReport(), from, "", 3}))
+    for (const std::string &line : firstLines(
+             {options, plan, *inputs, init, DataReport(), from, "", "", 3}))
       text += line + "\n";
     return text;
   }
