@@ -81,7 +81,6 @@ private:
   /// Each returns the remark on a node of its kind, or "". `what` begins it.
   std::string onElementwise(const Node &node, const std::string &what) const;
   std::string onClasses(const Node &node, const std::string &what) const;
-  std::string onDimension(const Node &node, const std::string &what) const;
   std::string onBinary(const Node &node, const std::string &what) const;
   std::string onPairing(const Node &node, const std::string &what) const;
 
@@ -164,31 +163,6 @@ std::string Losses::onElementwise(const Node &node,
                    "unless this is intended";
 }
 
-/// Says if log-probabilities are normalized along another dimension than that
-/// of the classes. If both have one size, as in a contrastive loss, either is
-/// right.
-std::string Losses::onDimension(const Node &node,
-                                const std::string &what) const {
-  const Node *maker = origins.makerOf(operand(node, 0));
-  if (maker && maker->target == "aten.log.default")
-    maker = origins.makerOf(operand(*maker, 0));
-  const std::vector<Size> *sizes = sizesOf(operand(node, 0));
-  if (!maker || !sizes || sizes->size() < 2 || maker->inputs.size() < 2 ||
-      !(softmaxes().contains(maker->target) ||
-        logSoftmaxes().contains(maker->target)) ||
-      maker->inputs[1].second.kind != Argument::Kind::Int)
-    return "";
-  int64_t rank = static_cast<int64_t>(sizes->size());
-  int64_t dim = maker->inputs[1].second.ints[0].value;
-  dim += dim < 0 ? rank : 0;
-  if (dim == 1 || dim < 0 || dim >= rank ||
-      textOf((*sizes)[dim]) == textOf((*sizes)[1]))
-    return "";
-  return what + " reads classes in dimension 1 of " +
-         shapeOf(operand(node, 0)) + ", but '" + maker->name +
-         "' normalizes dimension " + std::to_string(dim) + "; use dim=1";
-}
-
 std::string Losses::onClasses(const Node &node, const std::string &what) const {
   bool isLikelihood = likelihoodLosses().contains(node.target);
   const Node *scores = origin(operand(node, 0));
@@ -198,8 +172,6 @@ std::string Losses::onClasses(const Node &node, const std::string &what) const {
   if (isLikelihood && isWrong)
     return what + " expects log-probabilities, but gets the result of " +
            scores->target + "; cross_entropy accepts such scores";
-  if (std::string text = onDimension(node, what); isLikelihood && !text.empty())
-    return text;
   if (isLikelihood && !(scores && logSoftmaxes().contains(scores->target)))
     return "";
   const std::vector<Size> *sizes = sizesOf(operand(node, 0));

@@ -318,6 +318,31 @@ def factors(role, more=""):
     return program(arguments, body, (LOSS,))
 
 
+def choose(name, of, by, shape, dim, left):
+    """The elements of %of that `by` counts along `dim` of `shape`."""
+    sizes = shape.replace("xf32", "")
+    return (f"%{name}_i = dpc.iota dim = {dim} : tensor<{sizes}xi64>\n%{name}_b = dpc.broadcast %{by} dims = [0] : tensor<8xi64> -> tensor<{sizes}xi64>\n"
+            f"%{name}_h = dpc.compare eq %{name}_i, %{name}_b {{dpc.bounded}} : (tensor<{sizes}xi64>, tensor<{sizes}xi64>) -> tensor<{sizes}xi1>\n"
+            + number(f"{name}_z", 0.0, shape)
+            + f"%{name}_s = dpc.select %{name}_h, %{of}, %{name}_z : (tensor<{sizes}xi1>, tensor<{shape}>, tensor<{shape}>) -> tensor<{shape}>\n"
+            f"%{name} = dpc.reduce sum %{name}_s dims = [{dim}] : tensor<{shape}> -> tensor<{left}>\n")
+
+
+def picked(dim, rows=""):
+    """The mean log-probability, normalized over `dim`, of the label of each row of %lp, or of those that `rows` makes of them."""
+    each = f"{(8, 4)[1 - dim]}xf32"
+    arguments = [("w", "4x16xf32", "parameter", ""), ("x", "8x16xf32", "input", ""), ("y", "8xi64", "input", ""), STEP]
+    body = (layer("h", "x", "w") + unary("e", "exp", "h", "8x4xf32") + f"%n = dpc.reduce sum %e dims = [{dim}] : tensor<8x4xf32> -> tensor<{each}>\n"
+            + unary("ln", "log", "n", each) + f"%all = dpc.broadcast %ln dims = [{1 - dim}] : tensor<{each}> -> tensor<8x4xf32>\n"
+            + binary("lp", "sub", "h", "all", "8x4xf32") + (rows or keep("r", "lp", "8x4xf32")) + choose("own", "r", "y", "8x4xf32", 1, "8xf32")
+            + unary("minus", "neg", "own", "8xf32") + mean("loss", "minus", "8xf32"))
+    return program(arguments, body, (LOSS,))
+
+
+# Row y of %lp for each sample.
+ROWS = "%rows = dpc.broadcast %lp dims = [1, 2] : tensor<8x4xf32> -> tensor<8x8x4xf32>\n" + choose("r", "rows", "y", "8x8x4xf32", 1, "8x4xf32")
+
+
 def listed(alias):
     """A weight with a second name."""
     return errors(squares("h", "z")).replace('dpc.name = "w"', f'dpc.name = "layers.0.w", dpc.aliases = ["{alias}"]')
@@ -338,6 +363,11 @@ class Layers(suspicions.SuspicionTest):
         self.assertEqual(len(remarks), 1)
         self.assertIn("compares scores with 0.5, of which the loss takes the sigmoid: that is 0.5 where they are 0", remarks[0])
         self.check_silent({"zero": thresholded(0.0)})
+
+    def test_probabilities_that_are_normalized_over_another_dimension(self):
+        self.check_named({"samples": (picked(0), "'dpc.select' picks one of 4 classes, but 'dpc.binary' normalizes another dimension, of 8 elements: the "
+                                      "probabilities of the classes do not add up to 1")})
+        self.check_silent({"classes": picked(1), "of some rows": picked(1, ROWS)})
 
     def test_factors_of_a_loss_that_are_trained(self):
         self.check_named({"trained": (factors("parameter"), "'f' is a factor of the loss for each class, and is trained: the loss becomes small if it does; "

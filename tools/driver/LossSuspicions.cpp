@@ -373,6 +373,107 @@ Detail isLineOfLine(Operation *op, const SuspectModel &) {
   return between < std::min(before, after) ? Detail() : Detail(nodeOf(first));
 }
 
+/// Returns the log-probabilities from which `op` picks one for each index of an
+/// input, and sets `dim` to the dimension of what the index counts.
+static Value pickedFrom(Operation *op, int64_t &dim) {
+  auto pick = dyn_cast<SelectOp>(op);
+  auto hit =
+      pick ? pick.getCondition().getDefiningOp<CompareOp>() : CompareOp();
+  if (!hit || !hit->hasAttr(attr::kBounded) || !pick->hasOneUse())
+    return nullptr;
+  auto sum = dyn_cast<ReduceOp>(*pick->user_begin());
+  const bool readsInput = llvm::any_of(
+      dependencies({hit.getA(), hit.getB()}, [](Operation *) { return true; }),
+      [](Value value) { return roleOf(value) == role::kInput; });
+  if (!sum || sum.getKind() != ReduceKind::sum || sum.getDims().size() != 1 ||
+      !readsInput)
+    return nullptr;
+  dim = sum.getDims().front();
+  return pick.getOnTrue();
+}
+
+/// Returns the dimension of the operand of `op`, which moves elements, whose
+/// elements are those of dimension `dim` of its result; or -1.
+static int64_t dimBefore(Operation *op, int64_t dim) {
+  if (auto move = dyn_cast<TransposeOp>(op))
+    return move.getPerm()[dim];
+  if (auto repeat = dyn_cast<BroadcastOp>(op)) {
+    const auto *found = llvm::find(repeat.getDims(), dim);
+    return found == repeat.getDims().end() ? -1
+                                           : found - repeat.getDims().begin();
+  }
+  auto unary = dyn_cast<UnaryOp>(op);
+  if (isa<ConvertOp>(op) || (unary && unary.getKind() == UnaryKind::neg))
+    return dim;
+  auto reshape = dyn_cast<ReshapeOp>(op);
+  if (!reshape)
+    return -1;
+  ArrayRef<int64_t> from = shapeOf(reshape.getX()),
+                    to = shapeOf(reshape.getResult());
+  auto after = [](ArrayRef<int64_t> shape, int64_t dim) {
+    return llvm::product_of(shape.drop_front(dim + 1));
+  };
+  for (int64_t i : llvm::seq<int64_t>(from.size()))
+    if (from[i] == to[dim] && after(from, i) == after(to, dim))
+      return i;
+  return -1;
+}
+
+/// Returns the dimension over which `value`, log-probabilities, is normalized,
+/// or -1.
+static int64_t normalizedDim(Value value) {
+  if (UnaryOp log = unaryOf(value, UnaryKind::log))
+    return log.getX().getDefiningOp<SoftmaxOp>()
+               ? static_cast<int64_t>(shapeOf(value).size()) - 1
+               : -1;
+  BinaryOp difference = binaryOf(value, BinaryKind::sub);
+  UnaryOp log = difference
+                    ? unaryOf(skipMoves(difference.getB()), UnaryKind::log)
+                    : UnaryOp();
+  auto sum =
+      log ? skipConverts(log.getX()).getDefiningOp<ReduceOp>() : ReduceOp();
+  return sum && sum.getKind() == ReduceKind::sum && sum.getDims().size() == 1 &&
+                 unaryOf(sum.getX(), UnaryKind::exp) &&
+                 shapeOf(sum.getX()) == shapeOf(value)
+             ? sum.getDims().front()
+             : -1;
+}
+
+/// Whether another choice picks from elements that `op` has picked, as from the
+/// scores of some positions.
+static bool isPickedFurther(Operation *op) {
+  return llvm::any_of(
+      op->getParentOfType<func::FuncOp>().getOps<SelectOp>(),
+      [&](SelectOp other) {
+        int64_t dim = 0;
+        Value from = other == op ? Value() : pickedFrom(other, dim);
+        return from &&
+               dependencies({from}, worksOnElements).contains(op->getResult(0));
+      });
+}
+
+Detail picksUnnormalized(Operation *op, const SuspectModel &) {
+  int64_t dim = 0;
+  Value value = pickedFrom(op, dim);
+  const int64_t classes = value ? shapeOf(value)[dim] : 0;
+  for (; value && dim >= 0; value = value.getDefiningOp()->getOperand(0)) {
+    const int64_t other = normalizedDim(value);
+    // Of a square, such as all pairs of two batches, either is right.
+    if (other >= 0)
+      return other != dim && shapeOf(value)[other] != classes &&
+                     !isPickedFurther(op)
+                 ? Detail(std::to_string(classes) + " classes, but " +
+                          nodeOf(value.getDefiningOp()) +
+                          " normalizes another dimension, of " +
+                          std::to_string(shapeOf(value)[other]) + " elements")
+                 : std::nullopt;
+    if (!value.getDefiningOp())
+      break;
+    dim = dimBefore(value.getDefiningOp(), dim);
+  }
+  return std::nullopt;
+}
+
 Detail comparesWithHalf(Operation *op, const SuspectModel &model) {
   auto compare = dyn_cast<CompareOp>(op);
   if (!compare)

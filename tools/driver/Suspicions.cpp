@@ -334,6 +334,9 @@ static const Pattern kPatterns[] = {
      "multiplies the result of {} again, without a nonlinear op between: the "
      "two are one linear map",
      false},
+    {picksUnnormalized,
+     "picks one of {}: the probabilities of the classes do not add up to 1",
+     false},
     {comparesWithHalf,
      "compares scores with 0.5, of which the loss takes the sigmoid: that is "
      "0.5 where they are 0",

@@ -57,6 +57,9 @@ Detail addsZeroOne(mlir::Operation *op, const SuspectModel &model);
 /// A product with a weight of the result of another one, without an op between
 /// that is not linear, and without fewer numbers between than before and after.
 Detail isLineOfLine(mlir::Operation *op, const SuspectModel &model);
+/// A choice of the log-probabilities of labels that are normalized over another
+/// dimension than that of the classes.
+Detail picksUnnormalized(mlir::Operation *op, const SuspectModel &model);
 /// A comparison of the scores of a binary cross entropy with 0.5.
 Detail comparesWithHalf(mlir::Operation *op, const SuspectModel &model);
 /// A cosine over the samples of two results that are not centered, as those of

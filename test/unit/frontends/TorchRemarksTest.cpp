@@ -95,29 +95,6 @@ TEST(TorchRemarks, LossesOfOtherValues) {
       << broadcast[0];
 }
 
-/// Makes the loss of kMlp an nll_loss of a log_softmax along `dim`.
-void normalize(nlohmann::json &nodes, int dim) {
-  nodes[4]["target"] = "torch.ops.aten.log_softmax.int";
-  nodes[4]["inputs"] = {
-      nodes[4]["inputs"][0],
-      {{"name", "dim"}, {"arg", {{"as_int", dim}}}, {"kind", 1}}};
-  nodes[5]["target"] = "torch.ops.aten.nll_loss_nd.default";
-}
-
-TEST(TorchRemarks, LikelihoodsOfAnotherDimension) {
-  auto along = [](int dim) {
-    return remarksAfter([&](nlohmann::json &nodes) { normalize(nodes, dim); })
-        .back();
-  };
-  std::string unused =
-      "2 weights of the model are not used: l3.bias, l3.weight";
-  EXPECT_EQ(along(1), unused);
-  EXPECT_EQ(along(-1), unused);
-  EXPECT_EQ(along(0),
-            "node 'cross_entropy_loss': nll_loss_nd reads classes in dimension "
-            "1 of [s6, 10], but 'linear_2' normalizes dimension 0; use dim=1");
-}
-
 /// Layers in a Python list. The matrix that the forward itself writes down is
 /// no weight, and a vector may be any constant.
 TEST(TorchRemarks, WeightsOfNoModule) {
@@ -134,11 +111,20 @@ TEST(TorchRemarks, WeightsOfNoModule) {
   EXPECT_EQ(import(model, options).remarks, std::vector<std::string>());
 }
 
+/// Makes the loss of kMlp an nll_loss of a log_softmax.
+void normalize(nlohmann::json &nodes) {
+  nodes[4]["target"] = "torch.ops.aten.log_softmax.int";
+  nodes[4]["inputs"] = {
+      nodes[4]["inputs"][0],
+      {{"name", "dim"}, {"arg", {{"as_int", 1}}}, {"kind", 1}}};
+  nodes[5]["target"] = "torch.ops.aten.nll_loss_nd.default";
+}
+
 /// A value of the batch size, or of two, is only told by its symbols.
 TEST(TorchRemarks, OneClassAndPairsOfSamples) {
   auto remarks = remarksAfterGraph([](nlohmann::json &graph) {
     graph["tensor_values"]["linear_2"]["sizes"][1] = {{"as_int", 1}};
-    normalize(graph["nodes"], 1);
+    normalize(graph["nodes"]);
   });
   ASSERT_FALSE(remarks.empty());
   EXPECT_EQ(remarks.back(), "node 'cross_entropy_loss': nll_loss_nd gets "
