@@ -295,6 +295,16 @@ def deep(between, width=8):
     return program(arguments, body, (LOSS,))
 
 
+def fixed(rows):
+    """A layer of x by a constant, relu, and a layer of 4 numbers."""
+    body = (table("k", rows, "8x16xf32") + "%a = dpc.matmul %x, %k tb : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x8xf32>\n" + unary("b", "relu", "a", "8x8xf32")
+            + "%p = dpc.matmul %b, %v : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>\n" + squares("p", "z"))
+    return program([("v", "8x4xf32", "parameter", ""), ("x", "8x16xf32", "input", ""), ("z", "8x4xf32", "input", ""), STEP], body, (LOSS,))
+
+
+COSINES = [[math.cos(math.pi * row * (column + 0.5) / 16) for column in range(16)] for row in range(8)]
+
+
 def thresholded(limit):
     """A binary cross entropy of the scores h, x * (1 - z) + log(1 + exp(-x)) without the rest, and the share of h above `limit`."""
     shape = "8x4xf32"
@@ -357,6 +367,10 @@ class Layers(suspicions.SuspicionTest):
         self.assertIn("again, without a nonlinear op between: the two are one linear map", remarks[0])
         # A layer of few numbers between makes a matrix of low rank.
         self.check_silent({"relu": deep(relu), "few": deep(plain, width=2)})
+
+    def test_constants_where_weights_stand(self):
+        self.check_named({"noise": (fixed(NOISE), "'dpc.matmul' reads 128 random numbers where a weight stands: constants of the model are not trained")})
+        self.check_silent({"cosines": fixed(COSINES), "bits": fixed(BITS)})
 
     def test_scores_that_are_compared_with_a_probability(self):
         remarks = self.remarks(thresholded(0.5))

@@ -369,6 +369,24 @@ class Suspicions(SuspicionTest):
             e2e.must([e2e.tool("dpc-opt"), self.path("model.onnx"), "--cluster=local:1", "--global-batch=8", "--emit=report", "--verify=off", "-o", self.path("plan")])
             self.assertEqual(e2e.read_report(self.path("plan"))["remarks"], remarks)
 
+    def standardized(self, mean, deviation):
+        """A model that subtracts a weight from x and divides by another one, with these values in the file."""
+        with open(self.path("stored.bin"), "wb") as file:
+            file.write(struct.pack("<32f", *([mean] * 16 + [deviation] * 16)))
+        source = 'dpc.source = {{file = "{}", offset = {} : i64, bytes = 64 : i64, dtype = "f32"}}'
+        weights = "".join(f'%{name}: tensor<16xf32> {{dpc.name = "{name}", dpc.role = "parameter", {source.format(self.path("stored.bin"), at)}}},\n'
+                          for name, at in (("mean", 0), ("std", 64)))
+        ops = "".join(f"%{name}s = dpc.broadcast %{name} dims = [1] : tensor<16xf32> -> tensor<8x16xf32>\n" for name in ("mean", "std"))
+        ops += binary("c", "sub", "x", "means", "8x16xf32") + binary("n", "div", "c", "stds", "8x16xf32")
+        return classes().replace("%x:", weights + "%x:", 1).replace("%h = dpc.matmul %x", ops + "%h = dpc.matmul %n")
+
+    def test_standardizing_weights_of_inputs_are_said(self):
+        said = ("trained, although probably constants: 'mean' (it scales or shifts an input), 'std' (it scales or shifts an input); register_buffer or "
+                "--frozen=std keeps one constant")
+        self.assertEqual(self.remarks(self.standardized(0.5, 2.0)), [said])
+        # A learned shift starts at 0, and a learned scale at 1.
+        self.check_silent({"learned shift": self.standardized(0.0, 2.0), "learned scale": self.standardized(0.5, 1.0)})
+
     def test_equal_remarks_are_grouped(self):
         ops = softened(1).replace("tensor<8x4x1xf32>\n%f", 'tensor<8x4x1xf32> loc("{}")\n%f')
         more = ops.replace("%s", "%last").replace("%g", "%g2").replace("%p", "%p2").replace("%f", "%f2").replace("%h", "%one")

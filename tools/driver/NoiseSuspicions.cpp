@@ -187,7 +187,50 @@ std::string textOn(const Meeting &meeting, const Numbers &numbers) {
          "drawn at export is the same in every step; make it an input";
 }
 
+/// Whether an op reads `use` where a weight stands.
+bool isForWeight(OpOperand &use) {
+  Operation *op = use.getOwner();
+  return (isa<MatmulOp>(op) && use.getOperandNumber() < 2) ||
+         (isa<ConvOp>(op) && use.getOperandNumber() == 1) ||
+         (isa<EmbeddingOp>(op) && use.getOperandNumber() == 0);
+}
+
+/// Returns the first op that reads elements of `value` as a weight, or null.
+Operation *readerAsWeight(Value value) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    Operation *found = isForWeight(use) ? user
+                       : isa<ReshapeOp, ConvertOp, TransposeOp>(user)
+                           ? readerAsWeight(user->getResult(0))
+                           : nullptr;
+    if (found)
+      return found;
+  }
+  return nullptr;
+}
+
 } // namespace
+
+std::string textOnConstantWeights(func::FuncOp forward) {
+  Operation *first = nullptr;
+  size_t size = 0, more = 0;
+  for (ConstantOp op : forward.getOps<ConstantOp>()) {
+    Operation *reader = readerAsWeight(op.getResult());
+    std::optional<Numbers> numbers = reader ? variedNumbers(op) : std::nullopt;
+    if (!numbers || numbers->isVector() || !isRandom(*numbers))
+      continue;
+    more += first ? 1 : 0;
+    size = first ? size : numbers->values.size();
+    first = first ? first : reader;
+  }
+  return first ? nodeOf(first) + " reads " + std::to_string(size) +
+                     " random numbers where a weight stands" +
+                     (more > 0 ? ", and so do " + std::to_string(more) +
+                                     " other constants"
+                               : "") +
+                     ": constants of the model are not trained"
+               : "";
+}
 
 std::string textOnNoise(func::FuncOp forward, const Reach &reach) {
   SmallVector<Numbers> targets;

@@ -183,9 +183,14 @@ static void remarkOnForward(Session &session, func::FuncOp forward,
          {remarkOnFrozen(forward), remarkOnRepeatedModules(forward)})
       if (!text.empty())
         session.remark(text);
-    if (StringRef(options.model).ends_with(".onnx"))
-      if (std::string text = remarkOnLikelyConstants(forward); !text.empty())
-        session.notice(text);
+    const bool isOnnx = StringRef(options.model).ends_with(".onnx");
+    if (std::string text = remarkOnLikelyConstants(forward, !isOnnx);
+        !text.empty())
+      session.notice(text);
+    // The frontend names such constants of a .pt2.
+    if (std::string text = textOnConstantWeights(forward);
+        !StringRef(options.model).ends_with(".pt2") && !text.empty())
+      session.notice(text);
   }
   if (std::string text = remarkOnNarrowWeights(forward);
       options.precision == "fp32" && !text.empty())

@@ -94,6 +94,8 @@ std::string textOnFreeTargets(mlir::func::FuncOp forward,
                               const SuspectModel &model);
 /// Random numbers that are constants and meet values of samples.
 std::string textOnNoise(mlir::func::FuncOp forward, const Reach &reach);
+/// Random numbers that are constants and stand where weights do.
+std::string textOnConstantWeights(mlir::func::FuncOp forward);
 /// Weights of the classes of a loss that are trained.
 std::string textOnTrainedFactors(mlir::func::FuncOp forward);
 /// An output that adds terms to the loss that is trained.

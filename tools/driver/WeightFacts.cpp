@@ -242,6 +242,20 @@ std::string remarkOnFrozen(func::FuncOp forward) {
          rounded(allElements) + " parameters)" + tied;
 }
 
+/// Returns the trained weight whose elements `value` repeats, or null.
+static BlockArgument trainedIn(Value value) {
+  auto weight = dyn_cast<BlockArgument>(skipMoves(value));
+  return weight && isTrained(weight) ? weight : BlockArgument();
+}
+
+/// Returns the weight that is subtracted from an input to get `value`, or null.
+static BlockArgument shiftOf(Value value) {
+  BinaryOp shift = binaryOf(skipMoves(value), BinaryKind::sub);
+  return shift && roleOf(skipMoves(shift.getA())) == role::kInput
+             ? trainedIn(shift.getB())
+             : BlockArgument();
+}
+
 /// Whether a weight is only subtracted from an input, or divides it, as the
 /// mean and the deviation of the data do. A learned scale multiplies.
 static bool standardizesInput(Value weight) {
@@ -253,7 +267,9 @@ static bool standardizesInput(Value weight) {
            return binary &&
                   (binary.getKind() == BinaryKind::sub ||
                    binary.getKind() == BinaryKind::div) &&
-                  roleOf(skipMoves(binary.getA())) == role::kInput;
+                  skipMoves(binary.getB()) == skipMoves(weight) &&
+                  (roleOf(skipMoves(binary.getA())) == role::kInput ||
+                   shiftOf(binary.getA()));
          });
 }
 
@@ -274,17 +290,40 @@ static bool isSineTable(BlockArgument weight) {
          llvm::all_of(all, [](float v) { return v >= -1 && v <= 1; });
 }
 
-std::string remarkOnLikelyConstants(func::FuncOp forward) {
+/// Whether the file has another value than `number` for an element of `weight`.
+static bool startsElsewhere(BlockArgument weight, float number) {
+  return llvm::any_of(valuesInFile(weight),
+                      [&](float value) { return value != number; });
+}
+
+/// Adds each pair of weights of which one is subtracted from an input and the
+/// other divides the difference, unless one starts as a learned shift or scale.
+static void addStandardizers(func::FuncOp forward,
+                             llvm::DenseSet<BlockArgument> &found) {
+  for (BinaryOp op : forward.getOps<BinaryOp>()) {
+    if (op.getKind() != BinaryKind::div)
+      continue;
+    BlockArgument mean = shiftOf(op.getA()), deviation = trainedIn(op.getB());
+    if (mean && deviation && startsElsewhere(mean, 0) &&
+        startsElsewhere(deviation, 1))
+      found.insert_range(ArrayRef<BlockArgument>{mean, deviation});
+  }
+}
+
+std::string remarkOnLikelyConstants(func::FuncOp forward, bool hasBuffers) {
+  llvm::DenseSet<BlockArgument> pairs;
+  addStandardizers(forward, pairs);
   std::string names, pattern;
   for (BlockArgument argument : forward.getArguments()) {
     const std::string name = nameOf(argument);
-    if (name.empty() || roleOf(argument) != role::kParameter ||
-        isFrozen(argument))
+    if (name.empty() || !isTrained(argument))
       continue;
-    const char *what = standardizesInput(argument)
-                           ? "it scales or shifts an input"
-                       : isSineTable(argument) ? "it is a table of sines"
-                                               : nullptr;
+    const bool isScale =
+        hasBuffers ? pairs.contains(argument) : standardizesInput(argument);
+    const char *what = isScale ? "it scales or shifts an input"
+                       : !hasBuffers && isSineTable(argument)
+                           ? "it is a table of sines"
+                           : nullptr;
     if (!what)
       continue;
     names += (names.empty() ? "'" : ", '") + name + "' (" + what + ")";
@@ -292,9 +331,10 @@ std::string remarkOnLikelyConstants(func::FuncOp forward) {
   }
   return names.empty() ? ""
                        : "trained, although probably constants: " + names +
-                             "; ONNX does not say which weights are buffers; "
-                             "--frozen=" +
-                             pattern + " keeps one constant";
+                             (hasBuffers ? "; register_buffer or "
+                                         : "; ONNX does not say which weights "
+                                           "are buffers; ") +
+                             "--frozen=" + pattern + " keeps one constant";
 }
 
 std::string remarkOnNarrowWeights(func::FuncOp forward) {

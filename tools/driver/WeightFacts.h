@@ -61,11 +61,13 @@ std::string remarkOnFrozen(mlir::func::FuncOp forward);
 /// as those of one module that is several times in a list do, or "".
 std::string remarkOnRepeatedModules(mlir::func::FuncOp forward);
 
-/// Returns a remark on trained weights that are probably constants, because
-/// ONNX does not tell them from parameters: numbers that are subtracted
-/// from an input or divide it, and tables of sines. Returns "" if there are
+/// Returns a remark on trained weights that are probably constants: a number
+/// that is subtracted from an input, and another that divides the difference.
+/// If the format does not tell buffers from parameters (`hasBuffers`), such as
+/// ONNX, also one of the two, and tables of sines. Returns "" if there are
 /// none.
-std::string remarkOnLikelyConstants(mlir::func::FuncOp forward);
+std::string remarkOnLikelyConstants(mlir::func::FuncOp forward,
+                                    bool hasBuffers);
 
 /// Returns a remark if the model has narrow floats, which --precision=fp32
 /// leaves as they are, or "".
