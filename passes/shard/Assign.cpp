@@ -240,6 +240,15 @@ static void keepPartials(const Assignment &state, Operation *op,
   }
 }
 
+/// Says why `op` needs the samples of all micro-batches.
+static std::string whyWhole(const FactorAnalysis &factors, Operation *op) {
+  for (size_t dim = 0; dim < factors.rule(op).dims.size(); ++dim)
+    if (factors.isBlocked(op, dim))
+      return "reshapes cut its dimensions at places that do not fit together, "
+             "so that it needs the whole batch";
+  return "it reads the whole batch";
+}
+
 /// If the op cannot be split so, returns nullopt and sets `state.why`.
 static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
                                     const AxisChoices &choice) {
@@ -274,8 +283,9 @@ static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
     auto bytes =
         reshardBytes(state.actual(operand), wanted, elementBytes(operand));
     if (!bytes) {
-      state.why = "it reads the whole batch, which micro-batches split; set "
-                  "micro_batch= to the whole batch of a rank";
+      state.why = whyWhole(state.facts.factors, op) +
+                  ", which micro-batches split; set micro_batch= to the whole "
+                  "batch of a rank";
       return std::nullopt;
     }
     plan.bytes += *bytes;

@@ -11,6 +11,21 @@ func.func @forward(%x: tensor<8x16xf32> {dpc.name = "x", dpc.role = "input", dpc
 
 // -----
 
+// The positions of a sample are 4 x 3 before the sum, and 3 x 4 after it.
+func.func @forward(%x: tensor<8x4x3xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
+    -> (tensor<8x3xf32> {dpc.name = "y"}) {
+  %s = dpc.reduce max %x dims = [1] : tensor<8x4x3xf32> -> tensor<8x3xf32>
+  %m = dpc.broadcast %s dims = [0, 2] : tensor<8x3xf32> -> tensor<8x4x3xf32>
+  %a = dpc.reshape %m : tensor<8x4x3xf32> -> tensor<96xf32>
+  %b = dpc.unary exp %a : tensor<96xf32> -> tensor<96xf32>
+  // expected-error@+1 {{'dpc.reshape' cannot be split over #dpc.mesh<dp=2, mb=2>: reshapes cut its dimensions at places that do not fit together, so that it needs the whole batch, which micro-batches split; set micro_batch= to the whole batch of a rank}}
+  %c = dpc.reshape %b : tensor<96xf32> -> tensor<8x3x4xf32>
+  %y = dpc.reduce max %c dims = [2] : tensor<8x3x4xf32> -> tensor<8x3xf32>
+  return %y : tensor<8x3xf32>
+}
+
+// -----
+
 // expected-error@+1 {{no function @train_step or @forward to shard}}
 module {
 }
