@@ -23,7 +23,11 @@ MODEL = """module {{
                      %added: tensor<4x8xf32> {{dpc.name = "{added}", dpc.role = "input", dpc.batch_dim = 0 : i64}},
                      %pairs: tensor<4x8x8xf32> {{dpc.name = "pairs", dpc.role = "input", dpc.batch_dim = 0 : i64}})
       -> (tensor<f32> {{dpc.loss, dpc.name = "loss"}}) {{
-    %x = dpc.embedding %w, %ids : (tensor<32x16xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
+    %e = dpc.embedding %w, %ids : (tensor<32x16xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
+    %t0 = dpc.iota dim = 1 : tensor<4x8x16xi64>
+    %t1 = dpc.convert %t0 : tensor<4x8x16xi64> -> tensor<4x8x16xf32>
+    %t2 = dpc.unary sin %t1 : tensor<4x8x16xf32> -> tensor<4x8x16xf32>
+    %x = dpc.binary {places} : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
     {body}
     %all = dpc.matmul %z, %w tb : (tensor<4x8x16xf32>, tensor<32x16xf32>) -> tensor<4x8x32xf32>
     {loss}
@@ -84,6 +88,11 @@ ADDED = f"""%keys = dpc.broadcast %added dims = [0, 2] : tensor<4x8xf32> -> tens
 SPLIT = f"""%q = dpc.reshape %x : {ROWS} -> tensor<4x2x8x8xf32>
     %o, %lse = dpc.attention %q, %q, %q scale = 0.25 causal : (tensor<4x2x8x8xf32>, tensor<4x2x8x8xf32>, tensor<4x2x8x8xf32>) -> (tensor<4x2x8x8xf32>, tensor<4x2x8xf32>)
     %z = dpc.reshape %o : tensor<4x2x8x8xf32> -> {ROWS}"""
+# Heads by a reshape and a transpose, and the same without the transpose back.
+MERGED = SPLIT.replace(f"%q = dpc.reshape %x : {ROWS} -> tensor<4x2x8x8xf32>", f"""%r = dpc.reshape %x : {ROWS} -> tensor<4x8x2x8xf32>
+    %q = dpc.transpose %r perm = [0, 2, 1, 3] : tensor<4x8x2x8xf32> -> tensor<4x2x8x8xf32>""").replace("scale = 0.25", "scale = 0.354")
+HEADS = MERGED.replace("%z = dpc.reshape %o : tensor<4x2x8x8xf32>", """%b = dpc.transpose %o perm = [0, 2, 1, 3] : tensor<4x2x8x8xf32> -> tensor<4x8x2x8xf32>
+    %z = dpc.reshape %b : tensor<4x8x2x8xf32>""")
 OVER_POSITIONS = f"""%flat = dpc.reshape %x : {ROWS} -> tensor<4x128xf32>
     %n, %mean, %rstd = dpc.norm layer %flat eps = 1.0e-5 : (tensor<4x128xf32>) -> (tensor<4x128xf32>, tensor<4xf32>, tensor<4xf32>)
     %z = dpc.reshape %n : tensor<4x128xf32> -> {ROWS}"""
@@ -165,9 +174,10 @@ TIGHT = {"causal": attention(), "alone": ALONE, "prefix": PREFIX}
 
 
 class Dependences(e2e.ScratchTest):
-    def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask", added="added_mask"):
+    def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask", added="added_mask", places="add %e, %t2"):
+        """The remarks on a model; `places` adds a table of positions to the embeddings."""
         rows = 28 if loss is NEXT else 32
-        return self.remarks(MODEL.format(body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows))))
+        return self.remarks(MODEL.format(places=places, body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows))))
 
     def remarks(self, model):
         with open(self.path("model.mlir"), "w") as file:
@@ -199,7 +209,7 @@ class Dependences(e2e.ScratchTest):
                     self.assertEqual(self.compiled(body, target, NEXT), [])
 
     def test_an_encoder_before_causal_attention(self):
-        body = attention("").replace("%z = ", "%encoded = ").replace("%q", "%e").replace("%o", "%eo").replace("%lse", "%els")
+        body = attention("").replace("%z = ", "%encoded = ").replace("%q", "%eq").replace("%o", "%eo").replace("%lse", "%els")
         remarks = self.compiled(body + "\n" + attention().replace("%x", "%encoded"), "ids", NEXT)
         self.assertEqual(remarks, ["'dpc.attention' has no causal mask" + LEAK + "; an autoencoder of text does so on purpose"])
 
@@ -266,8 +276,16 @@ class Dependences(e2e.ScratchTest):
         self.assertNotIn("hides", "\n".join(self.said(ids, labels, added=feature)))
 
     def test_heads_that_have_parts_of_the_positions(self):
-        self.assertEqual(self.compiled(SPLIT), ["halfway through 'ids', a position does not read the one before it, although earlier positions do: are heads "
-                                                "split by a reshape without a transpose?"])
+        cut = "'dpc.attention' has heads of positions instead of features: the reshape of {} it lacks a transpose"
+        self.assertEqual(self.compiled(SPLIT), [cut.format("[4, 8, 16] to [4, 2, 8, 8] before")])
+        self.assertEqual(self.compiled(MERGED), [cut.format("[4, 2, 8, 8] to [4, 8, 16] after")])
+        self.assertEqual(self.compiled(HEADS), [])
+
+    def test_attention_without_positions(self):
+        said = "the scores do not depend on the order of 'ids': attention does not know the positions of what it reads; is a table of positions missing?"
+        for body, remarks in ((attention(""), [said]), (OPEN, [said]), (attention(), []), (ALONE, []), (MEAN, [])):
+            self.assertEqual(self.compiled(body, places="maximum %e, %e"), remarks)
+        self.assertEqual(self.compiled(attention("")), [])
 
     def test_names_of_masks(self):
         self.assertEqual(self.compiled(MASKED.format(hidden=0), mask="attention_mask"), [])
@@ -391,7 +409,7 @@ class Dependences(e2e.ScratchTest):
                              "that are 0: should it divide by their sum?" in said, not isSaid)
 
     def test_one_sample(self):
-        one = MODEL.format(body=attention(""), mask="mask", added="added", loss=NEXT.format(target="ids", mean=OF_COUNTED.format(rows=7)))
+        one = MODEL.format(places="add %e, %t2", body=attention(""), mask="mask", added="added", loss=NEXT.format(target="ids", mean=OF_COUNTED.format(rows=7)))
         for many, few in (("<4x", "<1x"), ("<28x", "<7x"), ("<28x", "<7x")):
             one = one.replace(many, few)
         self.assertEqual(self.remarks(one), ["'dpc.attention' has no causal mask" + LEAK])
@@ -402,7 +420,7 @@ class Dependences(e2e.ScratchTest):
     %more = dpc.convert %keep : tensor<4x8x8xi64> -> tensor<4x8x8xf32>
     """ + OPEN.replace("dpc.softmax %s", "dpc.softmax %sum").replace("%p =", "%sum = dpc.binary add %s, %more : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> "
                                                                      "tensor<4x8x8xf32>\n%p =")
-        model = MODEL.replace("%ids:", buffer, 1).format(body=kept, mask="mask", added="added", loss=OWN.format(target="labels",
+        model = MODEL.replace("%ids:", buffer, 1).format(places="add %e, %t2", body=kept, mask="mask", added="added", loss=OWN.format(target="labels",
                                                                                                                 mean=OF_COUNTED.format(rows=32)))
         self.assertEqual(self.remarks(model), ["what the scores depend on was not measured: the values of buffer 't' are not known"])
 

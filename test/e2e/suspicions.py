@@ -369,6 +369,23 @@ class Suspicions(SuspicionTest):
             e2e.must([e2e.tool("dpc-opt"), self.path("model.onnx"), "--cluster=local:1", "--global-batch=8", "--emit=report", "--verify=off", "-o", self.path("plan")])
             self.assertEqual(e2e.read_report(self.path("plan"))["remarks"], remarks)
 
+    def test_queries_and_keys(self):
+        """Queries and keys that are scaled before attention scales them, or multiplied by a table of positions."""
+        model, query = attention(causal=True), "4x1x8x16xf32"
+        rows = [[math.cos(row / 10 ** (column / 8)) for column in range(16)] for row in range(8)]
+        table = f"%rows = dpc.constant dense<{rows}> : tensor<8x16xf32> -> tensor<8x16xf32>\n%t = dpc.broadcast %rows dims = [2, 3] : tensor<8x16xf32> -> tensor<{query}>\n"
+
+        def after(ops, operands):
+            return model.replace("%o, %lse =", ops + "%o, %lse =").replace("dpc.attention %q, %q, %q", f"dpc.attention {operands}, %q")
+
+        scaled = lambda factor: number("c", factor, query) + binary("a", "mul", "q", "c", query)  # noqa: E731
+        rotated = table + binary("a", "mul", "q", "t", query)
+        self.check_named({"scaled": (after(scaled(0.25), "%a, %q"), "'dpc.attention' divides its scores by the root of the 16 features of a head, which its queries "
+                                     "or keys are divided by already"),
+                          "rotated": (after(rotated, "%a, %q"), "'dpc.attention' has a table of positions as a factor of its queries, but not its keys: the scores "
+                                      "of rotary embeddings depend on distances only if both are rotated")})
+        self.check_silent({"scaled otherwise": after(scaled(0.5), "%a, %q"), "both rotated": after(rotated, "%a, %a")})
+
     def standardized(self, mean, deviation):
         """A model that subtracts a weight from x and divides by another one, with these values in the file."""
         with open(self.path("stored.bin"), "wb") as file:

@@ -72,10 +72,9 @@ class Measurement {
 public:
   Measurement(Experiment &experiment,
               const std::map<TokenPair, int64_t> &predicted, InputShapes shapes,
-              bool splitsHeads)
+              const SmallModel &model)
       : experiment(experiment), ports(experiment.inputs()),
-        predicted(predicted), shapes(std::move(shapes)),
-        splitsHeads(splitsHeads) {}
+        predicted(predicted), shapes(std::move(shapes)), model(model) {}
 
   void masks();
   void positions();
@@ -91,7 +90,7 @@ private:
   const std::vector<rt::Port> &ports;
   const std::map<TokenPair, int64_t> &predicted;
   InputShapes shapes; ///< of the inputs of the whole model
-  bool splitsHeads;
+  const SmallModel &model;
 
   bool hasPairs(const rt::Port &tokens) const;
   bool isFlag(const rt::Port &port) const;
@@ -101,6 +100,7 @@ private:
   void positionsOf(const rt::Port &tokens);
   std::set<int64_t> labelsOf(const std::vector<size_t> &rows,
                              const rt::Port &tokens) const;
+  bool ignoresOrder(const rt::Port &tokens);
   void note(size_t tokens, int64_t position, const std::vector<size_t> &rows);
   std::optional<int64_t> inFirst(size_t row) const;
 };
@@ -227,9 +227,45 @@ std::set<int64_t> Measurement::labelsOf(const std::vector<size_t> &rows,
   return labels;
 }
 
-/// Whether the position after the first one that reads a token reads it, too.
-static bool isReadByNext(const std::set<int64_t> &readers) {
-  return !readers.empty() && readers.count(*readers.begin() + 1) > 0;
+/// Whether each of `positions` attends to all of them.
+static bool attendsToItself(func::FuncOp forward, int64_t positions) {
+  return forward
+      .walk([&](Operation *op) {
+        ArrayRef<int64_t> scores;
+        if (auto softmax = dyn_cast<SoftmaxOp>(op))
+          scores = shapeOf(softmax.getX());
+        auto attention = dyn_cast<AttentionOp>(op);
+        const bool isOwn =
+            attention ? shapeOf(attention.getQ())[2] == positions &&
+                            shapeOf(attention.getK())[2] == positions
+                      : scores.size() > 2 && scores.back() == positions &&
+                            scores[scores.size() - 2] == positions;
+        return isOwn ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Reverses the ids of the first sample, for several draws. Scores of single
+/// positions may change places, too.
+bool Measurement::ignoresOrder(const rt::Port &tokens) {
+  constexpr size_t kDraws = 3;
+  const int64_t positions = tokens.globalShape[1];
+  if (!rt::isIndex(tokens) || !attendsToItself(model.forward(), positions))
+    return false;
+  std::vector<NamedTensors> runs(2 * kDraws, experiment.start());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const rt::HostTensor ids = Experiment::random(tokens, i / 2);
+    rt::HostTensor &own = runs[i][tokens.name];
+    own = ids;
+    for (int64_t k = 0; i % 2 == 1 && k < positions; ++k)
+      own.set(k, ids.at(positions - 1 - k));
+  }
+  if (!experiment.run(runs))
+    return false;
+  for (size_t i = 0; i < runs.size(); i += 2)
+    if (!experiment.haveEqualSums(i, i + 1))
+      return false;
+  return true;
 }
 
 void Measurement::positionsOf(const rt::Port &tokens) {
@@ -239,7 +275,7 @@ void Measurement::positionsOf(const rt::Port &tokens) {
   const size_t input = &tokens - ports.data();
   if (half < 2)
     return;
-  const std::array places = {positions - 1, half - 1, half - 2, int64_t(0)};
+  const std::array places = {positions - 1, half - 1, int64_t(0)};
   constexpr size_t perDraw = 1 + places.size();
   std::vector<NamedTensors> runs(kDraws * perDraw, experiment.start());
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -261,17 +297,15 @@ void Measurement::positionsOf(const rt::Port &tokens) {
       note(input, places[place], rows);
     readers[place].merge(labelsOf(rows, tokens));
   }
-  if (readers[0].empty() && readers[1].empty() && readers[2].empty() &&
-      !readers[3].empty())
+  if (readers[0].empty() && readers[1].empty() && !readers[2].empty())
     dependences.mistakes.push_back(
         "the scores depend on the first position of '" + tokens.name +
         "', but not on those in the middle or at the end");
-  if (splitsHeads && isReadByNext(readers[2]) && !isReadByNext(readers[1]) &&
-      !mixesSamples)
+  if (!readers[0].empty() && ignoresOrder(tokens))
     dependences.mistakes.push_back(
-        "halfway through '" + tokens.name +
-        "', a position does not read the one before it, although earlier "
-        "positions do: are heads split by a reshape without a transpose?");
+        "the scores do not depend on the order of '" + tokens.name +
+        "': attention does not know the positions of what it reads; is a table "
+        "of positions missing?");
 }
 
 /// Whether an input that is no target has a number for each pair of positions
@@ -374,19 +408,6 @@ bool sharesBatch(func::FuncOp forward) {
   return shares;
 }
 
-/// Whether an attention over whole sequences has no mask, so that each position
-/// reads the one before it. The pieces of chunked attention are shorter.
-bool readsWholeSequences(const SmallModel &model) {
-  return llvm::any_of(
-      model.forward().getOps<AttentionOp>(), [&](AttentionOp op) {
-        return !op.getMask() &&
-               llvm::any_of(model.inputs(), [&](const rt::Port &port) {
-                 return isSequence(port) &&
-                        shapeOf(op.getK())[2] == port.globalShape[1];
-               });
-      });
-}
-
 /// Adds the ranges of the scores that targets are compared with.
 void addRanges(func::FuncOp forward, Dependences &dependences) {
   for (const Comparison &comparison : comparisonsOf(forward)) {
@@ -424,8 +445,7 @@ std::optional<Dependences> measure(SmallModel &model,
     return std::nullopt;
   const std::map<TokenPair, int64_t> predicted =
       predictedTokens(model.forward());
-  Measurement measurement(experiment, predicted, shapes,
-                          readsWholeSequences(model));
+  Measurement measurement(experiment, predicted, shapes, model);
   measurement.masks();
   if (!sharesBatch(model.forward()))
     measurement.samples();

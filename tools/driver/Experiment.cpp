@@ -138,6 +138,30 @@ std::vector<size_t> Experiment::changed(size_t runA, size_t runB) const {
   return rows;
 }
 
+bool Experiment::haveEqualSums(size_t runA, size_t runB) const {
+  constexpr double kNoise = 1e-5;
+  for (size_t comparison = 0; comparison < rowsOf.size(); ++comparison) {
+    const std::string name = resultName("scores", comparison);
+    const rt::HostTensor &a = results[runA].at(name),
+                         &b = results[runB].at(name);
+    const double most = kNoise * largestFinite(a);
+    const int64_t classes = classesOf(comparison);
+    for (int64_t k = 0; k < classes; ++k) {
+      double sum = 0, squares = 0;
+      for (int64_t i = k; i < a.elements(); i += classes) {
+        sum += a.at(i) - b.at(i);
+        squares += a.at(i) * a.at(i) - b.at(i) * b.at(i);
+      }
+      const auto rows = static_cast<double>(rowsOf[comparison]);
+      // NaN compares false.
+      if (!(std::abs(sum) <= most * rows &&
+            std::abs(squares) <= 2 * most * largestFinite(a) * rows))
+        return false;
+    }
+  }
+  return true;
+}
+
 bool Experiment::dependsOnPlace(size_t runA, size_t runB) const {
   constexpr double kNoise = 1e-4;
   std::map<std::tuple<size_t, size_t, int64_t>, size_t> rowOf;

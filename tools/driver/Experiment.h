@@ -56,6 +56,10 @@ public:
   /// Returns the rows whose scores differ between two runs.
   std::vector<size_t> changed(size_t runA, size_t runB) const;
 
+  /// Whether the scores of two runs have equal sums, and equal sums of squares,
+  /// over all rows, as rows have that changed places.
+  bool haveEqualSums(size_t runA, size_t runB) const;
+
   /// Whether the samples of the batch may be the classes of a cross entropy.
   bool comparesSamples() const;
 

@@ -319,6 +319,18 @@ static const Pattern kPatterns[] = {
      "sums the results of a softmax over another dimension than that of the "
      "softmax: the softmax of attention is over the keys, as its sum",
      false},
+    {cutsHeads,
+     "has heads of positions instead of features: the reshape of {} it lacks a "
+     "transpose",
+     false},
+    {scalesTwice,
+     "divides its scores by the root of the {} features of a head, which "
+     "its queries or keys are divided by already",
+     false},
+    {rotatesOne,
+     "has a table of positions as a factor of its {}: the scores of rotary "
+     "embeddings depend on distances only if both are rotated",
+     false},
     {getsDropped, "gets scores of which a dropout sets some to 0", false},
     {dropsMost, "drops {} % of its elements: were p and 1 - p swapped?", false},
     {sumsOverSamples,

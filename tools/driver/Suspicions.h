@@ -54,6 +54,13 @@ Detail keepsNext(mlir::Operation *op, const SuspectModel &model);
 Detail hidesItself(mlir::Operation *op, const SuspectModel &model);
 /// Attention that adds a mask of 0 and 1 to its scores.
 Detail addsZeroOne(mlir::Operation *op, const SuspectModel &model);
+/// Attention of heads that a reshape makes of rows of positions, or of which it
+/// makes rows, without a transpose.
+Detail cutsHeads(mlir::Operation *op, const SuspectModel &model);
+/// Attention whose queries or keys are scaled already.
+Detail scalesTwice(mlir::Operation *op, const SuspectModel &model);
+/// Attention with rotary embeddings of either its queries or its keys.
+Detail rotatesOne(mlir::Operation *op, const SuspectModel &model);
 /// A product with a weight of the result of another one, without an op between
 /// that is not linear, and without fewer numbers between than before and after.
 Detail isLineOfLine(mlir::Operation *op, const SuspectModel &model);
