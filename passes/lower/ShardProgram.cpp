@@ -1,6 +1,7 @@
 //===- ShardProgram.cpp - dpc-shard ---------------------------------------===//
 #include "passes/lower/Lower.h"
 
+#include "ir/TensorUtils.h"
 #include "passes/graph/Passes.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/LinkSpeeds.h"
@@ -96,11 +97,28 @@ static Expected<ShardChoices> choose(const ProgramFacts &facts,
   return std::move(*given);
 }
 
+/// Refuses micro-batches that give a batch norm one element for each channel.
+static LogicalResult checkBatchNorms(func::FuncOp func, int64_t microBatches) {
+  for (BatchNormOp norm : func.getOps<BatchNormOp>())
+    if (tensorType(norm.getX()).getNumElements() ==
+        shapeOf(norm.getX())[1] * microBatches)
+      return norm.emitError(
+                 "batch norm gets one element of each channel in each "
+                 "of ")
+             << microBatches
+             << " micro-batches: its result would be its bias, whatever its "
+                "input is; a larger micro_batch is accepted";
+  return success();
+}
+
 static LogicalResult shard(func::FuncOp func, const cost::Cluster &cluster,
                            const LoweringSpec &asked, LayoutModel *layouts) {
   cost::Cluster links = withLinkSpeed(cluster, asked.linkSpeed);
   LoweringSpec spec = asked;
   spec.dataInside = dataRanksInside(cluster, asked);
+  if (spec.numMicroBatches > 1 &&
+      failed(checkBatchNorms(func, spec.numMicroBatches)))
+    return failure();
   if (spec.numMicroBatches > 1 && hasBatchNorms(func))
     emitRemark(func.getLoc(),
                "batch norm computes its statistics over each of ")

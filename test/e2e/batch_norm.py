@@ -5,6 +5,7 @@ import os
 import unittest
 
 import e2e
+import loss_suspicions
 
 MODEL = os.path.join(e2e.MODELS, "resnet-tiny")
 ORACLE = e2e.read_json(os.path.join(MODEL, "oracle.json"))
@@ -74,6 +75,17 @@ class BatchNorm(unittest.TestCase):
             rows += e2e.read_metrics(f"{plan}.jsonl")
         for value in ("loss", "grad_norm"):
             self.assertLess(abs(rows[1][value] / rows[0][value] - 1), TOLERANCE, value)
+
+    def test_one_element_has_no_statistics(self):
+        with open(os.path.join(self.folder, "flat.mlir"), "w") as file:
+            file.write("module {" + loss_suspicions.normed(0.9) + "}")
+        words = [e2e.tool("dpc-opt"), os.path.join(self.folder, "flat.mlir"), "--cluster=local:1", "--init=random:1", "--train=sgd", "--lr=0.1", "-o",
+                 os.path.join(self.folder, "flat")]
+        done = e2e.call([*words, "--strategy=dp=1,micro_batch=1"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("batch norm gets one element of each channel in each of 8 micro-batches: its result would be its bias, whatever its input is; "
+                      "a larger micro_batch is accepted", done.stderr)
+        e2e.must([*words, "--strategy=dp=1,micro_batch=2"])
 
     def test_micro_batches_of_different_sizes_are_refused(self):
         done = e2e.call([e2e.tool("dpc-opt"), e2e.model("resnet-tiny"), "--cluster=local:1", "--global-batch=8",

@@ -378,6 +378,14 @@ class Layers(suspicions.SuspicionTest):
         self.assertIn("compares scores with 0.5, of which the loss takes the sigmoid: that is 0.5 where they are 0", remarks[0])
         self.check_silent({"zero": thresholded(0.0)})
 
+    def test_batch_norms_that_are_frozen(self):
+        model = normed(0.9)
+        for name in ("scale", "bias"):
+            model = model.replace(f'%{name}: tensor<4xf32> {{', f'%{name}: tensor<4xf32> {{dpc.frozen, ')
+            said = [text for text in self.remarks(model) if not text.startswith("frozen: ")]
+            self.assertEqual(said, ["'dpc.batch_norm' has the frozen weight 'scale', but each step moves its running statistics; they stay as they are if the "
+                                    "module is exported after .eval()"] if name == "bias" else [])
+
     def test_probabilities_that_are_normalized_over_another_dimension(self):
         self.check_named({"samples": (picked(0), "'dpc.select' picks one of 4 classes, but 'dpc.binary' normalizes another dimension, of 8 elements: the "
                                       "probabilities of the classes do not add up to 1")})

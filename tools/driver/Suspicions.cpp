@@ -224,10 +224,9 @@ static std::optional<double> shareKept(Value next, Value buffer,
   return std::nullopt;
 }
 
-/// A batch norm whose running statistics keep almost nothing of those before.
-static Detail forgetsBatches(Operation *op, const SuspectModel &) {
-  // Keeping nothing is no confusion of the two conventions.
-  constexpr double kLittle = 0.1, kNothing = 1e-6;
+/// Returns which share of its running statistics a batch norm keeps in each
+/// step, or nullopt if `op` is no batch norm that moves some.
+static std::optional<double> keptInEachStep(Operation *op) {
   if (!isa<BatchNormOp>(op))
     return std::nullopt;
   auto forward = op->getParentOfType<func::FuncOp>();
@@ -237,10 +236,33 @@ static Detail forgetsBatches(Operation *op, const SuspectModel &) {
     std::optional<double> kept =
         buffer ? shareKept(next.get(), forward.getArgument(buffer.getInt()), op)
                : std::nullopt;
-    if (kept && *kept > kNothing && *kept <= kLittle + kNothing)
-      return std::to_string(std::lround(100 * *kept));
+    if (kept)
+      return kept;
   }
   return std::nullopt;
+}
+
+/// A batch norm whose running statistics keep almost nothing of those before.
+static Detail forgetsBatches(Operation *op, const SuspectModel &) {
+  // Keeping nothing is no confusion of the two conventions.
+  constexpr double kLittle = 0.1, kNothing = 1e-6;
+  std::optional<double> kept = keptInEachStep(op);
+  return kept && *kept > kNothing && *kept <= kLittle + kNothing
+             ? Detail(std::to_string(std::lround(100 * *kept)))
+             : std::nullopt;
+}
+
+/// A batch norm of which no weight is trained, but whose running statistics
+/// move.
+static Detail movesFrozenNorm(Operation *op, const SuspectModel &) {
+  auto norm = dyn_cast<BatchNormOp>(op);
+  if (!norm || !keptInEachStep(op))
+    return std::nullopt;
+  for (Value weight : {norm.getScale(), norm.getBias()})
+    if (auto argument = dyn_cast_or_null<BlockArgument>(weight);
+        !argument || !isFrozen(argument))
+      return std::nullopt;
+  return nameOf(cast<BlockArgument>(norm.getScale()));
 }
 
 /// A cross entropy of a tanh, unless it is scaled, as for soft caps of scores.
@@ -341,6 +363,10 @@ static const Pattern kPatterns[] = {
      "keeps {} % of its running statistics in each step, so that they are "
      "those of the last batch; PyTorch's momentum is the share of the new "
      "batch: 0.01 for what other frameworks call 0.99",
+     false},
+    {movesFrozenNorm,
+     "has the frozen weight '{}', but each step moves its running statistics; "
+     "they stay as they are if the module is exported after .eval()",
      false},
     {isLineOfLine,
      "multiplies the result of {} again, without a nonlinear op between: the "
