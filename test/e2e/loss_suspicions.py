@@ -353,6 +353,28 @@ def picked(dim, rows=""):
 ROWS = "%rows = dpc.broadcast %lp dims = [1, 2] : tensor<8x4xf32> -> tensor<8x8x4xf32>\n" + choose("r", "rows", "y", "8x8x4xf32", 1, "8x4xf32")
 
 
+def scored(ops, of="each"):
+    """A cross entropy %each of 4 classes with the scores %s that `ops` computes, and the mean of %`of`."""
+    arguments = [("w", "4x16xf32", "parameter", ""), ("x", "8x16xf32", "input", ""), ("y", "8xi64", "input", ""), STEP]
+    body = layer("h", "x", "w") + ops.replace("<loss>", "%each, %lse = dpc.cross_entropy %s, %y ignore_index = -100 : (tensor<8x4xf32>, tensor<8xi64>) -> "
+                                              "(tensor<8xf32>, tensor<8xf32>)\n")
+    return program(arguments, body + mean("loss", of, "8xf32"), (LOSS,))
+
+
+def smoothed(label):
+    """The labels have the weight `label`, and the mean of all log-probabilities of h the rest."""
+    rows = "8xf32"
+    return (keep("s", "h", "8x4xf32") + "<loss>" + "%total = dpc.reduce sum %s dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n" + number("n", 0.25, rows)
+            + unary("e", "exp", "s", "8x4xf32") + "%es = dpc.reduce sum %e dims = [1] : tensor<8x4xf32> -> tensor<8xf32>\n" + unary("ls", "log", "es", rows)
+            + binary("m", "mul", "total", "n", rows) + binary("all", "sub", "ls", "m", rows) + number("a", label, rows) + number("b", 1 - label, rows)
+            + binary("own", "mul", "each", "a", rows) + binary("rest", "mul", "all", "b", rows) + binary("sum", "add", "own", "rest", rows))
+
+
+def scaled_units(scale):
+    """The scores are rows of h, divided by their norms, times `scale`."""
+    return unit("u", "h") + number("t", scale, "8x4xf32") + binary("s", "mul", "u", "t", "8x4xf32") + "<loss>"
+
+
 def listed(alias):
     """A weight with a second name."""
     return errors(squares("h", "z")).replace('dpc.name = "w"', f'dpc.name = "layers.0.w", dpc.aliases = ["{alias}"]')
@@ -377,6 +399,16 @@ class Layers(suspicions.SuspicionTest):
         self.assertEqual(len(remarks), 1)
         self.assertIn("compares scores with 0.5, of which the loss takes the sigmoid: that is 0.5 where they are 0", remarks[0])
         self.check_silent({"zero": thresholded(0.0)})
+
+    def test_scores_that_are_cosines(self):
+        said = "'dpc.cross_entropy' gets scores of 'dpc.binary', which are between -1.0 and 1.0: with 4 classes, the loss cannot fall below 0.34"
+        self.check_named({"cosines": (scored(unit("u", "h") + keep("s", "u", "8x4xf32") + "<loss>"), said)})
+        self.check_silent({"temperature": scored(scaled_units(2.0)), "scale": scored(scaled_units(30.0))})
+
+    def test_label_smoothing_that_hides_the_labels(self):
+        self.check_named({"0.9": (scored(smoothed(0.1), "sum"), "'dpc.cross_entropy' gives its labels the weight 0.10 (label_smoothing=0.90): were 1 - label_smoothing "
+                                  "and label_smoothing swapped?")})
+        self.check_silent({"0.1": scored(smoothed(0.9), "sum")})
 
     def test_batch_norms_that_are_frozen(self):
         model = normed(0.9)

@@ -129,7 +129,7 @@ def attention(mask="", causal=False, target="ids", scored=0, shape=SQUARE, ids=R
 
 TWICE = "'dpc.cross_entropy' applies a softmax to the result of '{}', which is a {} already"
 CUT = "'dpc.cross_entropy' gets scores that 'dpc.unary' cuts off at 0 (relu): classes below 0 get no gradient"
-TANH = "'dpc.cross_entropy' gets scores of 'dpc.unary', a tanh, which are small: the loss cannot become small"
+TANH = "'dpc.cross_entropy' gets scores of 'dpc.unary', which are between -1.0 and 1.0: with 4 classes, the loss cannot fall below 0.34"
 NEGATED = "'dpc.cross_entropy' has a negative factor in the loss: training makes the labels less likely"
 ONE_CLASS = "'dpc.cross_entropy' gets scores of one class: the loss is always 0 and trains nothing"
 NO_LABELS = "'dpc.cross_entropy' gives its labels the weight 0 (label_smoothing=1): the loss does not depend on them"

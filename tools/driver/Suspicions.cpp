@@ -265,21 +265,6 @@ static Detail movesFrozenNorm(Operation *op, const SuspectModel &) {
   return nameOf(cast<BlockArgument>(norm.getScale()));
 }
 
-/// A cross entropy of a tanh, unless it is scaled, as for soft caps of scores.
-static Detail getsTanh(Operation *op, const SuspectModel &) {
-  constexpr double kSmallScale = 3;
-  auto loss = dyn_cast<CrossEntropyOp>(op);
-  if (!loss)
-    return std::nullopt;
-  Value scores = skipMoves(loss.getLogits());
-  double factor = 1;
-  if (Value scaled = scaledValue(scores, factor))
-    scores = skipMoves(scaled);
-  return unaryOf(scores, UnaryKind::tanh) && std::abs(factor) <= kSmallScale
-             ? Detail(nodeOf(scores.getDefiningOp()))
-             : std::nullopt;
-}
-
 static Detail sumsSamples(Operation *op, const SuspectModel &model) {
   return when(model.totals.contains(op));
 }
@@ -382,8 +367,10 @@ static const Pattern kPatterns[] = {
     {isNegated,
      "has a negative factor in the loss: training makes the labels less likely",
      false},
-    {getsTanh,
-     "gets scores of {}, a tanh, which are small: the loss cannot become small",
+    {getsBounded, "gets scores of {}", false},
+    {smoothsMost,
+     "gives its labels the weight {}: were 1 - label_smoothing and "
+     "label_smoothing swapped?",
      false},
     {sumsSamples,
      "sums the loss over the batch and divides by no number of samples: the "

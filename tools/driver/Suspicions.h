@@ -67,6 +67,11 @@ Detail isLineOfLine(mlir::Operation *op, const SuspectModel &model);
 /// A choice of the log-probabilities of labels that are normalized over another
 /// dimension than that of the classes.
 Detail picksUnnormalized(mlir::Operation *op, const SuspectModel &model);
+/// A cross entropy of a tanh or of cosines, unless they are scaled, as for soft
+/// caps of scores and by a temperature.
+Detail getsBounded(mlir::Operation *op, const SuspectModel &model);
+/// A cross entropy with a label_smoothing above 0.5.
+Detail smoothsMost(mlir::Operation *op, const SuspectModel &model);
 /// A comparison of the scores of a binary cross entropy with 0.5.
 Detail comparesWithHalf(mlir::Operation *op, const SuspectModel &model);
 /// A cosine over the samples of two results that are not centered, as those of
