@@ -147,6 +147,8 @@ DataProfile DataFacts::profile(const std::string &source) const {
   }
   if (classes)
     result.classes = classes->finish();
+  if (samplesPerRow > 0)
+    result.samples = samples.sketch(rows * samplesPerRow);
   return result;
 }
 

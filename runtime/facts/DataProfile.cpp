@@ -179,6 +179,8 @@ std::string DataProfile::text() const {
     json["inputs"].push_back(toJson(input));
   if (classes)
     json["classes"] = classes->json();
+  if (samples)
+    json["samples"] = samples->json();
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -293,6 +295,11 @@ Expected<DataProfile> DataProfile::parse(const std::string &text,
     profile.classes = ClassProfile::parse(*classes);
     if (!profile.classes)
       errors.report(fields.path("classes"), "other values", kExpected);
+  }
+  if (const Json *samples = fields.optional("samples")) {
+    profile.samples = SampleSketch::parse(*samples);
+    if (!profile.samples)
+      errors.report(fields.path("samples"), "other values", kExpected);
   }
   fields.finish();
   DPC_TRY(errors.status());

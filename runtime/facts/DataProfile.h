@@ -11,6 +11,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/facts/ClassProfile.h"
 #include "runtime/facts/PaddingRuns.h"
+#include "runtime/facts/SampleSketch.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -70,6 +71,7 @@ struct DataProfile {
   std::string graph;  ///< kEvalGraph of the plan that trained (RunSettings.h)
   std::vector<InputProfile> inputs;
   std::optional<ClassProfile> classes;
+  std::optional<SampleSketch> samples;
 
   bool isEmpty() const { return inputs.empty(); }
   const InputProfile *find(const std::string &name) const;

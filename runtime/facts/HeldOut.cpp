@@ -23,6 +23,19 @@ std::string commonText(const DataFacts &training, const std::string &source,
                               common == 1 ? "is" : "are", " also in ", source);
 }
 
+std::string trainedText(const DataFacts &data, const std::string &here,
+                        const DataProfile &trained, const std::string &where) {
+  if (!trained.samples)
+    return "";
+  std::optional<double> share = data.samples.shareIn(*trained.samples);
+  if (!share)
+    return "";
+  const bool isComplete = trained.samples->hashed == trained.samples->samples;
+  return concat(isComplete ? "about " : "at least about ",
+                std::lround(100 * *share), " % of the samples of ", here,
+                " are also ", where);
+}
+
 std::string roundedText(const DataFacts &training, const std::string &source,
                         const DataFacts &heldOut) {
   const int64_t equal = heldOut.samples.countIn(training.samples);

@@ -3,6 +3,8 @@
 
 #include "runtime/facts/DataFacts.h"
 
+#include <optional>
+
 namespace dpc::rt {
 
 /// Says how many samples of `heldOut` are also in `training`, the data of the
@@ -31,5 +33,11 @@ std::string passageText(const DataFacts &training, const std::string &source,
 /// otherwise.
 std::string seriesText(const DataFacts &training, const std::string &source,
                        const DataFacts &heldOut);
+
+/// Says about which share of the samples of `data` is also in the data that
+/// trained weights, whose profile is `trained`. `here` names the samples, and
+/// `where` the other data. "" if the share is not clear.
+std::string trainedText(const DataFacts &data, const std::string &here,
+                        const DataProfile &trained, const std::string &where);
 
 } // namespace dpc::rt

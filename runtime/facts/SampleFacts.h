@@ -4,6 +4,7 @@
 #include "runtime/facts/ElementLeak.h"
 #include "runtime/facts/LabelLeak.h"
 #include "runtime/facts/LabelOrder.h"
+#include "runtime/facts/SampleSketch.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -41,6 +42,14 @@ public:
   /// The same after numbers are rounded to f16 or bf16; 0 if that makes
   /// different samples of `training` equal.
   int64_t countRoundedIn(const SampleFacts &training, DType type) const;
+  /// Of all samples, of which there are `samples` with those that are not read.
+  SampleSketch sketch(int64_t samples) const {
+    return SampleSketch::of(whole, samples);
+  }
+  /// About which share of the samples is in `training`, if that is clear.
+  std::optional<double> shareIn(const SampleSketch &training) const {
+    return training.shareOf(whole);
+  }
   /// Whether all samples are compared.
   bool isComplete() const { return hashCount() == added; }
 

@@ -144,6 +144,7 @@ Expected<DataReport> checkData(const RunOptions &options, const Plan &plan,
   for (const std::string &text : differences(
            facts.profile(source), report.profile, "in " + sourceOf(options)))
     lines.push_back(prefix + text);
+  report.heldOut = std::move(facts);
   return report;
 }
 
@@ -160,19 +161,38 @@ static bool hasOtherGraph(const RunOptions &options, const Plan &plan,
          !before.graph.empty() && graph != before.graph;
 }
 
+/// Says that the weights were trained with samples that measure them.
+static std::string measuredText(const RunOptions &options, const Plan &plan,
+                                const DataReport &data,
+                                const DataProfile &trained,
+                                const std::string &where) {
+  if (!plan.trains)
+    return plan.lossOutput.empty()
+               ? ""
+               : trainedText(data.facts, sourceOf(options), trained, where);
+  // A run that continues with its data has said the same of them.
+  const bool isSaid =
+      data.heldOut && 2 * data.heldOut->samples.countIn(data.facts.samples) >=
+                          data.heldOut->samples.count();
+  return data.heldOut && !isSaid
+             ? trainedText(*data.heldOut, "--eval-data", trained, where)
+             : "";
+}
+
 std::vector<std::string> trainedTexts(const RunOptions &options,
-                                      const Plan &plan,
-                                      const DataProfile &profile,
+                                      const Plan &plan, const DataReport &data,
                                       const std::string &trained,
                                       const std::string &path) {
   Expected<DataProfile> before = DataProfile::parse(trained, path);
   if (!before)
     return {oneLine(before.status().message()) +
             ": the data is not compared with that of training"};
-  std::vector<std::string> texts =
-      differences(profile, *before,
-                  concat("in the data that trained ", path, " (",
-                         oneLine(before->source), ")"));
+  const std::string where = concat("in the data that trained ", path, " (",
+                                   oneLine(before->source), ")");
+  std::vector<std::string> texts = differences(data.profile, *before, where);
+  if (std::string text = measuredText(options, plan, data, *before, where);
+      !text.empty())
+    texts.push_back(text);
   if (hasOtherGraph(options, plan, *before))
     texts.push_back(concat("the plan ", plan.trains ? "trains" : "computes",
                            plan.trains ? "" : " the loss by",

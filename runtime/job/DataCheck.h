@@ -4,12 +4,15 @@
 #include "runtime/io/InputSource.h"
 #include "runtime/job/RunOptions.h"
 
+#include <optional>
+
 namespace dpc {
 
 /// What a run says about its data before its first step.
 struct DataReport {
-  rt::DataFacts facts;     ///< of the inputs of the run
-  rt::DataProfile profile; ///< of the same
+  rt::DataFacts facts;                  ///< of the inputs of the run
+  rt::DataProfile profile;              ///< of the same
+  std::optional<rt::DataFacts> heldOut; ///< of --eval-data
   std::vector<std::string> lines;
 };
 
@@ -27,7 +30,7 @@ Expected<DataReport> checkData(const RunOptions &options, const rt::Plan &plan,
 /// which the file `path` holds.
 std::vector<std::string> trainedTexts(const RunOptions &options,
                                       const rt::Plan &plan,
-                                      const rt::DataProfile &profile,
+                                      const DataReport &data,
                                       const std::string &trained,
                                       const std::string &path);
 

@@ -187,9 +187,8 @@ std::vector<std::string> firstLines(const RunStart &start) {
   if (std::string text = otherArrays(options, plan); !text.empty())
     lines.push_back(text);
   lines.insert(lines.end(), data.lines.begin(), data.lines.end());
-  for (const std::string &text :
-       trainedTexts(options, plan, data.profile, trained,
-                    from.empty() ? options.init : from))
+  for (const std::string &text : trainedTexts(
+           options, plan, data, trained, from.empty() ? options.init : from))
     lines.push_back(text);
   if (done < options.steps)
     for (const std::string &text :

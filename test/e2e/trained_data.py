@@ -62,15 +62,40 @@ class TrainedData(e2e.ScratchTest):
             run = [infer, f"{origin}={path}"]
             self.assertIn(f"input 'x': positions along dimension 1 are in another order than {where}: 0 resembles 1, 1 resembles 0\n", self.said(*run, permuted))
             self.assertIn(f", but {where} ", self.said(*run, bytes_))
-            for equal in (own, other):
-                self.assertNotIn(where, self.said(*run, equal))
+            self.assertIn(f"about 100 % of the samples of {own} are also {where}\n", self.said(*run, own))
+            self.assertNotIn(where, self.said(*run, other))
         # Training from the weights, and continued training with other data.
         self.assertIn("another order than in the data that trained " + weights, self.said(plan, "--init=" + weights, permuted, "--steps=1"))
         again = [f"--checkpoint={saved}", "--resume", "--new-data", "--steps=8"]
         self.assertIn(f"another order than in the data that trained {saved}/step-4", self.said(plan, *again, permuted))
         # The checkpoint now has the profile of the new data.
-        self.assertNotIn("in the data that trained", self.said(infer, f"--resume={saved}/step-8", permuted))
-        self.assertIn("in the data that trained", self.said(infer, f"--resume={saved}/step-8", own))
+        self.assertNotIn("another order", self.said(infer, f"--resume={saved}/step-8", permuted))
+        self.assertIn("another order", self.said(infer, f"--resume={saved}/step-8", own))
+
+    def test_samples_that_trained_the_weights_are_said(self):
+        plan, weights, saved = self.plan("train"), self.path("w.safetensors"), self.path("saved")
+        evaluates = ["--eval-plan=" + self.plan("infer", ONE, "--infer"), "--steps=1", "--init=" + weights]
+        own = self.data("own")
+        x, y = (numpy.load(self.path(f"own/{name}.npy")) for name in "xy")
+        other = self.data("other", seed=4)
+        for name, first, end in (("fold", 0, 96), ("rest", 96, 160)):
+            os.makedirs(self.path(name))
+            numpy.save(self.path(f"{name}/x.npy"), x[first:end])
+            numpy.save(self.path(f"{name}/y.npy"), y[first:end])
+        fold, rest = "--data=" + self.path("fold"), "--eval-data=" + self.path("rest")
+        self.said(plan, own, "--steps=4", "--save-params=" + weights, "--checkpoint=" + saved)
+        where = f"in the data that trained {weights} ({own})"
+        # Another fold is no held-out data for weights that all folds have trained.
+        self.assertIn(f"about 100 % of the samples of --eval-data are also {where}\n", self.said(plan, *evaluates, fold, rest))
+        self.assertNotIn(where, self.said(plan, *evaluates, fold, "--eval-data=" + self.path("other")))
+        # Training continues with the same samples, and its held-out data are new.
+        self.assertNotIn("are also", self.said(plan, own, "--init=" + weights, "--steps=2"))
+        again = [plan, own, f"--checkpoint={saved}", "--resume", evaluates[0]]
+        self.assertNotIn("are also", self.said(*again, "--steps=6", "--eval-data=" + self.path("other")))
+        # The run says the same of its own data.
+        said = self.said(*again, "--steps=8", rest)
+        self.assertIn(f"64 of 64 samples of --eval-data are also in {own}\n", said)
+        self.assertNotIn("are also in the data that trained", said)
 
     def test_evaluation_is_compared_with_training(self):
         words = [self.data("own"), "--steps=2", "--eval-plan=" + self.plan("infer", ONE, "--infer")]

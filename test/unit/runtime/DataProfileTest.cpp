@@ -354,6 +354,37 @@ TEST(DataProfile, TargetsThatNoScoreReachesAreSaid) {
   EXPECT_EQ(textOf().find("reach"), std::string::npos);
 }
 
+/// Samples of one number that is one of `values`, which begin with `first`.
+SampleFacts samplesOf(int64_t first, int64_t values, int64_t samples) {
+  SampleFacts facts({numbers({8, 1})}, {1}, false);
+  std::mt19937_64 random(first + samples);
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t value = first + (values == samples ? i : random() % values);
+    const auto number = static_cast<float>(value);
+    facts.add({reinterpret_cast<const std::byte *>(&number)}, true);
+  }
+  facts.finish();
+  return facts;
+}
+
+TEST(DataProfile, ASketchTellsTheShareOfCommonSamples) {
+  const SampleSketch training = samplesOf(0, 8000, 8000).sketch(8000);
+  DataProfile profile = classesOf({0, 1, 2}, 1);
+  profile.samples = training;
+  Expected<DataProfile> read = DataProfile::parse(profile.text(), "f");
+  ASSERT_TRUE(read) << read.status().message();
+  EXPECT_NEAR(samplesOf(0, 800, 800).shareIn(*read->samples).value_or(0), 1,
+              0.01);
+  EXPECT_NEAR(samplesOf(7600, 800, 800).shareIn(training).value_or(0), 0.5,
+              0.15);
+  EXPECT_FALSE(samplesOf(8000, 800, 800).shareIn(training));
+  // Few hashes tell nothing.
+  EXPECT_FALSE(samplesOf(0, 8, 8).shareIn(training));
+  // Samples of few values are equal by chance.
+  EXPECT_FALSE(
+      samplesOf(0, 1000, 400).shareIn(samplesOf(0, 1000, 2000).sketch(2000)));
+}
+
 class ProfileFiles : public test::ScratchFolder {};
 
 TEST_F(ProfileFiles, EvaluationIsComparedWithTraining) {
@@ -376,15 +407,15 @@ TEST_F(ProfileFiles, EvaluationIsComparedWithTraining) {
   EXPECT_HAS(report->lines.back(), "--eval-data: input 'x': a sample has the "
                                    "mean 5");
   EXPECT_HAS(report->lines.back(), ", but in --data=t ");
-  std::vector<std::string> texts = trainedTexts(
-      options, plan, checkData(options, plan, *bytes, nullptr)->profile,
-      report->profile.text(), "w.safetensors");
+  std::vector<std::string> texts =
+      trainedTexts(options, plan, *checkData(options, plan, *bytes, nullptr),
+                   report->profile.text(), "w.safetensors");
   ASSERT_EQ(texts.size(), 1u);
   EXPECT_HAS(texts.front(),
              ", but in the data that trained w.safetensors (--data=t) ");
-  EXPECT_HAS(trainedTexts(options, plan, report->profile, "[]", "w.safetensors")
-                 .front(),
-             ": the data is not compared with that of training");
+  EXPECT_HAS(
+      trainedTexts(options, plan, *report, "[]", "w.safetensors").front(),
+      ": the data is not compared with that of training");
 }
 
 } // namespace
