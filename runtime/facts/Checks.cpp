@@ -14,6 +14,7 @@ SampleChecks sampleChecks(const SampleShape &shape) {
   addTargetChecks(shape, checks);
   addColumnChecks(shape, checks);
   addImageChecks(shape, checks);
+  addLeakChecks(shape, checks);
   return checks;
 }
 

@@ -20,5 +20,8 @@ void addTargetChecks(const SampleShape &shape, SampleChecks &checks);
 void addColumnChecks(const SampleShape &shape, SampleChecks &checks);
 /// Images whose channels are interleaved (ImageChecks.cpp).
 void addImageChecks(const SampleShape &shape, SampleChecks &checks);
+/// Windows of targets that begin too early, ids that tell the class
+/// (LeakChecks.cpp).
+void addLeakChecks(const SampleShape &shape, SampleChecks &checks);
 
 } // namespace dpc::rt

@@ -356,6 +356,78 @@ TEST(Checks, EqualElementsAreSaid) {
   EXPECT_EQ(textsOf({x}, {constant}), Strings());
 }
 
+/// A series without trend.
+double seriesAt(int64_t time, int64_t channel) {
+  return normal(time, channel) + normal(time + 1, channel);
+}
+
+TEST(Checks, TargetsThatBeginAtTheLastStepAreSaid) {
+  constexpr int64_t kSteps = 6;
+  Port x = portOf("x", DType::F32, {4, kSteps, 2});
+  Port y = portOf("y", DType::F32, {4, 3});
+  y.dependence.isTarget = true;
+  auto window = [](int64_t sample, int64_t k) {
+    return seriesAt(sample + k / 2, k % 2);
+  };
+  auto from = [](int64_t step) -> Value {
+    return [=](int64_t sample, int64_t k) {
+      return seriesAt(sample + step + k, 0);
+    };
+  };
+  EXPECT_EQ(textsOf({x, y}, {window, from(kSteps - 1)}),
+            Strings{"element 0 of input 'y', of its first step, equals element "
+                    "10 of input 'x', of its last step, in all 64 samples: do "
+                    "the targets begin one step early?"});
+  EXPECT_EQ(textsOf({x, y}, {window, from(kSteps)}), Strings());
+  // Steps along the last dimension.
+  Port channels = portOf("x", DType::F32, {4, 2, kSteps});
+  auto rows = [](int64_t sample, int64_t k) {
+    return seriesAt(sample + k % kSteps, k / kSteps);
+  };
+  EXPECT_EQ(textsOf({channels, y}, {rows, from(kSteps - 1)}).size(), 1u);
+  EXPECT_EQ(textsOf({channels, y}, {rows, from(kSteps)}), Strings());
+  // A model that reverses a part of its input.
+  auto reversed = [](int64_t sample, int64_t k) {
+    return seriesAt(sample + kSteps - 1 - k, 0);
+  };
+  EXPECT_EQ(textsOf({x, y}, {window, reversed}), Strings());
+  // A series that does not change.
+  auto constant = [](int64_t, int64_t) { return 1.0; };
+  EXPECT_EQ(textsOf({x, y}, {constant, constant}), Strings());
+}
+
+TEST(Checks, IdsThatTellTheClassAreSaid) {
+  constexpr int64_t kSamples = 192;
+  Port ids = idsPort(), y = portOf("y", DType::I64, {4});
+  y.use = InputUse::Labels;
+  y.limit = 3;
+  auto classOf = [](int64_t sample, int64_t) { return double(sample % 3); };
+  /// Of `classes` classes, all but a few texts have the id of the class.
+  auto with = [](int64_t classes, int64_t missing) -> Value {
+    return [=](int64_t sample, int64_t k) {
+      const bool isMarked =
+          sample % 3 < classes && (missing == 0 || sample % missing > 0);
+      return double(isMarked && k == drawn(sample, 99) % kLength
+                        ? sample % 3
+                        : 4 + drawn(sample, k) % 60);
+    };
+  };
+  EXPECT_EQ(textsOf({ids, y}, {with(3, 0), classOf}, kSamples),
+            Strings{"input 'ids': id 0 is in 64 of 64 samples with label 0 of "
+                    "input 'y' and in 0 of 128 others, and 3 of 3 classes have "
+                    "such an id: does the text hold the label?"});
+  // The texts of the last class have no id, and some texts lost theirs.
+  EXPECT_EQ(textsOf({ids, y}, {with(2, 50), classOf}, kSamples).size(), 1u);
+  // The id is a frequent word of the topic, or one of a single class.
+  EXPECT_EQ(textsOf({ids, y}, {with(3, 4), classOf}, kSamples), Strings());
+  EXPECT_EQ(textsOf({ids, y}, {with(1, 0), classOf}, kSamples), Strings());
+  // Texts of different languages share no word.
+  auto languages = [](int64_t sample, int64_t k) {
+    return double(sample % 3 * 10 + drawn(sample, k) % 4);
+  };
+  EXPECT_EQ(textsOf({ids, y}, {languages, classOf}, kSamples), Strings());
+}
+
 TEST(Checks, InterleavedChannelsAreSaid) {
   constexpr int64_t kSize = 16;
   Port x = portOf("x", DType::F32, {4, 3, kSize, kSize});
