@@ -15,6 +15,8 @@ SampleChecks sampleChecks(const SampleShape &shape) {
   addColumnChecks(shape, checks);
   addImageChecks(shape, checks);
   addLeakChecks(shape, checks);
+  addPartChecks(shape, checks);
+  addRowChecks(shape, checks);
   return checks;
 }
 

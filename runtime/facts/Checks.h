@@ -23,5 +23,9 @@ void addImageChecks(const SampleShape &shape, SampleChecks &checks);
 /// Windows of targets that begin too early, ids that tell the class
 /// (LeakChecks.cpp).
 void addLeakChecks(const SampleShape &shape, SampleChecks &checks);
+/// A unit that changes, texts of different corpora (PartChecks.cpp).
+void addPartChecks(const SampleShape &shape, SampleChecks &checks);
+/// Targets of the sample before or after (RowChecks.cpp).
+void addRowChecks(const SampleShape &shape, SampleChecks &checks);
 
 } // namespace dpc::rt

@@ -3,6 +3,7 @@
 #include "runtime/base/OneLine.h"
 #include "runtime/base/Percent.h"
 #include "runtime/facts/Checks.h"
+#include "runtime/facts/Columns.h"
 
 #include <algorithm>
 #include <array>
@@ -14,60 +15,6 @@
 namespace dpc::rt {
 
 namespace {
-
-constexpr int64_t kMostColumns = 64;
-
-/// The elements of a sample that may give a target, and their names.
-class Columns {
-public:
-  Columns(const SampleShape &shape, size_t target) : shape(shape) {
-    for (size_t i = 0; i < shape.ports.size(); ++i)
-      for (int64_t k = 0; isRead(shape, target, i) && k < shape.elements[i];
-           ++k)
-        places.emplace_back(i, k);
-  }
-
-  /// Returns the number of columns, without a list of them.
-  static int64_t countIn(const SampleShape &shape, size_t target) {
-    int64_t count = 0;
-    for (size_t i = 0; i < shape.ports.size(); ++i)
-      count += isRead(shape, target, i) ? shape.elements[i] : 0;
-    return count;
-  }
-  size_t count() const { return places.size(); }
-  std::vector<double> values(const SampleArrays &sample) const {
-    std::vector<double> result;
-    result.reserve(places.size());
-    for (const auto &[input, k] : places)
-      result.push_back(
-          loadAsDouble(sample[input], shape.ports[input].dtype, k));
-    return result;
-  }
-  std::string nameOf(size_t column) const {
-    return concat("element ", places[column].second, " of ",
-                  shape.nameOf(places[column].first));
-  }
-  /// "the sum of elements 3 to 5 of input 'x'"
-  std::string sumText(size_t first, size_t last) const {
-    return concat("the sum of elements ", places[first].second, " to ",
-                  places[last].second, " of ",
-                  shape.nameOf(places[first].first));
-  }
-  bool areOfOneInput(size_t a, size_t b) const {
-    return places[a].first == places[b].first;
-  }
-
-private:
-  static bool isRead(const SampleShape &shape, size_t target, size_t input) {
-    const Port &port = shape.ports[input];
-    return input != target && isFloat(port.dtype) &&
-           port.use == InputUse::Data && !port.dependence.isTarget &&
-           !port.dependence.weighsLoss && !port.dependence.hidden;
-  }
-
-  SampleShape shape;
-  std::vector<std::pair<size_t, int64_t>> places; ///< inputs and elements
-};
 
 /// Finds two elements of a sample whose sum, difference, product or quotient is
 /// the target in all samples, up to one factor, or several successive elements
@@ -370,12 +317,12 @@ private:
 
 void addColumnChecks(const SampleShape &shape, SampleChecks &checks) {
   if (const int64_t all = Columns::countIn(shape, shape.ports.size());
-      all >= 2 && all <= kMostColumns)
+      all >= 2 && all <= Columns::kMost)
     checks.push_back(std::make_unique<EqualColumns>(shape));
   for (size_t i = 0; i < shape.ports.size(); ++i) {
     const Port &port = shape.ports[i];
     const int64_t columns = Columns::countIn(shape, i);
-    if (shape.elements[i] != 1 || columns < 2 || columns > kMostColumns)
+    if (shape.elements[i] != 1 || columns < 2 || columns > Columns::kMost)
       continue;
     const bool isTarget = port.dependence.isTarget && isFloat(port.dtype);
     if (isTarget || port.use == InputUse::Labels ||

@@ -157,6 +157,9 @@ std::vector<std::string> DataFacts::orderTexts() const {
   for (const SequenceFacts &one : sequences)
     texts.push_back(one.orderText(inputs[one.input].port));
   std::erase(texts, "");
+  for (const std::unique_ptr<SampleCheck> &check : checks)
+    for (std::string &text : check->orderTexts())
+      texts.push_back(std::move(text));
   return texts;
 }
 

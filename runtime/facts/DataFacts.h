@@ -52,7 +52,7 @@ struct DataFacts {
   /// Refuses a label input that the loss ignores in every row, and NaN or +Inf
   /// in an input that the model reads, unless `acceptsNan`.
   Status check(bool acceptsNan) const;
-  /// Says in which order the samples are, if they are sorted.
+  /// Says in which order the samples are, if they are sorted or in parts.
   std::vector<std::string> orderTexts() const;
   /// Returns the profile of the inputs that the model reads. It is empty if it
   /// is not clear what a sample is. `source` is the option that gave the data.

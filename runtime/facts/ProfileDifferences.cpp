@@ -2,10 +2,10 @@
 
 #include "runtime/base/NameList.h"
 #include "runtime/base/Percent.h"
+#include "runtime/facts/FrequentIds.h"
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace dpc::rt {
 
@@ -18,9 +18,8 @@ public:
              const std::string &where)
       : here(here), training(training), where(where),
         name("input '" + oneLine(here.name) + "'"),
-        noise(noiseOf(here.samples, training.samples)) {
-    findFrequent();
-  }
+        noise(noiseOf(here.samples, training.samples)),
+        frequent(training.shares) {}
 
   std::string text() const;
 
@@ -42,15 +41,12 @@ private:
   std::string newText() const;
   std::string beginText() const;
   std::string paddingText() const;
-  void findFrequent();
-  double frequentHere(int64_t shift) const;
 
   const InputProfile &here, &training;
   const std::string &where;
   std::string name;
-  double noise; ///< by how much equal distributions may differ
-  std::set<int64_t> frequent, padding; ///< indexes in training
-  double frequentShare = 0;            ///< in training, without padding
+  double noise;         ///< by how much equal distributions may differ
+  FrequentIds frequent; ///< in training
 };
 
 } // namespace
@@ -192,46 +188,11 @@ std::string Comparison::rangeText() const {
                 spellNumber(training.min), " to ", spellNumber(training.max));
 }
 
-/// Finds the most frequent indexes of training, which have half of the shares
-/// of all that are no padding.
-void Comparison::findFrequent() {
-  constexpr double kPadding = 0.25;
-  std::vector<std::pair<double, int64_t>> order;
-  double all = 0, sum = 0;
-  for (const auto &[index, part] : training.shares)
-    if (part < kPadding) {
-      order.emplace_back(-part, index);
-      all += part;
-    } else {
-      padding.insert(index);
-    }
-  std::ranges::sort(order);
-  for (const auto &[part, index] : order)
-    if (2 * sum < all) {
-      frequent.insert(index);
-      sum -= part;
-    }
-  frequentShare = all > 0 ? sum / all : 0;
-}
-
-/// Returns which share the frequent indexes of training plus `shift` have here,
-/// as a part of that in training.
-double Comparison::frequentHere(int64_t shift) const {
-  double all = 0, sum = 0;
-  for (const auto &[index, part] : here.shares) {
-    const int64_t moved = InputProfile::counterOf(index - shift);
-    if (padding.contains(index))
-      continue;
-    all += part;
-    sum += frequent.contains(moved) ? part : 0;
-  }
-  return all > 0 && frequentShare > 0 ? sum / all / frequentShare : 1;
-}
-
 /// Says that the indexes are those of training plus a small number.
 std::string Comparison::shiftText() const {
   for (int64_t shift : {1, -1, 2, -2, 3, -3, 4, -4})
-    if (frequentHere(shift) > kMost && frequentHere(0) < kMost)
+    if (frequent.partIn(here.shares, shift) > kMost &&
+        frequent.partIn(here.shares) < kMost)
       return concat(name, ": the indexes seem to be those ", where,
                     shift > 0 ? " plus " : " minus ", std::abs(shift));
   return "";
@@ -268,9 +229,9 @@ std::string Comparison::sharesText() const {
     return newText();
   if (std::string text = shiftText(); !text.empty())
     return text;
-  const double found = frequentHere(0);
+  const double found = frequent.partIn(here.shares);
   return found < kFew ? concat(name, ": the ids that are half of all ", where,
-                               " are only ", percent(found * frequentShare),
+                               " are only ", percent(found * frequent.share()),
                                " here: is it the same vocabulary?")
                       : "";
 }

@@ -31,6 +31,9 @@ public:
   /// Returns a line for each thing that is probably not what the user meant.
   /// Called after the last add().
   virtual std::vector<std::string> texts() const = 0;
+  /// Returns a line for each thing that matters only if the samples are trained
+  /// in the order of the data.
+  virtual std::vector<std::string> orderTexts() const { return {}; }
 };
 
 using SampleChecks = std::vector<std::unique_ptr<SampleCheck>>;
