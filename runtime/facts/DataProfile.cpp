@@ -55,6 +55,7 @@ const InputProfile *DataProfile::find(const std::string &name) const {
 ProfileBuilder::ProfileBuilder(const Port &port, int64_t elements)
     : port(port), elements(elements) {
   profile.name = port.name;
+  profile.areIds = port.use == InputUse::Ids;
   if (!port.globalShape.empty())
     profile.shape.assign(port.globalShape.begin() + 1, port.globalShape.end());
   if (isIndex(port))

@@ -60,6 +60,8 @@ struct InputProfile {
   std::map<int, std::vector<Quantiles>> parts;
   int64_t indexes = 0; ///< the number of counted ones
   std::map<int64_t, double> shares;
+  /// Whether the indexes are rows of tables. Not saved.
+  bool areIds = false;
   /// The index with which nearly all samples begin.
   std::optional<int64_t> begin;
   /// The index that pads samples, and whether it is at their end.

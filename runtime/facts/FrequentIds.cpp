@@ -26,6 +26,11 @@ FrequentIds::FrequentIds(const Shares &shares) {
   ownShare = all > 0 ? sum / all : 0;
 }
 
+size_t FrequentIds::countIn(const FrequentIds &others) const {
+  return std::ranges::count_if(
+      frequent, [&](int64_t id) { return others.frequent.contains(id); });
+}
+
 double FrequentIds::partIn(const Shares &others, int64_t shift) const {
   double all = 0, sum = 0;
   for (const auto &[index, part] : others) {

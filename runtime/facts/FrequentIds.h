@@ -1,6 +1,7 @@
 //===- FrequentIds.h - the ids that are half of a text ----------*- C++ -*-===//
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -20,6 +21,9 @@ public:
 
   /// Their share, without padding.
   double share() const { return ownShare; }
+  size_t count() const { return frequent.size(); }
+  /// How many of these ids are also frequent in `others`.
+  size_t countIn(const FrequentIds &others) const;
   /// Returns the share of these ids plus `shift` in `others`, as a part of
   /// share().
   double partIn(const Shares &others, int64_t shift = 0) const;

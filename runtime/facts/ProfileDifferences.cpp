@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 namespace dpc::rt {
 
@@ -39,6 +41,8 @@ private:
   std::string sharesText() const;
   std::string shiftText() const;
   std::string newText() const;
+  bool areConcentrated() const;
+  bool hasOtherIds() const;
   std::string beginText() const;
   std::string paddingText() const;
 
@@ -219,21 +223,55 @@ std::string Comparison::newText() const {
                                 ", a class that no sample ", where, " has");
 }
 
+/// Whether few of the ids are half of all, here and in training, and the data
+/// have about as many different ids as they would with those of training. Ids
+/// of some users, or of a short time, are fewer.
+bool Comparison::areConcentrated() const {
+  constexpr double kFew = 0.3, kLeast = 0.5;
+  double expected = 0;
+  for (const auto &[index, part] : training.shares)
+    expected += 1 - std::pow(1 - part, static_cast<double>(here.indexes));
+  auto isConcentrated = [&](const FrequentIds &ids,
+                            const InputProfile &profile) {
+    return static_cast<double>(ids.count()) <
+           kFew * static_cast<double>(profile.shares.size());
+  };
+  return isConcentrated(frequent, training) &&
+         isConcentrated(FrequentIds(here.shares), here) &&
+         static_cast<double>(here.shares.size()) > kLeast * expected;
+}
+
+/// Whether other ids are frequent than in training. Single ids may drift: some
+/// of those that are half of all lose their place.
+bool Comparison::hasOtherIds() const {
+  constexpr double kFew = 0.4, kFewOfSingle = 0.3;
+  constexpr size_t kLeast = 4; // frequent ids
+  if (numElements(here.shape) > 1)
+    return frequent.partIn(here.shares) < kFew;
+  const FrequentIds own(here.shares);
+  const size_t count = std::min(frequent.count(), own.count());
+  return count >= kLeast && static_cast<double>(frequent.countIn(own)) <
+                                kFewOfSingle * static_cast<double>(count);
+}
+
 std::string Comparison::sharesText() const {
   constexpr int64_t kLeast = 100; // indexes
-  constexpr double kFew = 0.4;
   if (std::min(here.indexes, training.indexes) < kLeast)
     return "";
+  const bool isSingle = numElements(here.shape) == 1;
   // Classes may be balanced, or chosen, on purpose.
-  if (numElements(here.shape) == 1)
+  if (isSingle && !here.areIds)
     return newText();
+  if (isSingle && !areConcentrated())
+    return "";
   if (std::string text = shiftText(); !text.empty())
     return text;
-  const double found = frequent.partIn(here.shares);
-  return found < kFew ? concat(name, ": the ids that are half of all ", where,
-                               " are only ", percent(found * frequent.share()),
-                               " here: is it the same vocabulary?")
-                      : "";
+  return hasOtherIds()
+             ? concat(name, ": the ids that are half of all ", where,
+                      " are only ",
+                      percent(frequent.partIn(here.shares) * frequent.share()),
+                      " here: is it the same vocabulary?")
+             : "";
 }
 
 std::string Comparison::beginText() const {
@@ -282,12 +320,71 @@ std::string Comparison::text() const {
   return first == texts.end() ? "" : *first;
 }
 
+/// How far the shares of ids are apart, from 0 to 1 (the total variation),
+/// minus what is expected of two samples of one distribution.
+static double distanceOf(const InputProfile &a, const InputProfile &b) {
+  std::map<int64_t, std::pair<double, double>> both;
+  for (const auto &[index, part] : a.shares)
+    both[index].first = part;
+  for (const auto &[index, part] : b.shares)
+    both[index].second = part;
+  const auto of = static_cast<double>(a.indexes),
+             others = static_cast<double>(b.indexes);
+  double sum = 0, chance = 0;
+  for (const auto &[index, parts] : both) {
+    const auto [own, other] = parts;
+    const double mean = (of * own + others * other) / (of + others);
+    sum += std::fabs(own - other) / 2;
+    // The mean size of a normal number is sqrt(2 / pi) of its deviation.
+    chance += 0.4 * std::sqrt(mean * (1 - mean) * (1 / of + 1 / others));
+  }
+  return sum - chance;
+}
+
+/// Whether the ids of two inputs are distributed as those of the other one in
+/// training.
+static bool areSwapped(const InputProfile &a, const InputProfile &b,
+                       const InputProfile &trainedA,
+                       const InputProfile &trainedB) {
+  constexpr double kNear = 0.1, kFar = 0.2;
+  constexpr int64_t kLeast = 100; // ids
+  return std::min({a.indexes, b.indexes, trainedA.indexes, trainedB.indexes}) >=
+             kLeast &&
+         distanceOf(a, trainedB) < kNear && distanceOf(b, trainedA) < kNear &&
+         distanceOf(a, trainedA) > kFar && distanceOf(b, trainedB) > kFar;
+}
+
+/// Finds two inputs of ids that are swapped, removes them from `names`, and
+/// says so.
+static std::string swapText(const DataProfile &here,
+                            const DataProfile &training,
+                            const std::string &where,
+                            std::set<std::string> &names) {
+  for (const InputProfile &a : here.inputs)
+    for (const InputProfile &b : here.inputs) {
+      const InputProfile *trainedA = training.find(a.name);
+      const InputProfile *trainedB = training.find(b.name);
+      if (&a >= &b || !a.areIds || !b.areIds || !trainedA || !trainedB ||
+          !areSwapped(a, b, *trainedA, *trainedB))
+        continue;
+      names.erase(a.name);
+      names.erase(b.name);
+      return concat("inputs '", oneLine(a.name), "' and '", oneLine(b.name),
+                    "' resemble each other ", where, ": are they swapped?");
+    }
+  return "";
+}
+
 std::vector<std::string> differences(const DataProfile &here,
                                      const DataProfile &training,
                                      const std::string &where) {
-  std::vector<std::string> texts;
+  std::set<std::string> names;
   for (const InputProfile &input : here.inputs)
-    if (const InputProfile *known = training.find(input.name))
+    names.insert(input.name);
+  std::vector<std::string> texts{swapText(here, training, where, names)};
+  for (const InputProfile &input : here.inputs)
+    if (const InputProfile *known = training.find(input.name);
+        known && names.contains(input.name))
       texts.push_back(Comparison(input, *known, where).text());
   if (here.classes && training.classes)
     texts.push_back(here.classes->difference(*training.classes, where));

@@ -301,6 +301,61 @@ TEST(DataProfile, ClassesInAnotherOrderAreSaid) {
   EXPECT_EQ(read->text(), training.text());
 }
 
+/// Draws a user and an item for each of `samples` samples: all users alike, but
+/// item(k) is frequent for a small k.
+template <typename Item>
+DataProfile ratingsOf(Item item, int64_t samples, bool areSwapped = false,
+                      int64_t users = 100) {
+  std::vector<Port> ports(2, indexes({8}, 100, InputUse::Ids));
+  ports[0].name = areSwapped ? "item" : "user";
+  ports[1].name = areSwapped ? "user" : "item";
+  std::mt19937_64 random(samples);
+  auto read = [&](int64_t, int64_t count, const std::vector<std::byte *> &to) {
+    for (int64_t i = 0; i < count; ++i) {
+      const double size = std::fabs(drawNormal(random) * drawNormal(random));
+      const int64_t k = std::min<int64_t>(int64_t(12 * size), 99);
+      storeFromDouble(to[0], DType::I64, i, double(random() % users));
+      storeFromDouble(to[1], DType::I64, i, double(item(k)));
+    }
+    return Status::success();
+  };
+  return scanRows(ports, {1, 1}, "sample", samples, read)->profile("--data=t");
+}
+
+TEST(DataProfile, IdsOfAnotherTableAreSaid) {
+  auto item = [](int64_t k) { return k * 37 % 100; };
+  const DataProfile training = ratingsOf(item, 2000);
+  EXPECT_EQ(differenceOf(ratingsOf(item, 320), training), "");
+  for (bool isFirst : {true, false}) {
+    DataProfile swapped = ratingsOf(item, 320, true);
+    if (isFirst)
+      std::swap(swapped.inputs[0], swapped.inputs[1]);
+    EXPECT_EQ(differenceOf(swapped, training),
+              concat("inputs '", isFirst ? "user" : "item", "' and '",
+                     isFirst ? "item" : "user",
+                     "' resemble each other in t: are they swapped?"));
+  }
+  // The items are numbered in another order, or from 1.
+  EXPECT_HAS(
+      differenceOf(ratingsOf([](int64_t k) { return k * 61 % 100; }, 320),
+                   training),
+      "input 'item': the ids that are half of all in t are only ");
+  EXPECT_HAS(differenceOf(
+                 ratingsOf([&](int64_t k) { return (item(k) + 1) % 100; }, 320),
+                 training),
+             "input 'item': the indexes seem to be those in t plus 1");
+  // Later, some items are frequent that were not; few users; few items.
+  auto later = [&](int64_t k) {
+    return k % 3 == 1 ? item(k + 30) % 100 : item(k);
+  };
+  EXPECT_EQ(differenceOf(ratingsOf(later, 320), training), "");
+  EXPECT_EQ(differenceOf(ratingsOf(item, 320, false, 10), training), "");
+  EXPECT_EQ(
+      differenceOf(ratingsOf([&](int64_t k) { return item(60 + k % 9); }, 320),
+                   training),
+      "");
+}
+
 TEST(DataProfile, FrequentNumbersFarFromAllOthersAreSaid) {
   auto textOf = [](auto value, InputUse use = InputUse::Data) {
     Port port = numbers({8, 5});
