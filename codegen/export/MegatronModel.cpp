@@ -6,30 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Megatron.h"
+#include "codegen/export/ModelRules.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace dpc::exports {
-
-static Rule modelRule(std::string text,
-                      std::function<bool(const ModelShape &)> holds) {
-  return {std::move(text), [=](const Job &job) { return holds(job.model); },
-          nullptr, /*isOfJob=*/true};
-}
-
-static bool isEncoder(const ModelShape &model) {
-  return model.kind == ModelKind::encoder;
-}
-
-static bool hasMixture(const ModelShape &model) {
-  return std::ranges::count(model.hasExperts, true) > 0;
-}
-
-/// Whether the model has a layer without experts.
-static bool hasDenseLayer(const ModelShape &model) {
-  return std::ranges::count(model.hasExperts, true) < model.layers;
-}
 
 static bool knowsActivation(const ModelShape &model) {
   if (model.hasSwiglu)
@@ -39,59 +21,7 @@ static bool knowsActivation(const ModelShape &model) {
          (model.activation == "gelu_tanh" && model.hasBias);
 }
 
-static int64_t normParameters(const ModelShape &model, int64_t size) {
-  return model.hasRmsNorm ? size : 2 * size;
-}
-
-static int64_t attentionParameters(const ModelShape &model) {
-  int64_t queries = model.heads * model.headSize;
-  int64_t projected = queries + 2 * model.kvHeads * model.headSize;
-  int64_t count = model.hidden * (projected + queries);
-  if (model.hasBias || model.hasQkvBias)
-    count += projected;
-  if (model.hasBias)
-    count += model.hidden;
-  if (model.hasHeadNorms)
-    count += 2 * normParameters(model, model.headSize);
-  return count;
-}
-
-/// Returns the parameters of a feed-forward part or of an expert.
-static int64_t partParameters(const ModelShape &model, int64_t width) {
-  int64_t first = model.hasSwiglu ? 2 * width : width;
-  int64_t count = model.hidden * (first + width);
-  return model.hasBias && width > 0 ? count + first + model.hidden : count;
-}
-
-static int64_t mixtureParameters(const ModelShape &model) {
-  return model.experts *
-             (model.hidden + partParameters(model, model.expertWidth)) +
-         partParameters(model, model.sharedWidth);
-}
-
-/// Returns the parameters of the head: those of an encoder transform their
-/// input first.
-static int64_t headParameters(const ModelShape &model) {
-  int64_t count = model.isTied ? 0 : model.vocabulary * model.hidden;
-  if (isEncoder(model))
-    count += model.hidden * model.hidden + model.hidden +
-             normParameters(model, model.hidden) + model.vocabulary;
-  return count;
-}
-
-/// Returns the parameters of the model that Megatron-LM builds from the flags,
-/// without padding of its vocabulary.
-static int64_t builtParameters(const ModelShape &model) {
-  int64_t count = (model.vocabulary + model.positions) * model.hidden +
-                  normParameters(model, model.hidden) + headParameters(model);
-  int64_t mixtures = std::ranges::count(model.hasExperts, true);
-  count += model.layers * (2 * normParameters(model, model.hidden) +
-                           attentionParameters(model));
-  count += (model.layers - mixtures) * partParameters(model, model.feedForward);
-  return count + mixtures * mixtureParameters(model);
-}
-
-static Rules oddityRules() {
+static Rules megatronOddities() {
   static const std::pair<Oddity, const char *> kTexts[] = {
       {Oddity::postNorm,
        "Megatron-LM normalizes the input of attention and of feed-forward "
@@ -116,16 +46,11 @@ static Rules oddityRules() {
        "a head, and scale neither"},
       {Oddity::dropout, "dpc's export for Megatron-LM has no dropout"},
   };
-  Rules rules;
-  for (const auto &[oddity, text] : kTexts)
-    rules.push_back(modelRule(text, [oddity](const ModelShape &model) {
-      return !model.oddities.contains(oddity);
-    }));
-  return rules;
+  return oddityRules(kTexts);
 }
 
 Rules megatronModelRules() {
-  Rules rules = oddityRules();
+  Rules rules = megatronOddities();
   rules.push_back(
       modelRule("the flags of Megatron-LM state all sizes of a layer and the "
                 "vocabulary; the graph of the model does not show them",
@@ -156,8 +81,7 @@ Rules megatronModelRules() {
       "part or experts, and biases of all GEMMs, of none or of q, k and v; "
       "this model has another number of parameters than they give",
       [](const ModelShape &model) {
-        return model.parameters == 0 ||
-               model.parameters == builtParameters(model);
+        return model.parameters == 0 || model.parameters == parametersOf(model);
       }));
   return rules;
 }
