@@ -120,6 +120,15 @@ Expected<cost::StrategyRequest> PlanSearch::request() const {
   if (isArranged)
     request->ranks = cluster.numDevices();
   request->accepts = accepts;
+  // GPipe is only for targets without 1F1B, which is never worse.
+  if (accepts && !request->schedule)
+    request->accepts = [accepts = accepts](const cost::Strategy &strategy) {
+      cost::Strategy other = strategy;
+      other.schedule = cost::ScheduleKind::OneFOneB;
+      bool isGPipe =
+          strategy.pp > 1 && strategy.schedule == cost::ScheduleKind::GPipe;
+      return accepts(strategy) && !(isGPipe && accepts(other));
+    };
   return request;
 }
 
@@ -146,6 +155,8 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   // ZeRO 2 is hardly better than ZeRO 1, but some targets have only ZeRO 2.
   if (accepts && search.space.zeros.size() > 1)
     search.space.zeros = {0, 1, 2, 3};
+  if (accepts)
+    search.space.schedules.push_back(cost::ScheduleKind::GPipe);
   return search;
 }
 
