@@ -7,8 +7,9 @@ namespace dpc::exports {
 
 /// The first reader that recognizes a file reads it.
 static const ReaderOf *const kReaders[] = {
-    &colossalAiReader, &galvatronReader,  &calculonReader, &accelerateReader,
-    &deepSpeedReader,  &torchtitanReader, &openSoraReader, &megatronReader};
+    &colossalAiReader, &galvatronReader, &calculonReader,
+    &accelerateReader, &deepSpeedReader, &maxTextReader,
+    &torchtitanReader, &openSoraReader,  &megatronReader};
 
 int64_t chunksPerStage(const ChunkLayers &chunks, int64_t layers, int64_t pp) {
   int64_t each = chunks.each * pp;

@@ -59,16 +59,17 @@ struct AskedStrategy {
   /// The keys of --strategy after the name of the file, which replace those of
   /// the file, with the text of their values.
   std::map<std::string, std::string> keys = {};
+  int64_t devicesPerNode = 0; ///< 0: one node has all devices.
 };
 
 /// Reads the configuration `text` from the file `path`. Reads DeepSpeed's JSON,
-/// Accelerate's YAML, torchtitan's TOML, Python and flags, Colossal-AI's and
-/// Open-Sora's plugins, Galvatron's and Calculon's JSON, and commands or
-/// scripts with Megatron-LM's flags. The degrees are those of `asked.keys`, or
-/// else of the file; other keys of `asked` only allow settings of the file that
-/// have no equivalent. The strategy uses all devices unless the file starts
-/// fewer ranks. Fails if no reader recognizes the file. Error messages have one
-/// line.
+/// Accelerate's and MaxText's YAML, torchtitan's TOML, Python and flags,
+/// Colossal-AI's and Open-Sora's plugins, Galvatron's and Calculon's JSON, and
+/// commands or scripts with Megatron-LM's flags. The degrees are those of
+/// `asked.keys`, or else of the file; other keys of `asked` only allow settings
+/// of the file that have no equivalent. The strategy uses all devices unless
+/// the file starts fewer ranks. Fails if no reader recognizes the file. Error
+/// messages have one line.
 Expected<Imported> readStrategy(const std::string &text,
                                 const std::string &path,
                                 const AskedStrategy &asked);

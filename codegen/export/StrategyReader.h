@@ -81,7 +81,7 @@ struct ReaderOf {
 };
 
 extern const ReaderOf accelerateReader, calculonReader, colossalAiReader,
-    deepSpeedReader, galvatronReader, megatronReader, openSoraReader,
-    torchtitanReader;
+    deepSpeedReader, galvatronReader, maxTextReader, megatronReader,
+    openSoraReader, torchtitanReader;
 
 } // namespace dpc::exports

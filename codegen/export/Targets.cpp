@@ -112,8 +112,8 @@ bool isExpressible(const Job &job, const cost::Strategy &strategy,
 
 const std::vector<Target> &targets() {
   static const std::vector<Target> all = {accelerate, calculon,  colossalAi,
-                                          deepSpeed,  galvatron, megatron,
-                                          torchtitan};
+                                          deepSpeed,  galvatron, maxText,
+                                          megatron,   torchtitan};
   return all;
 }
 

@@ -72,6 +72,6 @@ const Target *findTarget(std::string_view name);
 std::vector<const Target *> trainingTargets();
 
 extern const Target accelerate, calculon, colossalAi, deepSpeed, galvatron,
-    megatron, torchtitan;
+    maxText, megatron, torchtitan;
 
 } // namespace dpc::exports

@@ -149,7 +149,7 @@ class Estimates(unittest.TestCase):
 
 class Exports(unittest.TestCase):
     def test_megatron_has_it_and_others_say_that_they_do_not(self):
-        others = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "torchtitan")
+        others = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "maxtext", "torchtitan")
         with e2e.scratch() as folder:
             words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:2", "--global-batch=16", "--precision=fp8",
                      "--verify=off", "--strategy=dp=2", "-o", f"{folder}/out"]

@@ -132,6 +132,8 @@ class HereColumn(unittest.TestCase):
         with open(f"{folder}/pretrain.sh", "w") as file:
             flags = " ".join(theirs)
             file.write("torchrun pretrain_gpt.py --micro-batch-size 2 --global-batch-size 16 " + flags[flags.find("--"):] + "\n")
+        with open(f"{folder}/maxtext.yml", "w") as file:
+            file.write("\n".join(["per_device_batch_size: 4", *re.findall(r"\w+: \w+$", "\n".join(theirs), re.M)]))
 
     def run_row(self, words, folder):
         asked = dict(pair.split("=", 1) for word in words if word.startswith("--strategy=") for pair in word.split("=", 1)[1].split(",") if pair[0] != "@")

@@ -143,12 +143,13 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
   app.option_defaults()->group("Strategy");
   app.add_option("--cluster", o.cluster,
                  "cluster.json, or local:N for N ranks on this machine");
-  app.add_option("--strategy", o.strategy,
-                 "auto, or fixed keys KEY=VALUE,... of the table below; @FILE: "
-                 "the strategy of a configuration of DeepSpeed, Accelerate, "
-                 "torchtitan, Colossal-AI, Galvatron or Calculon, or of a "
-                 "script with Megatron-LM's flags; @FILE,KEY=VALUE,...: with "
-                 "other values for these keys")
+  app.add_option(
+         "--strategy", o.strategy,
+         "auto, or fixed keys KEY=VALUE,... of the table below; @FILE: "
+         "the strategy of a configuration of DeepSpeed, Accelerate, "
+         "torchtitan, Colossal-AI, Galvatron, MaxText or Calculon, or "
+         "of a script with Megatron-LM's flags; @FILE,KEY=VALUE,...: with "
+         "other values for these keys")
       ->capture_default_str();
   app.add_option("--micro-batch", o.microBatch,
                  "Samples per micro-batch on one data-parallel rank")

@@ -237,7 +237,8 @@ std::string readNamedStrategy(CompileOptions &options) {
     return cluster.message();
   int64_t devices = cluster->numDevices();
   auto imported =
-      exports::readStrategy(text.str(), named->path, {devices, named->keys});
+      exports::readStrategy(text.str(), named->path,
+                            {devices, named->keys, cluster->devicesPerNode()});
   if (!imported)
     return named->path + ": " + imported.message();
   options.strategyFile = named->path;

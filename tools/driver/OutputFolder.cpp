@@ -24,7 +24,7 @@ static constexpr const char *kWritten[] = {
     // Exports.
     "accelerate.yaml", "calculon-application.json", "calculon-execution.json",
     "colossalai.json", "ds_config.json", "galvatron.json", "megatron.sh",
-    "opensora.py", "torchtitan.py", "torchtitan.toml"};
+    "maxtext.yml", "opensora.py", "torchtitan.py", "torchtitan.toml"};
 
 /// Returns the files that exports/index.json lists, then the index and its
 /// folder. Returns nothing without an index from dpc-opt.

@@ -28,6 +28,38 @@ inline Job jobOf(const std::string &strategy, int64_t ranks,
   return job;
 }
 
+/// A model of 8 layers with RMS norms, rotary positions and SwiGLU.
+inline ModelShape smallLlama() {
+  ModelShape model = {8, 1024, 1024, 16, 4, 64, 2816, 32000};
+  model.hasRmsNorm = model.hasRope = model.hasSwiglu = true;
+  model.kind = ModelKind::decoder;
+  model.activation = "silu";
+  model.normEps = 1e-5;
+  model.ropeBase = 10000;
+  model.hasExperts.assign(8, false);
+  model.parameters = 155730944;
+  return model;
+}
+
+/// The same model with 4 experts in each layer.
+inline ModelShape smallMixture() {
+  ModelShape model = smallLlama();
+  model.hasExperts.assign(8, true);
+  model.experts = 4;
+  model.expertsPerToken = 2;
+  model.expertWidth = 2816;
+  model.sharesSumToOne = true;
+  model.parameters += 8 * (3 * 3 * 1024 * 2816 + 4 * 1024);
+  return model;
+}
+
+/// Gives the job a model that the target builds.
+inline Job withModelFor(std::string_view target, Job job) {
+  if (target == "maxtext")
+    job.model = smallMixture();
+  return job;
+}
+
 inline const Target &target(const char *name) {
   const Target *found = findTarget(name);
   EXPECT_NE(found, nullptr) << name;

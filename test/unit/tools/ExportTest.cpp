@@ -92,7 +92,7 @@ TEST(Export, EveryStrategyIsWrittenOrMended) {
     std::vector<Rule> rules = each.rules();
     int64_t written = 0, mended = 0;
     for (const cost::Strategy &strategy : all) {
-      Job job = jobOf("dp=8", 8, 8);
+      Job job = withModelFor(each.name, jobOf("dp=8", 8, 8));
       job.strategy = strategy;
       Legality legality = checkLegality(job, rules);
       if (legality.ok()) {
@@ -359,9 +359,9 @@ TEST(Export, EverySettingIsWrittenOrSaidNotToBe) {
   for (const Target &each : targets())
     for (const auto &[name, job] : jobsWithSettings()) {
       SCOPED_TRACE(std::string(each.name) + " " + name);
-      Job base = plain;
+      Job base = withModelFor(each.name, plain);
       base.precision = job.precision;
-      Exported exported = each.write(job);
+      Exported exported = each.write(withModelFor(each.name, job));
       EXPECT_NE(allOf(exported), allOf(each.write(base)));
       std::string remarks;
       for (const std::string &remark : exported.remarks)

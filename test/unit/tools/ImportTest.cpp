@@ -46,6 +46,7 @@ static const Written kWritten[] = {
     {"colossalai", "opensora.py"},
     {"deepspeed", "ds_config.json"},
     {"galvatron", "galvatron.json", true, /*hasSequenceParallel=*/false},
+    {"maxtext", "maxtext.yml"},
     {"megatron", "megatron.sh"},
     {"torchtitan", "torchtitan.py"},
     {"torchtitan", "torchtitan.toml"}};
@@ -109,7 +110,7 @@ TEST(Import, ReadsBackWhatWasWritten) {
     for (const cost::Strategy &strategy : strategies)
       for (Offload offload : {Offload::None, Offload::Optimizer, Offload::All})
         for (auto overlap : {cost::TpOverlap::None, cost::TpOverlap::Chunked}) {
-          Job job = jobOf("dp=8", 8, 8);
+          Job job = withModelFor(written.target, jobOf("dp=8", 8, 8));
           job.strategy = strategy;
           job.strategy.offload = offload;
           job.strategy.tpOverlap = overlap;
