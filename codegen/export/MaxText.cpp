@@ -142,6 +142,14 @@ static Rules shardingRules() {
                     [](const Job &job) { return job.strategy.zero == 1; }),
              "MaxText shards optimizer states over all data-parallel ranks "
              "(shard_optimizer_over_data: hybrid_shard=1 with zero=1)"),
+      {"MaxText shards the states of AdamW only: zero=0 or 3 with SGD",
+       [](const Job &job) {
+         return job.strategy.zero != 1 || job.optimizer.name == "adamw";
+       },
+       [](Job &job) {
+         job.strategy.zero = 0;
+         return true;
+       }},
       strategyRule(
           "MaxText shards parameters over the context-parallel and "
           "expert-parallel ranks: zero=3 with cp > 1 or ep > 1",

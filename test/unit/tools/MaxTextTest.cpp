@@ -193,6 +193,16 @@ TEST(MaxText, RefusesWhatItsKeysDoNotExpress) {
   }
 }
 
+TEST(MaxText, ShardsTheStatesOfAdamOnly) {
+  Job job = llamaJob("dp=8,zero=1,recompute=full", 8);
+  EXPECT_EQ(legalityOf("maxtext", job).rule, "");
+  job.optimizer = {"sgd", 0.1};
+  Legality legality = legalityOf("maxtext", job);
+  EXPECT_NE(legality.rule.find("zero=0 or 3 with SGD"), std::string::npos);
+  ASSERT_TRUE(legality.nearest);
+  EXPECT_EQ(legality.nearest->zero, 0);
+}
+
 /// 12 ranks on nodes of 8: no axis has a whole node.
 TEST(MaxText, AxesAreDividedBetweenNodes) {
   Job job = llamaJob("dp=12,micro_batch=1,recompute=full", 12, 24);
