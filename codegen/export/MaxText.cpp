@@ -267,7 +267,7 @@ static MaxTextPart meshPart(const Job &job) {
     keys["num_pipeline_microbatches"] = job.microBatches();
     keys["num_pipeline_repeats"] = strategy.vpp;
     keys["num_layers_per_pipeline_stage"] = job.model.layers / job.stages();
-    keys["scan_layers"] = false; // MaxText scans the micro-batches instead
+    keys["scan_layers"] = true; // a stage of one layer fails without it
   }
   return {"The mesh: dcn_* between nodes, ici_* within a node", keys};
 }

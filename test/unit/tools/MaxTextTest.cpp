@@ -79,6 +79,7 @@ TEST(MaxText, StatesThePipeline) {
                            8));
   expectValues(config, {{"num_pipeline_microbatches", "4"},
                         {"num_pipeline_repeats", "2"},
+                        {"scan_layers", "true"},
                         {"num_layers_per_pipeline_stage", "1"}});
 }
 
