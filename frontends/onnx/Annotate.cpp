@@ -1,5 +1,6 @@
 //===- Annotate.cpp - Plan shardings in an ONNX model ---------------------===//
 #include "frontends/onnx/Annotate.h"
+#include "frontends/onnx/ExternalFiles.h"
 
 #include "frontends/onnx/PlanShardings.h"
 #include "frontends/onnx/Specs.h"
@@ -115,15 +116,6 @@ void Annotator::run(::onnx::GraphProto &graph) {
     annotate(node);
 }
 
-static std::vector<std::string> externalFiles(const ::onnx::GraphProto &graph) {
-  std::set<std::string> files;
-  for (const auto &tensor : graph.initializer())
-    for (const auto &entry : tensor.external_data())
-      if (entry.key() == "location")
-        files.insert(entry.value());
-  return {files.begin(), files.end()};
-}
-
 static llvm::Error writeModel(const ::onnx::ModelProto &model,
                               llvm::StringRef target) {
   if (model.ByteSizeLong() > size_t(INT32_MAX))
@@ -153,7 +145,7 @@ llvm::Expected<OnnxAnnotation> writeAnnotatedOnnx(llvm::StringRef source,
                                *(**imported).getOps<func::FuncOp>().begin());
   ::onnx::ModelProto model = (*file)->model();
   OnnxAnnotation counts;
-  counts.externalFiles = externalFiles(model.graph());
+  counts.externalFiles = frontend::externalFiles(model.graph());
   Annotator(plan, values, counts).run(*model.mutable_graph());
   model.set_ir_version(std::max<int64_t>(model.ir_version(), kIrWithDevices));
   model.clear_configuration();

@@ -1,6 +1,7 @@
 //===- Import.cpp - Import of ONNX files into dpc modules -----------------===//
 #include "frontends/onnx/Import.h"
 #include "frontends/emit/Forward.h"
+#include "frontends/onnx/ExternalFiles.h"
 #include "frontends/onnx/NodeContext.h"
 #include "frontends/onnx/Roles.h"
 #include "frontends/onnx/Shardings.h"
@@ -568,7 +569,12 @@ dpc::importOnnx(const frontend::ModelFile &model, MLIRContext &context,
 mlir::FailureOr<OwningOpRef<ModuleOp>>
 dpc::importOnnx(llvm::StringRef file, MLIRContext &context,
                 const ImportOptions &options) {
-  return importModel(frontend::ModelFile::open(file), file, context, options);
+  auto model = frontend::ModelFile::open(file);
+  if (model)
+    for (const std::string &line :
+         frontend::overwrittenFiles((*model)->model().graph(), file.str()))
+      emitRemark(UnknownLoc::get(&context)) << line;
+  return importModel(std::move(model), file, context, options);
 }
 
 mlir::FailureOr<OwningOpRef<ModuleOp>>

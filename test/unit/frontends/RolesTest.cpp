@@ -1,8 +1,12 @@
 //===- RolesTest.cpp - Parameters, buffers, inputs and their sources ------===//
+#include "frontends/onnx/ExternalFiles.h"
+#include "frontends/onnx/ModelFile.h"
 #include "ir/Dialect.h"
 #include "test/unit/frontends/ModelBuilder.h"
 
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 using namespace dpc;
@@ -219,6 +223,39 @@ TEST(OnnxRoles, ExternalData) {
   EXPECT_TRUE(inOrder(import(beyond.node("Mul x w -> y").output("y")).error,
                       {"holds 64 bytes", "'w' ends at byte 72"}));
   std::remove(data.c_str());
+}
+
+TEST(OnnxRoles, ExternalDataOfTwoModels) {
+  namespace fs = std::filesystem;
+  const fs::path folder = testing::TempDir() + "dpc-frontends-external";
+  fs::create_directories(folder);
+  auto write = [&](const char *name, const std::string &bytes, int second) {
+    std::ofstream(folder / name, std::ios::binary) << bytes;
+    fs::last_write_time(folder / name,
+                        fs::file_time_type() + std::chrono::seconds(second));
+  };
+  ModelBuilder builder, other;
+  builder.input("x", "f32[3]").external("w", {3}, "w.bin", 16);
+  const std::string model =
+      builder.node("Mul x w -> y").output("y").model.SerializeAsString();
+  other.input("x", "f32[3]").external("w", {3}, "v.bin", 16);
+  write("a.onnx", model, 2);
+  auto lines = [&] {
+    auto file = frontend::ModelFile::open((folder / "a.onnx").string());
+    return frontend::overwrittenFiles((*file)->model().graph(),
+                                      (folder / "a.onnx").string());
+  };
+  write("w.bin", std::string(64, '\0'), 1);
+  write("b.onnx", model, 4); // a copy
+  EXPECT_TRUE(lines().empty());
+  write("w.bin", std::string(64, '\0'), 3);
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_TRUE(inOrder(lines().front(), {"'w.bin'", "'a.onnx'", "'b.onnx'",
+                                        "did its export overwrite them?"}));
+  write("b.onnx",
+        other.node("Mul x w -> y").output("y").model.SerializeAsString(), 4);
+  EXPECT_TRUE(lines().empty());
+  fs::remove_all(folder);
 }
 
 TEST(OnnxRoles, BatchDimension) {
