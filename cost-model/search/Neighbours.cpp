@@ -72,8 +72,8 @@ static int otherKeys(const Strategy &a, const Strategy &b) {
 bool areNeighbours(const Strategy &a, const Strategy &b, int changes) {
   int distance = movedDegrees(a, b) + otherKeys(a, b);
   // A plan without stages has only one schedule.
-  distance += a.pp > 1 && b.pp > 1 &&
-              (a.schedule != b.schedule || a.vpp != b.vpp);
+  distance +=
+      a.pp > 1 && b.pp > 1 && (a.schedule != b.schedule || a.vpp != b.vpp);
   return distance <= changes;
 }
 

@@ -14,7 +14,7 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster) {
   constexpr int64_t kStages = 4;
   space.maxPp = std::max(totals.layers, kStages);
   bool hasMany = cluster.numDevices() > kManyDevices;
-  space.idleStages = cluster.numDevices() <= kFewDevices;
+  space.idleStages = !hasMany;
   if (totals.gemmRowsPerSample > 1)
     space.maxCp = cluster.devicesPerNode();
   space.experts = totals.experts;

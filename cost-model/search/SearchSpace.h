@@ -6,12 +6,13 @@
 
 namespace dpc::cost {
 
-/// On clusters with at most this many devices, all parts are tried, and
-/// pipelines may leave devices idle (IdleDevices.h).
+/// On clusters with at most this many devices, all parts are tried
+/// (IdleDevices.h).
 inline constexpr int64_t kFewDevices = 16;
 
 /// On clusters with more devices than this, fewer strategies are considered and
-/// evaluated, because there are many strategies and many parts.
+/// evaluated, because there are many strategies and many parts. On others,
+/// pipelines may have fewer micro-batches than stages.
 inline constexpr int64_t kManyDevices = 64;
 
 /// Returns the strategies to consider for a model on a cluster: pipelines up to
