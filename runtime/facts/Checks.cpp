@@ -17,6 +17,7 @@ SampleChecks sampleChecks(const SampleShape &shape) {
   addLeakChecks(shape, checks);
   addPartChecks(shape, checks);
   addRowChecks(shape, checks);
+  addSeriesChecks(shape, checks);
   return checks;
 }
 

@@ -27,5 +27,7 @@ void addLeakChecks(const SampleShape &shape, SampleChecks &checks);
 void addPartChecks(const SampleShape &shape, SampleChecks &checks);
 /// Targets of the sample before or after (RowChecks.cpp).
 void addRowChecks(const SampleShape &shape, SampleChecks &checks);
+/// Windows of a series that are transposed or go backwards (SeriesChecks.cpp).
+void addSeriesChecks(const SampleShape &shape, SampleChecks &checks);
 
 } // namespace dpc::rt

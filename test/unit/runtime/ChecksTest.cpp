@@ -333,6 +333,80 @@ TEST(Checks, TargetsThatBeginAtTheLastStepAreSaid) {
   EXPECT_EQ(textsOf({x, y}, {constant, constant}), Strings());
 }
 
+TEST(Checks, WindowsOfAnotherOrderAreSaid) {
+  constexpr int64_t kSteps = 6;
+  const Port x = portOf("x", DType::F32, {4, kSteps, kSteps});
+  Port y = portOf("y", DType::F32, {4, kSteps}),
+       one = portOf("y", DType::F32, {4});
+  y.dependence.isTarget = one.dependence.isTarget = true;
+  auto window = [](int64_t sample, int64_t k) {
+    return seriesAt(sample + k / kSteps, k % kSteps);
+  };
+  auto transposed = [=](int64_t sample, int64_t k) {
+    return window(sample, k % kSteps * kSteps + k / kSteps);
+  };
+  auto backwards = [=](int64_t sample, int64_t k) {
+    return window(sample, (kSteps - 1 - k / kSteps) * kSteps + k % kSteps);
+  };
+  auto after = [](int64_t steps, int64_t column = 0) -> Value {
+    return [=](int64_t sample, int64_t k) {
+      return seriesAt(sample + kSteps - 1 + steps, column + k);
+    };
+  };
+  const Strings isTransposed = {
+      "input 'y' is the step after the last one of input 'x' along dimension "
+      "2, as other samples show, and not along dimension 1: are the two "
+      "transposed?"};
+  const Strings isBackwards = {
+      "input 'y' is the step before the first one of input 'x' along dimension "
+      "1, as other samples show: does the series go backwards, with its newest "
+      "step first?"};
+  EXPECT_EQ(textsOf({x, y}, {transposed, after(1)}), isTransposed);
+  EXPECT_EQ(textsOf({x, y}, {backwards, after(1)}), isBackwards);
+  EXPECT_EQ(textsOf({x, one}, {transposed, after(1, 2)}), isTransposed);
+  EXPECT_EQ(textsOf({x, one}, {backwards, after(1, 2)}), isBackwards);
+  // Windows that overlap in part, of which some are held out.
+  auto spaced = [](const Value &value) -> Value {
+    return [=](int64_t sample, int64_t k) {
+      return value(2 * sample + sample / 5, k);
+    };
+  };
+  EXPECT_EQ(textsOf({x, y}, {spaced(backwards), spaced(after(1))}),
+            isBackwards);
+  // Correct windows, targets farther ahead, and windows that do not overlap.
+  auto apart = [](const Value &value) -> Value {
+    return [=](int64_t sample, int64_t k) { return value(9 * sample, k); };
+  };
+  for (const Port &target : {y, one}) {
+    EXPECT_EQ(textsOf({x, target}, {window, after(1)}), Strings());
+    EXPECT_EQ(textsOf({x, target}, {spaced(window), spaced(after(1))}),
+              Strings());
+    for (int64_t steps : {2, 5})
+      EXPECT_EQ(textsOf({x, target}, {window, after(steps)}), Strings());
+    EXPECT_EQ(textsOf({x, target}, {apart(window), apart(after(1))}),
+              Strings());
+  }
+  // A season of as many steps as the window, or of one more.
+  for (int64_t period : {kSteps, kSteps + 1}) {
+    auto seasonal = [=](int64_t sample, int64_t k) {
+      return seriesAt((sample + k / kSteps) % period, k % kSteps);
+    };
+    auto next = [=](int64_t sample, int64_t k) {
+      return seriesAt((sample + kSteps) % period, k);
+    };
+    EXPECT_EQ(textsOf({x, y}, {seasonal, next}, 40), Strings());
+  }
+  // Channels may come first, unless there are as many as steps.
+  const Port channels = portOf("x", DType::F32, {4, 3, kSteps});
+  Port three = portOf("y", DType::F32, {4, 3});
+  three.dependence.isTarget = true;
+  auto rows = [](int64_t sample, int64_t k) {
+    return seriesAt(sample + k % kSteps, k / kSteps);
+  };
+  EXPECT_EQ(textsOf({channels, three}, {rows, after(1)}), Strings());
+  EXPECT_EQ(textsOf({channels, one}, {rows, after(1)}), Strings());
+}
+
 TEST(Checks, IdsThatTellTheClassAreSaid) {
   constexpr int64_t kSamples = 192;
   Port ids = idsPort(), y = portOf("y", DType::I64, {4});
