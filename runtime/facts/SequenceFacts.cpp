@@ -30,7 +30,7 @@ void SequenceFacts::add(const Port &port, const void *data, int64_t count) {
   for (int64_t begin = 0; length > 0 && begin < count; begin += length) {
     for (int64_t k = 0; k < length; ++k)
       ids[k] = static_cast<int64_t>(loadAsDouble(data, port.dtype, begin + k));
-    addIds(ids);
+    addIds(port, ids);
     addLength(ids);
     if (port.limit - port.first >= kLeastIds)
       addPassages(ids);
@@ -71,10 +71,15 @@ void SequenceFacts::addLength(const std::vector<int64_t> &ids) {
   last = length;
 }
 
-void SequenceFacts::addIds(const std::vector<int64_t> &row) {
+void SequenceFacts::addIds(const Port &port, const std::vector<int64_t> &row) {
+  constexpr int64_t kMostRows = int64_t(1) << 22;
+  occurs.resize(std::clamp<int64_t>(port.limit - port.first, 0, kMostRows));
   ids += static_cast<int64_t>(row.size());
   for (size_t k = 0; k < row.size(); ++k) {
     largest = std::max(largest, row[k]);
+    if (const int64_t id = row[k] - port.first;
+        id >= 0 && id < static_cast<int64_t>(occurs.size()))
+      occurs[id] = true;
     for (size_t i = 0; i < rounded.size(); ++i)
       if (row[k] > kWhole[i].second) {
         ++rounded[i].above;
@@ -97,14 +102,25 @@ std::string SequenceFacts::roundedText(const Port &port) const {
 }
 
 std::string SequenceFacts::usedText(const Port &port) const {
-  constexpr int64_t kLeastRows = 256, kLeastTimes = 2;
+  constexpr int64_t kLeastRows = 64, kLeastOfHalf = 256, kLeastTimes = 2;
+  // A model may pad its vocabulary, as GPT-2's from 50257 to 50304 ids.
+  constexpr int64_t kMostPadded = 8; // one part in so many
+  // Of frequent ids only, the largest has holes below it.
+  constexpr int64_t kLeastTimesOfAll = 16, kMostHoles = 10;
   const int64_t rows = port.limit - port.first;
   const int64_t used = largest - port.first + 1;
-  if (rows < kLeastRows || ids < kLeastTimes * rows || 2 * used > rows ||
-      2 * counting > ids)
+  const bool isHalf =
+      rows >= kLeastOfHalf && 2 * used <= rows && ids >= kLeastTimes * rows;
+  const int64_t holes = used - std::ranges::count(occurs, true);
+  const bool occurAll = kMostPadded * (rows - used) >= rows &&
+                        kMostHoles * holes <= used &&
+                        ids >= kLeastTimesOfAll * rows;
+  if (rows < kLeastRows || (!isHalf && !occurAll) || 2 * counting > ids)
     return "";
   return concat("input '", oneLine(port.name), "': the largest of ", ids,
-                " ids is ", largest, ", but the model has ", rows,
+                " ids is ", largest,
+                occurAll ? ", and nearly all up to it occur" : "",
+                ", but the model has ", rows,
                 " ids: does the tokenizer of the data belong to this model?");
 }
 

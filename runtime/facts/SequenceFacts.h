@@ -29,8 +29,9 @@ public:
   /// "". Padding repeats the first or the last id.
   std::string orderText(const Port &port) const;
   /// Says that ids reach only a first part of the rows of their table although
-  /// there are more ids than rows, or "". Positions and segments of a sequence
-  /// do so on purpose.
+  /// there are more ids than rows, or "": a half of them at most, or fewer of
+  /// which nearly all occur. Positions and segments of a sequence do so on
+  /// purpose.
   std::string usedText(const Port &port) const;
   /// Says that all ids beyond the whole numbers of f16 or bf16 are even, or "".
   std::string roundedText(const Port &port) const;
@@ -40,7 +41,7 @@ public:
 
 private:
   void addPassages(const std::vector<int64_t> &ids);
-  void addIds(const std::vector<int64_t> &ids);
+  void addIds(const Port &port, const std::vector<int64_t> &ids);
   void addLength(const std::vector<int64_t> &ids);
 
   int64_t sequences = 0;
@@ -51,6 +52,7 @@ private:
   int64_t ids = 0;
   int64_t counting = 0; ///< ids that equal the id before, or follow it
   int64_t largest = 0;
+  std::vector<bool> occurs; ///< by id from Port::first on, up to many
   /// For f16 and bf16: the ids that the type rounds if they are odd, and those
   /// of them that are odd.
   struct Rounded {

@@ -89,6 +89,17 @@ TEST(Sequences, IdsOfFewRowsAreSaid) {
             "5000 ids: does the tokenizer of the data belong to this model?");
   EXPECT_HAS(factsOnIds(few, 200, 64).texts().back(), "tokenizer");
   EXPECT_EQ(remark(few, 100), ""); // few ids
+  // Most ids, of which nearly all occur.
+  auto most = [](int64_t position) { return textAt(position) % 4000; };
+  EXPECT_EQ(remark(most, 1300),
+            "input 'ids': the largest of 83200 ids is 3999, and nearly all up "
+            "to it occur, but the model has 5000 ids: does the tokenizer of "
+            "the data belong to this model?");
+  EXPECT_EQ(remark(most, 400), ""); // few ids
+  auto padded = [](int64_t position) { return textAt(position) % 4500; };
+  EXPECT_EQ(remark(padded, 1300), "");
+  auto holes = [](int64_t position) { return textAt(position) % 2000 * 2; };
+  EXPECT_EQ(remark(holes, 1300), "");
   EXPECT_EQ(remark(textAt, 200), "");
   // Positions of a sequence, and segments.
   EXPECT_EQ(remark([](int64_t position) { return position % 64; }, 200), "");
