@@ -25,7 +25,8 @@ void addImageChecks(const SampleShape &shape, SampleChecks &checks);
 void addLeakChecks(const SampleShape &shape, SampleChecks &checks);
 /// A unit that changes, texts of different corpora (PartChecks.cpp).
 void addPartChecks(const SampleShape &shape, SampleChecks &checks);
-/// Targets of the sample before or after (RowChecks.cpp).
+/// Targets of the sample before or after, or swapped with the weights of the
+/// samples (RowChecks.cpp).
 void addRowChecks(const SampleShape &shape, SampleChecks &checks);
 /// Windows of a series that are transposed or go backwards (SeriesChecks.cpp).
 void addSeriesChecks(const SampleShape &shape, SampleChecks &checks);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <set>
 
 namespace dpc::rt {
@@ -77,6 +78,57 @@ double explainedBy(const Rows &factor, Rows products) {
   return sum / static_cast<double>(products.front().size());
 }
 
+/// A linear fit of targets to the inputs of many rows.
+class RowFit {
+public:
+  static constexpr size_t kMostRows = 2048;
+
+  /// Returns nothing if there are too few rows to tell a fit from chance.
+  static std::optional<RowFit> of(Rows inputs) {
+    constexpr size_t kLeastRows = 128, kRowsPerColumn = 16;
+    if (inputs.size() < kLeastRows ||
+        inputs.size() < kRowsPerColumn * inputs.front().size())
+      return std::nullopt;
+    return RowFit(std::move(inputs));
+  }
+  /// Returns the mean products of standardized inputs and targets, of which
+  /// row i belongs to the inputs of row i + lag.
+  Rows productsWith(const Rows &targets, int64_t lag) const {
+    return productsOf(x, targets, lag);
+  }
+  /// Returns which part of the variance of the targets it explains.
+  double explains(const Rows &products) const {
+    return explainedBy(factor, products);
+  }
+  /// Whether a part is that of independent targets, by `deviations` at most.
+  bool isChance(double part, double deviations) const {
+    const auto rows = static_cast<double>(x.size());
+    const auto inputs = static_cast<double>(x.front().size());
+    return part < (inputs + deviations * std::sqrt(2 * inputs)) / rows;
+  }
+  /// Whether no input tells about the inputs of the next row, as in a series.
+  bool hasIndependentRows() const {
+    return largestOf(productsOf(x, x, 1)) <
+           5 / std::sqrt(static_cast<double>(x.size()));
+  }
+
+private:
+  explicit RowFit(Rows inputs) : x(std::move(inputs)) {
+    standardize(x);
+    factor = productsOf(x, x, 0);
+    for (size_t i = 0; i < factor.size(); ++i)
+      factor[i][i] += 1e-3;
+    factorize(factor);
+  }
+
+  Rows x; ///< standardized
+  Rows factor;
+};
+
+std::string shareText(double share) {
+  return concat(std::lround(100 * share), " %");
+}
+
 /// Finds targets that fit the inputs of the sample before or after them, and
 /// not their own: two files of which one lost a row.
 class ShiftedRows : public SampleCheck {
@@ -86,44 +138,32 @@ public:
         name(shape.nameOf(target)), target(target) {}
 
   void add(const SampleArrays &sample) override {
-    if (rows.size() == kMostRows)
+    if (rows.size() == RowFit::kMostRows)
       return;
     rows.push_back(columns.values(sample));
     targets.push_back(loadAsDouble(sample[target], port.dtype, 0));
   }
   std::vector<std::string> texts() const override {
-    const auto count = static_cast<double>(rows.size());
-    const auto inputs = static_cast<double>(columns.count());
-    if (rows.size() < kLeastRows || count < kRowsPerColumn * inputs)
+    const std::optional<RowFit> fit = RowFit::of(rows);
+    // Rows of a series tell about each other, in correct data as well.
+    if (!fit || !fit->hasIndependentRows())
       return {};
-    Rows x = rows, y = columnsOfTarget();
+    Rows y = columnsOfTarget();
     if (y.front().empty())
       return {};
-    standardize(x);
     standardize(y);
-    // Rows of a series tell about each other, in correct data as well.
-    const double independent = 5 / std::sqrt(count);
-    if (!(largestOf(productsOf(x, x, 1)) < independent))
-      return {};
-    Rows factor = productsOf(x, x, 0);
-    for (size_t i = 0; i < factor.size(); ++i)
-      factor[i][i] += 1e-3;
-    factorize(factor);
-    // Independent targets have this fit and this deviation from it.
-    const double chance = inputs / count;
-    const double noise = std::sqrt(2 * inputs) / count;
-    const double own = explainedBy(factor, productsOf(x, y, 0));
-    if (!(own < chance + 5 * noise))
+    const double own = fit->explains(fit->productsWith(y, 0));
+    if (!fit->isChance(own, 5))
       return {};
     for (int64_t lag : {-1, 1}) {
-      const Rows products = productsOf(x, y, lag);
-      const double fit = explainedBy(factor, products);
+      const Rows products = fit->productsWith(y, lag);
+      const double other = fit->explains(products);
       // An element may be the target of the sample before, on purpose.
       const bool isPast = lag == 1 && largestOf(products) > kEqual;
-      if (fit > std::max(chance + 20 * noise, kLeastFit) && !isPast)
+      if (other > kLeastFit && !fit->isChance(other, 20) && !isPast)
         return {concat(name, ": a linear fit to the inputs of the sample ",
                        lag < 0 ? "before" : "after", " explains ",
-                       shareText(fit),
+                       shareText(other),
                        " of it, and one to its own inputs only ",
                        shareText(own), ": are the rows shifted by one?")};
     }
@@ -131,14 +171,9 @@ public:
   }
 
 private:
-  static constexpr size_t kMostRows = 2048, kLeastRows = 128;
-  static constexpr double kRowsPerColumn = 16;
   static constexpr double kEqual = 0.9; ///< correlation
   static constexpr double kLeastFit = 0.2;
 
-  static std::string shareText(double share) {
-    return concat(std::lround(100 * share), " %");
-  }
   /// Returns a column of numbers, or one for each class; none if there are too
   /// many classes.
   Rows columnsOfTarget() const {
@@ -163,16 +198,73 @@ private:
   std::vector<double> targets;
 };
 
+/// Finds weights of the samples that are given as their targets, and targets
+/// given as the weights.
+class SwappedWeights : public SampleCheck {
+public:
+  SwappedWeights(const SampleShape &shape, size_t weight, size_t target)
+      : columns(shape, target), shape(shape), weight(weight), target(target) {}
+
+  void add(const SampleArrays &sample) override {
+    if (rows.size() == RowFit::kMostRows)
+      return;
+    rows.push_back(columns.values(sample));
+    auto valueOf = [&](size_t input) {
+      return loadAsDouble(sample[input], shape.ports[input].dtype, 0);
+    };
+    weights.push_back({valueOf(weight)});
+    targets.push_back({valueOf(target)});
+    // A weight is a positive number.
+    arePositive &= valueOf(target) > 0;
+  }
+  std::vector<std::string> texts() const override {
+    constexpr double kLeastFit = 0.5;
+    const std::optional<RowFit> fit =
+        arePositive ? RowFit::of(rows) : std::nullopt;
+    if (!fit)
+      return {};
+    auto explained = [&](Rows values) {
+      standardize(values);
+      return fit->explains(fit->productsWith(values, 0));
+    };
+    const double own = explained(targets), other = explained(weights);
+    const bool isConstant = std::ranges::all_of(
+        targets, [&](const auto &row) { return row == targets.front(); });
+    if (isConstant || !fit->isChance(own, 5) || other < kLeastFit)
+      return {};
+    return {concat(shape.nameOf(weight),
+                   " weighs the loss of the samples, "
+                   "and a linear fit to the other inputs explains ",
+                   shareText(other), " of it, but ", shareText(own),
+                   " of the target, ", shape.nameOf(target),
+                   ": are the two swapped?")};
+  }
+
+private:
+  Columns columns;
+  SampleShape shape;
+  size_t weight, target;
+  Rows rows; ///< the first samples
+  Rows weights, targets;
+  bool arePositive = true;
+};
+
 } // namespace
 
 void addRowChecks(const SampleShape &shape, SampleChecks &checks) {
   for (size_t i = 0; i < shape.ports.size(); ++i) {
     const Port &port = shape.ports[i];
     const int64_t columns = Columns::countIn(shape, i);
-    if (shape.elements[i] == 1 && columns >= 1 && columns <= Columns::kMost &&
-        (port.use == InputUse::Labels || port.use == InputUse::Probabilities ||
-         (port.dependence.isTarget && isFloat(port.dtype))))
+    const bool isNumber = port.dependence.isTarget && isFloat(port.dtype);
+    if (shape.elements[i] != 1 || columns < 1 || columns > Columns::kMost)
+      continue;
+    if (port.use == InputUse::Labels || port.use == InputUse::Probabilities ||
+        isNumber)
       checks.push_back(std::make_unique<ShiftedRows>(shape, i));
+    for (size_t k = 0; isNumber && k < shape.ports.size(); ++k)
+      if (k != i && shape.ports[k].dependence.weighsLoss &&
+          shape.ports[k].globalShape == port.globalShape)
+        checks.push_back(std::make_unique<SwappedWeights>(shape, k, i));
   }
 }
 

@@ -142,5 +142,38 @@ TEST(RowChecks, RowsOfASeriesMayFitTheirNeighbors) {
             Strings());
 }
 
+TEST(RowChecks, WeightsThatAreTheTargetsAreSaid) {
+  Port weights = portOf("w", DType::F32, {4});
+  weights.dependence.weighsLoss = true;
+  auto price = [](int64_t sample, int64_t) {
+    return 10 + normal(sample, 0) + normal(sample, 2) + normal(sample, 9) / 2;
+  };
+  auto weight = [](int64_t sample, int64_t) {
+    return 0.5 + std::fabs(normal(sample, 10));
+  };
+  auto textsFor = [&](const Value &target, const Value &weight) {
+    return textsOf({columns(), weights, targets()}, {normal, weight, target},
+                   kSamples);
+  };
+  const Strings texts = textsFor(weight, price);
+  ASSERT_EQ(texts.size(), 1u);
+  EXPECT_EQ(texts.front().substr(0, 88),
+            "input 'w' weighs the loss of the samples, and a linear fit to "
+            "the other inputs explains ");
+  EXPECT_NE(texts.front().find(" % of the target, input 'y': are the two "
+                               "swapped?"),
+            std::string::npos);
+  EXPECT_EQ(textsFor(price, weight), Strings());
+  // Weights that depend on the inputs, such as the age of a sample: of a target
+  // that no fit explains, but which is no weight.
+  auto age = [](int64_t sample, int64_t) {
+    return std::exp(normal(sample, 1) / 4);
+  };
+  auto noise = [](int64_t sample, int64_t) { return normal(sample, 9); };
+  EXPECT_EQ(textsFor(noise, age), Strings());
+  EXPECT_EQ(textsFor(price, age), Strings());
+  EXPECT_EQ(textsFor([](int64_t, int64_t) { return 1; }, age), Strings());
+}
+
 } // namespace
 } // namespace dpc::rt
