@@ -47,7 +47,7 @@ std::vector<Pending> BranchAndBound::list(std::vector<Strategy> strategies) {
   std::vector<Pending> pending(all.size());
   parallelFor(pending.size(), kPendingAtOnce,
               [&](size_t i) { pending[i] = bounded(all[i]); });
-  numConsidered += static_cast<int64_t>(pending.size());
+  counted.considered += static_cast<int64_t>(pending.size());
   return pending;
 }
 
@@ -244,8 +244,7 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
               mostPromising(pending, count, {extended}, 2);
           !near.empty())
         next = std::move(near);
-    evaluations +=
-        evaluateSome(pending, next, evaluations == 0).value_or(0);
+    evaluations += evaluateSome(pending, next, evaluations == 0).value_or(0);
     if (std::isfinite(pool.best()) && pool.best() > options.goesOnUpTo)
       break;
   }
@@ -267,8 +266,8 @@ void BranchAndBound::countSkipped(std::vector<Pending> &pending,
     entry.isDone = false;
     ++(isPruned(entry, worst) ? proven : open);
   });
-  numPruned += proven;
-  numSkipped += open;
+  counted.pruned += proven;
+  counted.skipped += open;
   size_t room =
       problem.shown() - std::min(problem.shown(), pool.candidates.size());
   if (room == 0)
@@ -418,7 +417,7 @@ void BranchAndBound::reportProgress(const std::vector<Pending> &pending) const {
   if (!problem.options.progress)
     return;
   SearchProgress progress;
-  progress.considered = numConsidered;
+  progress.considered = counted.considered;
   auto consider = [&](const Evaluation &evaluation) {
     if (evaluation.rejected.empty() && problem.feasibility.fits(evaluation))
       progress.best = std::min(progress.best,

@@ -38,9 +38,11 @@ public:
   /// Takes the strategies of the last search that need too much memory, but may
   /// be faster than the best candidate so far, the fastest first.
   std::vector<Strategy> takeOutgrown() { return std::move(outgrown); }
-  int64_t considered() const { return numConsidered; }
-  int64_t pruned() const { return numPruned; }
-  int64_t skipped() const { return numSkipped; }
+  /// Of strategies, as in SearchResult.
+  struct Counts {
+    int64_t considered = 0, pruned = 0, skipped = 0;
+  };
+  const Counts &counts() const { return counted; }
 
 private:
   /// Whether the candidate cannot fit, its excess bytes, whether it does not
@@ -77,7 +79,7 @@ private:
   std::deque<std::vector<Strategy>> listed;
   std::optional<Candidate> megatron;
   std::vector<Strategy> outgrown;
-  int64_t numConsidered = 0, numPruned = 0, numSkipped = 0;
+  Counts counted;
 };
 
 } // namespace dpc::cost

@@ -37,9 +37,9 @@ static bool mayWin(const SearchProblem &problem, const CandidatePool &pool,
   const Candidate &first = pool.candidates.front();
   if (&candidate == &first)
     return true;
-  bool mayBeTooSlow = evaluated < kMostSlower &&
-                      (candidate.strategy.vpp > 1 ||
-                       !pool.knowsErrorOf(candidate.strategy));
+  bool mayBeTooSlow =
+      evaluated < kMostSlower &&
+      (candidate.strategy.vpp > 1 || !pool.knowsErrorOf(candidate.strategy));
   double factor = problem.options.objective == Objective::Memory ? kLarger
                   : mayBeTooSlow                                 ? kSlower
                                                                  : kFaster;

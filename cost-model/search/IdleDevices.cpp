@@ -333,8 +333,8 @@ void PartSearch::searchNear(std::vector<FoundPart> found,
   double limit =
       kNear * valueOf(objective, best->search.candidates.front().evaluation);
   if (whole.hasWinner())
-    limit = std::max(
-        limit, valueOf(objective, whole.candidates.front().evaluation));
+    limit = std::max(limit,
+                     valueOf(objective, whole.candidates.front().evaluation));
   std::erase_if(found,
                 [&](const FoundPart &part) { return part.value > limit; });
   std::stable_sort(

@@ -169,9 +169,9 @@ SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
   result.changes = std::move(changes.changes);
   result.totals = problem.totals;
   result.memoryLimitBytes = problem.feasibility.limitBytes();
-  result.considered = branch.considered();
-  result.pruned = branch.pruned();
-  result.skipped = branch.skipped();
+  result.considered = branch.counts().considered;
+  result.pruned = branch.counts().pruned;
+  result.skipped = branch.counts().skipped;
   result.splitsRejected =
       whyNoSplits(result.candidates, problem.totals.globalBatch);
   if (result.candidates.size() > problem.shown())
