@@ -69,6 +69,7 @@ private:
     size_t a, b;
     Op op;
     double factor;
+    double usual = 0; ///< the median size of the target
 
     double result(const Sample &sample) const {
       const double x = sample.values[a], y = sample.values[b];
@@ -93,28 +94,50 @@ private:
         return b < a + 2 || !columns.areOfOneInput(a, b);
       return a == b || ((op == Op::Plus || op == Op::Times) && b < a);
     }
-    /// A sum is as exact as its larger term.
+    /// A sum or a difference may be no more than what the rounding of its terms
+    /// leaves.
+    double rounding(const Sample &sample) const {
+      constexpr double kRoundings = 4;
+      if (op == Op::Times || op == Op::Over)
+        return 0;
+      double size = 0;
+      for (size_t i = a; op == Op::Run && i <= b; ++i)
+        size += std::fabs(sample.values[i]);
+      if (op != Op::Run)
+        size = std::fabs(sample.values[a]) + std::fabs(sample.values[b]);
+      return kRoundings * std::numeric_limits<float>::epsilon() * size;
+    }
+    /// Whether the result is far above its rounding, so that it gives a factor.
+    bool isExact(const Sample &sample) const {
+      constexpr double kLeast = 1000; // roundings
+      return std::fabs(result(sample)) > kLeast * rounding(sample);
+    }
     bool holds(const Sample &sample) const {
-      const bool multiplies = op == Op::Times || op == Op::Over;
-      const double size =
-          multiplies
-              ? std::fabs(sample.target)
-              : std::fabs(factor) * std::max(std::fabs(sample.values[a]),
-                                             std::fabs(sample.values[b]));
-      return std::fabs(factor * result(sample) - sample.target) <= kNear * size;
+      return std::fabs(factor * result(sample) - sample.target) <=
+             kNear * std::max(std::fabs(sample.target), usual) +
+                 std::fabs(factor) * rounding(sample);
     }
   };
 
   /// Takes the factor from the sample with the largest target.
   void findRules() {
+    if (!std::ranges::all_of(first, [](const Sample &one) {
+          return std::isfinite(one.target);
+        })) {
+      first.clear();
+      return;
+    }
     const auto largest = std::ranges::max_element(
         first, {}, [](const Sample &one) { return std::fabs(one.target); });
+    const double usual = medianTarget();
     for (size_t a = 0; a < columns.count(); ++a)
       for (size_t b = 0; b < columns.count(); ++b)
         for (Op op : kOps) {
           Rule rule{a, b, op, 1};
-          if (rule.isRedundant(columns))
+          if (rule.isRedundant(columns) || !rule.isExact(*largest))
             continue;
+          // A product is exact where it is small.
+          rule.usual = op == Op::Times || op == Op::Over ? 0 : usual;
           rule.factor = largest->target / rule.result(*largest);
           if (std::isfinite(rule.factor) && rule.factor != 0 &&
               usesBoth(rule) &&
@@ -123,6 +146,15 @@ private:
             rules.push_back(rule);
         }
     first.clear();
+  }
+
+  double medianTarget() const {
+    std::vector<double> sizes;
+    sizes.reserve(first.size());
+    for (const Sample &one : first)
+      sizes.push_back(std::fabs(one.target));
+    std::ranges::nth_element(sizes, sizes.begin() + kFirst / 2);
+    return sizes[kFirst / 2];
   }
 
   /// Whether the result is not that of one of the elements alone, which

@@ -205,6 +205,35 @@ TEST(Checks, ATargetOfTwoColumnsIsSaid) {
       Strings());
 }
 
+TEST(Checks, RoundingGivesNoFactor) {
+  Port x = portOf("x", DType::F32, {4, 6}), y = portOf("y", DType::F32, {4});
+  y.dependence.isTarget = true;
+  // The mean of each sample is 0, up to the rounding to f32.
+  auto centred = [](int64_t sample, int64_t k) {
+    double sum = 0;
+    for (int64_t i = 0; i < 6; ++i)
+      sum += normal(sample, i);
+    return normal(sample, k) - sum / 6;
+  };
+  auto other = [](int64_t sample, int64_t) { return normal(sample, 9); };
+  EXPECT_EQ(textsOf({x, y}, {centred, other}), Strings());
+  auto twice = [](int64_t sample, int64_t k) {
+    return k == 1 ? normal(sample, 0) * 1.0000002 : normal(sample, k);
+  };
+  EXPECT_EQ(textsOf({x, y}, {twice, other}), Strings());
+  // A small difference of large elements is the target.
+  auto large = [](int64_t sample, int64_t k) {
+    return k < 2 ? 100 + normal(sample, k) : normal(sample, k);
+  };
+  auto difference = [&](int64_t sample, int64_t) {
+    return 0.5 * (float(large(sample, 0)) - float(large(sample, 1)));
+  };
+  EXPECT_EQ(textsOf({x, y}, {large, difference}),
+            Strings{"input 'y': in all 64 samples it is element 0 of input 'x' "
+                    "minus element 1 of input 'x', times 0.5: is the target "
+                    "computed from the inputs?"});
+}
+
 TEST(Checks, ATargetOfSuccessiveElementsIsSaid) {
   Port x = portOf("x", DType::F32, {4, 6}), y = portOf("y", DType::F32, {4});
   y.dependence.isTarget = true;
