@@ -65,12 +65,16 @@ std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
 }
 
 std::string aboveEqualProbabilities(const rt::Plan &plan, double loss) {
-  // Trained weights are seldom so wrong, even for other data.
-  constexpr double kFactor = 1.5, kMore = 1;
+  // Trained weights are seldom so wrong, even for other data. A few labels may
+  // be wrong by chance, and one of them adds much to a mean of few.
+  constexpr double kFactor = 1.5, kMore = 1, kMoreOfMany = 0.5;
+  constexpr int64_t kMany = 64; // labels
   for (const rt::Port &port : plan.inputs) {
     const double equal = std::log(static_cast<double>(port.limit - port.first));
-    if (port.dependence.isMean && std::isfinite(loss) &&
-        loss > kFactor * equal + kMore)
+    const double most = rt::numElements(port.globalShape) >= kMany
+                            ? equal + kMoreOfMany
+                            : kFactor * equal + kMore;
+    if (port.dependence.isMean && std::isfinite(loss) && loss > most)
       return concat("the first loss is ", spell(loss),
                     ", above that of equal probabilities for all ",
                     port.limit - port.first, " classes, ", spell(equal));

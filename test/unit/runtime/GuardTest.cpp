@@ -72,6 +72,12 @@ TEST(FirstLoss, IsComparedWithEqualProbabilities) {
             "100 classes, 4.605");
   EXPECT_EQ(aboveEqualProbabilities(plan, 7.5), "");
   EXPECT_EQ(aboveEqualProbabilities(plan, std::nan("")), "");
+  // The mean of many labels is exact.
+  labels.globalShape = {8, 16};
+  EXPECT_EQ(aboveEqualProbabilities(plan, 5), "");
+  EXPECT_EQ(aboveEqualProbabilities(plan, 5.25),
+            "the first loss is 5.25, above that of equal probabilities for all "
+            "100 classes, 4.605");
 }
 
 TEST(GrowthAlarm, SaysOnceThatTheLossOfTheFirstStepsGrows) {
