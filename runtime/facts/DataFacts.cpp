@@ -90,7 +90,8 @@ std::vector<std::string> DataFacts::texts() const {
     texts.push_back(facts.text());
     if (facts.bad)
       texts.push_back(badText(facts, unit));
-    for (const std::string &text : labelTexts(facts))
+    for (const std::string &text :
+         labelTexts(facts, samples.isPadding(facts.port)))
       texts.push_back(text);
     // With one label a row, the line above says the same.
     if (!facts.ignoredRows.empty() && facts.elements > seen)

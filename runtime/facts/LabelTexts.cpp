@@ -97,14 +97,15 @@ static std::string narrowText(const ArrayFacts &facts) {
 }
 
 /// Says which classes of a loss have no sample, although the others have many.
-static std::string missingText(const ArrayFacts &facts) {
+static std::string missingText(const ArrayFacts &facts, bool firstIsPadding) {
   constexpr int64_t kMany = 8; // samples of a class
   std::vector<std::string> missing;
   const std::vector<int64_t> &counts = facts.occurrences;
-  for (size_t i = 0; i < counts.size(); ++i)
+  for (size_t i = firstIsPadding ? 1 : 0; i < counts.size(); ++i)
     if (counts[i] == 0)
       missing.push_back(std::to_string(facts.port.first + int64_t(i)));
-  const auto found = static_cast<int64_t>(counts.size() - missing.size());
+  const int64_t found =
+      std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
   if (facts.port.globalShape.size() != 1 || missing.empty() || found < 2 ||
       facts.counted < kMany * found)
     return "";
@@ -170,12 +171,14 @@ static std::string weightsText(const ArrayFacts &facts) {
                : "";
 }
 
-std::vector<std::string> labelTexts(const ArrayFacts &facts) {
-  std::vector<std::string> texts = {countedFromOneText(facts), strayText(facts),
-                                    ignoredClassText(facts), narrowText(facts)};
+std::vector<std::string> labelTexts(const ArrayFacts &facts,
+                                    bool firstIsPadding) {
+  std::vector<std::string> texts = {
+      firstIsPadding ? "" : countedFromOneText(facts), strayText(facts),
+      ignoredClassText(facts), narrowText(facts)};
   std::erase(texts, "");
   if (texts.empty())
-    texts = {missingText(facts)};
+    texts = {missingText(facts, firstIsPadding)};
   texts.push_back(weightsText(facts));
   std::erase(texts, "");
   return texts;

@@ -4,6 +4,7 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/base/Status.h"
+#include "runtime/facts/PaddingFacts.h"
 
 #include <algorithm>
 #include <cstring>
@@ -112,6 +113,8 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
          port.dependence.weighsLoss) &&
         perSample[i] > 1 && perSample[i] <= kMostElements)
       varying[i].add(arrays[i], perSample[i], sizeOf(port.dtype));
+    if (isPadded(port))
+      runs[i].add(arrays[i], port.dtype, perSample[i]);
     if (!isHashed)
       continue;
     all = XXH3_64bits_withSeed(arrays[i], bytesOf(i), all);
@@ -179,6 +182,15 @@ std::string SampleFacts::constantText(size_t input) const {
                       perSample[input], " elements of a sample ",
                       equal == 1 ? "has" : "have", " one value in all samples")
              : "";
+}
+
+bool SampleFacts::isPadding(const Port &labels) const {
+  return std::ranges::any_of(runs, [&](const auto &one) {
+    const Port &ids = ports[one.first];
+    return ids.first == labels.first && ids.limit == labels.limit &&
+           (one.second.isPadding({labels.first, true}) ||
+            one.second.isPadding({labels.first, false}));
+  });
 }
 
 std::string SampleFacts::counterText(size_t input) const {

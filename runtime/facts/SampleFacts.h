@@ -4,6 +4,7 @@
 #include "runtime/facts/ElementLeak.h"
 #include "runtime/facts/LabelLeak.h"
 #include "runtime/facts/LabelOrder.h"
+#include "runtime/facts/PaddingRuns.h"
 #include "runtime/facts/SampleSketch.h"
 #include "runtime/plan/Plan.h"
 
@@ -52,6 +53,9 @@ public:
   }
   /// Whether all samples are compared.
   bool isComplete() const { return hashCount() == added; }
+  /// Whether the first class of `labels` is the padding of ids of the same
+  /// vocabulary, so that it is no class.
+  bool isPadding(const Port &labels) const;
 
 private:
   /// Finds the elements of an input that are equal in all samples.
@@ -77,7 +81,8 @@ private:
 
   std::vector<Port> ports;
   std::vector<int64_t> perSample;
-  std::vector<Varying> varying; ///< of each input
+  std::vector<Varying> varying;       ///< of each input
+  std::map<size_t, PaddingRuns> runs; ///< of inputs of ids
   /// What gives the label away, of each input.
   struct Leaks {
     CounterLeak counter;

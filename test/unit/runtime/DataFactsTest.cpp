@@ -7,6 +7,7 @@
 #include "test/unit/runtime/ScratchFolder.h"
 
 #include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
 
 namespace dpc::rt {
@@ -400,6 +401,54 @@ TEST_F(Samples, ElementsOfOneValueAreCounted) {
                                      "has one value in all samples"});
   ports[0].dependence.weighsLoss = true;
   EXPECT_EQ(remarks(facts(dead)), std::vector<std::string>());
+}
+
+/// Returns the remarks on 400 samples of two inputs.
+static std::vector<std::string>
+remarksOn(const std::vector<Port> &ports,
+          const std::function<double(size_t, int64_t, int64_t)> &value) {
+  std::vector<int64_t> perRow;
+  for (const Port &port : ports)
+    perRow.push_back(numElements(port.globalShape) / port.globalShape[0]);
+  auto read = [&](int64_t first, int64_t count,
+                  const std::vector<std::byte *> &to) {
+    for (int64_t i = 0; i < count; ++i)
+      for (size_t input = 0; input < ports.size(); ++input)
+        for (int64_t k = 0; k < perRow[input]; ++k)
+          storeFromDouble(to[input], ports[input].dtype, i * perRow[input] + k,
+                          value(input, first + i, k));
+    return Status::success();
+  };
+  std::vector<std::string> texts =
+      scanRows(ports, perRow, "sample", 400, read)->texts();
+  return {texts.begin() + int64_t(ports.size()), texts.end()};
+}
+
+TEST(DataFacts, ThePaddingOfIdsIsNoClass) {
+  std::vector<Port> ports = {{"history", 0, DType::I64, {4, 8}, {}, 20},
+                             {"next", 0, DType::I64, {4}, {}, 20}};
+  ports[0].use = InputUse::Ids;
+  ports[1].use = InputUse::Labels;
+  auto items = [](size_t input, int64_t sample, int64_t k) {
+    const bool isPadding = input == 0 && k >= 3 + sample % 6;
+    return isPadding ? 0.0
+                     : double(1 + (sample * 7 + sample / 19 + k * k) % 19);
+  };
+  auto isSaid = [&](const auto &values) {
+    const std::vector<std::string> texts = remarksOn(ports, values);
+    return std::ranges::count(
+        texts, "input 'next': no label is 0, but each of 1 to 19 occurs; the "
+               "loss counts its 20 classes from 0");
+  };
+  EXPECT_EQ(isSaid(items), 0);
+  // Ids of another vocabulary, and an id 0 that is no padding.
+  ports[0].limit = 30;
+  EXPECT_EQ(isSaid(items), 1);
+  ports[0].limit = 20;
+  EXPECT_EQ(isSaid([&](size_t input, int64_t sample, int64_t k) {
+              return items(1, sample, k) - (input == 0 ? 1 : 0);
+            }),
+            1);
 }
 
 TEST_F(Samples, AnElementThatEqualsTheLabelIsSaid) {
