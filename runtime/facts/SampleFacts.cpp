@@ -103,6 +103,22 @@ void SampleFacts::Varying::add(const std::byte *sample, int64_t elements,
           std::memcmp(first.data() + i * width, sample + i * width, width) != 0;
 }
 
+/// Whether the elements are ones beside zeros, as in a mask of a padded text. A
+/// few elements are in two runs by chance.
+static bool isMaskOfText(const std::byte *sample, DType dtype, int64_t count) {
+  constexpr int64_t kLeast = 4; // elements
+  int64_t changes = 0;
+  double last = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = loadAsDouble(sample, dtype, i);
+    if (value != 0 && value != 1)
+      return false;
+    changes += i > 0 && value != last ? 1 : 0;
+    last = value;
+  }
+  return count >= kLeast && changes <= 1;
+}
+
 void SampleFacts::add(const std::vector<const std::byte *> &arrays,
                       bool isHashed) {
   uint64_t data = 0, all = 0;
@@ -111,8 +127,11 @@ void SampleFacts::add(const std::vector<const std::byte *> &arrays,
     leaks[i].counter.add(arrays[i]);
     if ((isFloat(port.dtype) || isRowOfLabels(port) ||
          port.dependence.weighsLoss) &&
-        perSample[i] > 1 && perSample[i] <= kMostElements)
+        perSample[i] > 1 && perSample[i] <= kMostElements) {
       varying[i].add(arrays[i], perSample[i], sizeOf(port.dtype));
+      varying[i].isMask = varying[i].isMask &&
+                          isMaskOfText(arrays[i], port.dtype, perSample[i]);
+    }
     if (isPadded(port))
       runs[i].add(arrays[i], port.dtype, perSample[i]);
     if (!isHashed)
@@ -176,7 +195,8 @@ std::string SampleFacts::constantText(size_t input) const {
   const Port &port = ports[input];
   int64_t equal = std::ranges::count(varying[input].varies, false);
   // Masks of padded texts begin with positions that all texts have.
-  const bool isMask = port.dependence.weighsLoss || port.dependence.hidden;
+  const bool isMask = port.dependence.weighsLoss || port.dependence.hidden ||
+                      varying[input].isMask;
   return isFloat(port.dtype) && !isMask && equal > 0 && equal < perSample[input]
              ? concat("input '", oneLine(port.name), "': ", equal, " of ",
                       perSample[input], " elements of a sample ",

@@ -62,6 +62,7 @@ private:
   struct Varying {
     std::vector<std::byte> first; ///< the first sample; empty: not checked
     std::vector<bool> varies;     ///< of each element
+    bool isMask = true; ///< each sample has ones beside zeros, in two runs
     void add(const std::byte *sample, int64_t elements, int64_t width);
   };
   std::string constantText(size_t input) const;

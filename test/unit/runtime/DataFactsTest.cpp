@@ -424,6 +424,22 @@ remarksOn(const std::vector<Port> &ports,
   return {texts.begin() + int64_t(ports.size()), texts.end()};
 }
 
+TEST(DataFacts, AMaskOfTextsMayBeginWithOnes) {
+  std::vector<Port> ports = {{"mask", 0, DType::F32, {4, 10}, {}, 0}};
+  auto flags = [](size_t, int64_t sample, int64_t k) {
+    return k < 3 + sample * 7919 % 8 ? 1.0 : 0.0;
+  };
+  auto isOfElements = [](const std::string &text) {
+    return text.ends_with("one value in all samples");
+  };
+  EXPECT_EQ(std::ranges::count_if(remarksOn(ports, flags), isOfElements), 0);
+  // Flags in another order are features.
+  auto features = [](size_t, int64_t sample, int64_t k) {
+    return k == 4 ? 0.0 : double((sample * 7919 >> k) % 2);
+  };
+  EXPECT_EQ(std::ranges::count_if(remarksOn(ports, features), isOfElements), 1);
+}
+
 TEST(DataFacts, ThePaddingOfIdsIsNoClass) {
   std::vector<Port> ports = {{"history", 0, DType::I64, {4, 8}, {}, 20},
                              {"next", 0, DType::I64, {4}, {}, 20}};
