@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -90,6 +91,16 @@ class Help(unittest.TestCase):
             self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         for tool, words in (("dpc-model", ["gpt", "--layers=", "--hidden=64"]), ("dpc-validate", ["--plot=", "--json"])):
             self.assertIn(f"{tool}: error: {words[-2]}: its value is missing", e2e.call([e2e.tool(tool), *words]).stderr)
+
+    def test_a_model_that_is_missing(self):
+        """Only - reads standard input."""
+        module = "module {\n}\n"
+        for words, said in (([], "MODEL is missing: name an .onnx, .pt2 or .mlir file"),
+                            (["--canonicalize"], "the input of the passes is missing: name a .mlir file, or - for standard input")):
+            done = subprocess.run([e2e.tool("dpc-opt"), *words], input=module, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"dpc-opt: error: {said}\n"))
+            done = subprocess.run([e2e.tool("dpc-opt"), *words, "-"], input=module, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, module.strip(), ""))
 
     def test_options_of_training_are_not_those_of_inference(self):
         for word in ("--lr=1", "--lr-schedule=constant", "--eps=1e-6", "--weight-decay=0", "--momentum=0", "--clip-grad-norm=1", "--loss-scale=8",

@@ -120,7 +120,7 @@ cost::TextForm Terminal::form() const {
 }
 
 static bool isPassTool(int argc, char **argv) {
-  bool textual = argc == 1 && !isatty(STDIN_FILENO);
+  bool textual = false;
   for (int i = 1; i < argc; ++i) {
     llvm::StringRef word = argv[i];
     if (word.starts_with("--cluster") || word.ends_with(".onnx") ||
@@ -138,7 +138,21 @@ static bool isPassTool(int argc, char **argv) {
   return textual;
 }
 
+/// Whether the words of a pass tool name its input, or ask for a list. mlir-opt
+/// would read standard input, and print an empty module if that is empty.
+static bool namesInput(int argc, char **argv) {
+  return std::any_of(argv + 1, argv + argc, [](llvm::StringRef word) {
+    return word == "-" || !word.starts_with("-") || word == "--help-passes" ||
+           word.starts_with("--show-dialects");
+  });
+}
+
 static int runPassTool(int argc, char **argv) {
+  if (!namesInput(argc, argv)) {
+    llvm::errs() << "dpc-opt: error: the input of the passes is missing: name "
+                    "a .mlir file, or - for standard input\n";
+    return 1;
+  }
   mlir::DialectRegistry registry;
   registerEverything(registry);
   std::vector<char *> words(argv, argv + argc);
