@@ -176,14 +176,17 @@ TIGHT = {"causal": attention(), "alone": ALONE, "prefix": PREFIX}
 class Dependences(e2e.ScratchTest):
     def compiled(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask", added="added_mask", places="add %e, %t2"):
         """The remarks on a model; `places` adds a table of positions to the embeddings."""
-        rows = 28 if loss is NEXT else 32
-        return self.remarks(MODEL.format(places=places, body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows))))
+        return self.remarks(self.model(body, target, loss, mean, mask, added, places))
 
-    def remarks(self, model):
+    def model(self, body, target="labels", loss=OWN, mean=OF_COUNTED, mask="mask", added="added_mask", places="add %e, %t2"):
+        rows = 28 if loss is NEXT else 32
+        return MODEL.format(places=places, body=body, mask=mask, added=added, loss=loss.format(target=target, mean=mean.format(rows=rows)))
+
+    def remarks(self, model, *words):
         with open(self.path("model.mlir"), "w") as file:
             file.write(model)
-        e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", "--train=sgd", "--lr=0.1", "--init=random:1",
-                  "-o", self.path("plan")])
+        e2e.must([e2e.tool("dpc-opt"), self.path("model.mlir"), "--cluster=local:1", "--strategy=dp=1", *(words or ["--train=sgd", "--lr=0.1"]),
+                  "--init=random:1", "-o", self.path("plan")])
         return [text for text in e2e.read_report(self.path("plan"))["remarks"] if "is not read" not in text]
 
     def said(self, ids, labels, mask=None, added=None):
@@ -335,6 +338,9 @@ class Dependences(e2e.ScratchTest):
             self.said(ids, labels)
             done = e2e.call([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", "--steps=1", f"--init={self.path('w.safetensors')}"])
             self.assertEqual(far in done.stderr, isSaid, done.stderr)
+        self.remarks(self.model(attention()), "--infer")
+        done = e2e.call([e2e.tool("dpc-run"), self.path("plan"), f"--data={self.path('data')}", f"--init={self.path('w.safetensors')}"])
+        self.assertIn(far, done.stderr)
 
     def test_samples_that_mix(self):
         self.assertEqual(self.compiled(OVER_SAMPLES), [SAMPLES])
@@ -358,6 +364,17 @@ class Dependences(e2e.ScratchTest):
         self.assertEqual([inputs[name]["hidden"] for name in ("mask", "weights")], [0, None])
         for key, want in (("scales_loss", "weights"), ("weighs_loss", "weights"), ("is_target", "y")):
             self.assertEqual([name for name in ("mask", "weights", "x", "y") if inputs[name][key]], [want], key)
+
+    def test_inference_with_a_loss(self):
+        """Its plan knows as much of the inputs as that of a training, and says nothing of the model."""
+        for model in (FORECAST.format(body=MASKED.format(hidden=0), target="%y"), self.model(attention(""))):
+            known = []
+            for words in ((), ("--infer",)):
+                remarks = self.remarks(model, *words)
+                known.append({port["name"]: port["dependence"] for port in e2e.read_json(self.path("plan/plan.json"))["inputs"]})
+                self.assertEqual(remarks, [])
+            self.assertEqual(*known)
+            self.assertTrue(any(port[key] for port in known[1].values() for key in ("weighs_loss", "is_mean")))
 
     def scales(self, model):
         self.remarks(model)

@@ -160,12 +160,12 @@ static LogicalResult checkWeights(Session &session, const rt::Plan &plan,
   return success();
 }
 
-/// Measures how the scores of a trained model depend on inputs, and says what
-/// is probably a mistake. --verify=off runs nothing.
+/// Measures how the scores and the loss of a model depend on inputs. If it is
+/// trained, says what is probably a mistake. --verify=off runs nothing.
 static std::map<std::string, rt::Dependence>
 measureDependences(Session &session, const Searched &searched,
                    const fs::path &dir) {
-  if (!searched.program.trains() || !searched.program.fused() ||
+  if (searched.loss.empty() || !searched.program.fused() ||
       session.options().verify == "off")
     return {};
   PlanSettings settings{.options = session.options(),
@@ -175,6 +175,8 @@ measureDependences(Session &session, const Searched &searched,
       dependencesOf(searched.program.fused(), settings, dir / "small");
   std::error_code code;
   fs::remove_all(dir / "small", code);
+  if (!searched.program.trains())
+    return std::move(dependences.inputs);
   for (const std::string &text : dependences.mistakes)
     session.notice(text);
   if (!dependences.failure.empty())

@@ -29,7 +29,7 @@ struct Dependences {
 };
 
 /// Measures the dependences of `fused`, a module with the @forward of dpc-fuse
-/// that is trained. Compiles a small version in temporary folders inside `dir`.
+/// and a loss. Compiles a small version in temporary folders inside `dir`.
 /// There are no dependences if the loss compares nothing with labels or targets
 /// (tools/driver/Comparisons.h).
 Dependences dependencesOf(mlir::ModuleOp fused, const PlanSettings &settings,

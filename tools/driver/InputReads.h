@@ -10,7 +10,7 @@
 
 namespace dpc {
 
-/// Sets, for each input of `forward`, a fused @forward that is trained, what
+/// Sets, for each input of `forward`, a fused @forward with a loss, what
 /// its ops tell without a run: Dependence::padding, readsLast, convertedTo,
 /// shift, scale, classWeights, classDim and countedBy.
 void addReads(mlir::func::FuncOp forward,
