@@ -408,6 +408,7 @@ static std::vector<std::string>
 remarksOn(const std::vector<Port> &ports,
           const std::function<double(size_t, int64_t, int64_t)> &value) {
   std::vector<int64_t> perRow;
+  perRow.reserve(ports.size());
   for (const Port &port : ports)
     perRow.push_back(numElements(port.globalShape) / port.globalShape[0]);
   auto read = [&](int64_t first, int64_t count,
