@@ -380,7 +380,6 @@ bool BlockSearch::mayImprove(size_t block) const {
 /// promising first. The errors of their estimates may be larger than those of
 /// similar blocks say.
 std::vector<size_t> BlockSearch::unmeasuredChanges(size_t most) const {
-  constexpr double kWorst = 2; // times as slow, or as large, as the best plan
   const double least = leastValue();
   const std::array<const Pending *, 2> found = {best(false), best(true)};
   auto isChange = [&](const Strategy &strategy) {
@@ -392,7 +391,7 @@ std::vector<size_t> BlockSearch::unmeasuredChanges(size_t most) const {
   for (size_t b = 0; std::isfinite(least) && b < blocks.size(); ++b)
     if (!blocks[b].isMeasured &&
         isChange(*pending[blocks[b].members.front()].strategy) &&
-        isNear(blocks[b], least, kWorst))
+        isNear(blocks[b], least, kWorstChange))
       order.emplace_back(*promiseOf(blocks[b], Turn::Any, nullptr, least), b);
   std::sort(order.begin(), order.end());
   std::vector<size_t> chosen;
@@ -429,8 +428,6 @@ void BlockSearch::measurePromising(int64_t most, bool all) {
 }
 
 void BlockSearch::run(int64_t most, bool all) {
-  // A part of the measurements is left for the changes of the best plan.
-  constexpr int64_t kOfChanges = 4;
   measurePromising(all ? most - (most - count) / kOfChanges : most, all);
   const size_t width = static_cast<size_t>(problem.evaluator.batchSize());
   while (all && count < most) {

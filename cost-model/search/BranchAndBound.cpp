@@ -186,7 +186,6 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
 /// estimates may be larger than those of similar strategies say.
 int64_t BranchAndBound::evaluateChanges(std::vector<Pending> &pending,
                                         int64_t most) {
-  constexpr double kWorst = 2; // times as slow, or as large, as the best plan
   int64_t evaluations = 0;
   while (evaluations < most && std::isfinite(pool.best())) {
     std::vector<const Candidate *> near;
@@ -198,7 +197,7 @@ int64_t BranchAndBound::evaluateChanges(std::vector<Pending> &pending,
         near, 1);
     std::erase_if(next, [&](size_t i) {
       auto [isTooLarge, excess, seemsTooLarge, value] = promiseOf(pending[i]);
-      return isTooLarge || value > kWorst * pool.best();
+      return isTooLarge || value > kWorstChange * pool.best();
     });
     if (next.empty())
       break;
@@ -221,8 +220,6 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
   constexpr double kError = 1.25; // Of the corrected estimates.
-  // A part of the evaluations is left for the changes of the best plan.
-  constexpr int64_t kOfChanges = 4;
   const int64_t promising = isLimited ? most - most / kOfChanges : most;
   while (evaluations < promising) {
     int64_t count =

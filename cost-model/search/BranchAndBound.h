@@ -38,11 +38,8 @@ public:
   /// Takes the strategies of the last search that need too much memory, but may
   /// be faster than the best candidate so far, the fastest first.
   std::vector<Strategy> takeOutgrown() { return std::move(outgrown); }
-  /// Of strategies, as in SearchResult.
-  struct Counts {
-    int64_t considered = 0, pruned = 0, skipped = 0;
-  };
-  const Counts &counts() const { return counted; }
+  /// Without the seconds.
+  const SearchCounts &counts() const { return counted; }
 
 private:
   /// Whether the candidate cannot fit, its excess bytes, whether it does not
@@ -79,7 +76,7 @@ private:
   std::deque<std::vector<Strategy>> listed;
   std::optional<Candidate> megatron;
   std::vector<Strategy> outgrown;
-  Counts counted;
+  SearchCounts counted;
 };
 
 } // namespace dpc::cost

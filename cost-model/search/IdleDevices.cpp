@@ -141,20 +141,6 @@ std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks) {
   return parts;
 }
 
-void SearchCounts::add(const SearchResult &result) {
-  seconds += result.seconds;
-  considered += result.considered;
-  pruned += result.pruned;
-  skipped += result.skipped;
-}
-
-void SearchCounts::writeTo(SearchResult &result) const {
-  result.seconds = seconds;
-  result.considered = considered;
-  result.pruned = pruned;
-  result.skipped = skipped;
-}
-
 namespace {
 
 class PartSearch {

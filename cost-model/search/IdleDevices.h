@@ -67,14 +67,6 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster);
 /// Parts with fewer nodes come first.
 std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks);
 
-struct SearchCounts {
-  double seconds = 0;
-  int64_t considered = 0, pruned = 0, skipped = 0;
-
-  void add(const SearchResult &result);
-  void writeTo(SearchResult &result) const;
-};
-
 /// Creates the evaluator and the options for the search of one part.
 struct PartProblem {
   /// The argument outlives the evaluator.

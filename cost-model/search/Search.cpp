@@ -142,6 +142,20 @@ static std::string whyNoSplits(const std::vector<Candidate> &candidates,
   return why;
 }
 
+void SearchCounts::add(const SearchResult &result) {
+  seconds += result.seconds;
+  considered += result.considered;
+  pruned += result.pruned;
+  skipped += result.skipped;
+}
+
+void SearchCounts::writeTo(SearchResult &result) const {
+  result.seconds = seconds;
+  result.considered = considered;
+  result.pruned = pruned;
+  result.skipped = skipped;
+}
+
 SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
                               const SearchOptions &options) {
   assert(options.space.ranks == cluster.numDevices() &&
@@ -169,9 +183,7 @@ SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
   result.changes = std::move(changes.changes);
   result.totals = problem.totals;
   result.memoryLimitBytes = problem.feasibility.limitBytes();
-  result.considered = branch.counts().considered;
-  result.pruned = branch.counts().pruned;
-  result.skipped = branch.counts().skipped;
+  branch.counts().writeTo(result);
   result.splitsRejected =
       whyNoSplits(result.candidates, problem.totals.globalBatch);
   if (result.candidates.size() > problem.shown())

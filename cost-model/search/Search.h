@@ -143,6 +143,15 @@ struct SearchResult {
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
 };
 
+/// The effort of one search or of several.
+struct SearchCounts {
+  double seconds = 0;
+  int64_t considered = 0, pruned = 0, skipped = 0;
+
+  void add(const SearchResult &result);
+  void writeTo(SearchResult &result) const;
+};
+
 /// Runs the search on all devices of `cluster`. If a fixed strategy does not
 /// fit, the result has it with `fits` false.
 SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
