@@ -71,8 +71,9 @@ void attach(MLIRContext *context) {
 
 void registerLoweringModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, DpcDialect *) {
-    attach<LoweringKind::matmul, MatmulOp, ConvOp, ConvGradInputOp,
-           ConvGradFilterOp, AttentionOp, AttentionGradOp>(context);
+    attach<LoweringKind::matmul, MatmulOp, ExpertMatmulOp, ExpertMatmulGradOp,
+           ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
+           AttentionGradOp>(context);
     attach<LoweringKind::elementwise, ConstantOp, IotaOp, UnaryOp, BinaryOp,
            CompareOp, SelectOp, ConvertOp, PadOp, ConcatOp, RopeOp, EmbeddingOp,
            CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp, RankSliceOp,

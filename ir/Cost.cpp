@@ -124,6 +124,25 @@ double NormGradOp::getFlops() {
 
 double RopeOp::getFlops() { return 3 * elements(getX()); }
 double EmbeddingGradOp::getFlops() { return elements(getDy()); }
+
+/// Returns the FLOPs of a product of `rows` with matrices of experts. If the
+/// experts are split, each rank computes its share of the rows.
+static double expertFlops(Value ids, Value stacked,
+                          std::optional<Type> global) {
+  double share = 1;
+  if (global)
+    share = size(stacked, 0) /
+            static_cast<double>(cast<RankedTensorType>(*global).getDimSize(0));
+  return 2 * elements(ids) * size(stacked, 1) * size(stacked, 2) * share;
+}
+
+double ExpertMatmulOp::getFlops() {
+  return expertFlops(getIds(), getW(), getGlobal());
+}
+double ExpertMatmulGradOp::getFlops() {
+  return expertFlops(getIds(), getResult(), getGlobal());
+}
+
 double CrossEntropyOp::getFlops() { return 5 * elements(getLogits()); }
 double CrossEntropySumsOp::getFlops() { return 4 * elements(getLogits()); }
 double CrossEntropyGradOp::getFlops() { return 5 * elements(getLogits()); }

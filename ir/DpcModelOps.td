@@ -148,6 +148,70 @@ def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad", [Dpc_KernelRole<"alone">]> {
   }];
 }
 
+def Dpc_ExpertMatmulOp : Dpc_Op<"expert_matmul"> {
+  let summary = "The product of each row with the matrix of its expert.";
+  let description = [{
+    `w` stacks the matrices of the experts: [experts, k, n], or [experts, n, k] with
+    `tb`. result[i.., j.., :] = x[i.., :] w[ids[i.., j..]], where i are the
+    dimensions of the rows of x, and j the further dimensions of ids: the choices of
+    a row, which share it. An id outside [0, experts) gives a zero row, so that no
+    capacity limits the rows of an expert. The rows stay in the order of the tokens;
+    the lowering sorts them. Sums are in f32, or in f64 for f64.
+
+    If the experts are split, ids outside the shard of a rank give zero rows, and
+    the result is a partial sum. At the local altitude, `global` is the sharded type
+    of w. From it, a rank derives its first expert.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.expert_matmul %x, %ids, %w tb : (tensor<32x64xf32>, tensor<32x2xi64>, tensor<8x128x64xf32>) -> tensor<32x2x128xf32>
+    ```
+
+    Constraints:
+    * (C1) ids are integers; x is [some first dimensions of ids.., k], and has rank
+      2 or more;
+    * (C2) w has rank 3 and contracts k columns;
+    * (C3) the result is [shape of ids.., n] of the same element type, or of f32 if
+      that is bf16 or f16 (the sums are then not rounded).
+  }];
+  let arguments = (ins Dpc_Tensor:$x, Dpc_Tensor:$ids, Dpc_Tensor:$w, UnitAttr:$tb,
+                       OptionalAttr<TypeAttr>:$global);
+  let assemblyFormat = [{
+    $x `,` $ids `,` $w (`tb` $tb^)? (`global` `=` $global^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def Dpc_ExpertMatmulGradOp : Dpc_Op<"expert_matmul_grad"> {
+  let summary = "The gradient of the stacked matrices of experts.";
+  let description = [{
+    result[e] = sum of a[r, :]^T b[r, :] over all rows r with ids[r] == e; zero for
+    an expert without rows. The rows r are all indices of ids. A row of a or of b is
+    shared by all choices, as the rows of x in `dpc.expert_matmul`. At the local
+    altitude, `global` is the sharded type of the result, and ids outside the shard
+    are skipped.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.expert_matmul_grad %dy, %ids, %x : (tensor<32x2x128xf32>, tensor<32x2xi64>, tensor<32x64xf32>) -> tensor<8x128x64xf32>
+    ```
+
+    Constraints:
+    * (C1) ids are integers; a and b are [some first dimensions of ids.., columns],
+      and have rank 2 or more and the same element type;
+    * (C2) the result is [experts, columns of a, columns of b] of the same element
+      type, or of f32 if that is bf16 or f16.
+  }];
+  let arguments = (ins Dpc_Tensor:$a, Dpc_Tensor:$ids, Dpc_Tensor:$b,
+                       OptionalAttr<TypeAttr>:$global);
+  let assemblyFormat = [{
+    $a `,` $ids `,` $b (`global` `=` $global^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
 def Dpc_TopKOp : Dpc_Op<"topk", [Dpc_KernelRole<"alone">]> {
   let summary = "The k largest or smallest elements of each row.";
   let description = [{

@@ -62,7 +62,7 @@ private:
   IndexRange ofBinary(BinaryOp op);
   IndexRange ofSelect(SelectOp op);
   IndexRange ofReduce(ReduceOp op);
-  IndexRange ofOp(Operation *op);
+  IndexRange ofResult(OpResult result);
 
   int depth = 0;
   llvm::DenseMap<Value, IndexRange> known;
@@ -248,13 +248,16 @@ IndexRange Finder::ofSelect(SelectOp op) {
               branch(op.getOnFalse(), negated(condition.getKind())));
 }
 
-IndexRange Finder::ofOp(Operation *op) {
-  return llvm::TypeSwitch<Operation *, IndexRange>(op)
+IndexRange Finder::ofResult(OpResult result) {
+  return llvm::TypeSwitch<Operation *, IndexRange>(result.getOwner())
       .Case<ConstantOp>([](auto o) { return ofConstant(o); })
       .Case<IotaOp>(
           [](auto o) { return IndexRange{0, shapeOf(o)[o.getDim()] - 1}; })
-      .Case<TopKOp>(
-          [](auto o) { return IndexRange{0, shapeOf(o.getX()).back() - 1}; })
+      .Case<TopKOp>([&](auto o) {
+        return result == o.getIndices()
+                   ? IndexRange{0, shapeOf(o.getX()).back() - 1}
+                   : of(o.getX());
+      })
       .Case<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, ConvertOp>(
           [&](auto o) { return of(o->getOperand(0)); })
       .Case<ConcatOp>([&](auto o) {
@@ -278,7 +281,7 @@ IndexRange Finder::of(Value value) {
   if (auto found = known.find(value); found != known.end())
     return found->second;
   ++depth;
-  IndexRange range = ofOp(op);
+  IndexRange range = ofResult(cast<OpResult>(value));
   --depth;
   return known[value] = range;
 }

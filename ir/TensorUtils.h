@@ -59,4 +59,12 @@ inline llvm::StringRef roleOf(mlir::Value value) {
   return role ? role.getValue() : "";
 }
 
+/// Returns whether `op` is a product of matrices, a convolution, attention, or
+/// the gradient of one of these.
+inline bool isContraction(mlir::Operation *op) {
+  return mlir::isa<MatmulOp, ExpertMatmulOp, ExpertMatmulGradOp, ConvOp,
+                   ConvGradInputOp, ConvGradFilterOp, AttentionOp,
+                   AttentionGradOp>(op);
+}
+
 } // namespace dpc

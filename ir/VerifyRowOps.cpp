@@ -200,6 +200,61 @@ LogicalResult EmbeddingGradOp::verify() {
                      {getType().getDimSize(0), columns}, dy.getElementType());
 }
 
+/// Checks that `rows` has some first dimensions of `ids`, and columns.
+static Checks &checkExpertRows(Checks &checks, const Twine &what, Value rows,
+                               Value ids) {
+  ArrayRef<int64_t> shape = shapeOf(rows), all = shapeOf(ids);
+  checks.minRank("C1", what, rows, 2).floats("C1", what, rows);
+  if (checks.failed())
+    return checks;
+  ArrayRef<int64_t> leading = shape.drop_back();
+  return checks.require("C1", all.take_front(leading.size()) == leading, what,
+                        " has shape ", shapeText(shape), ", expected [",
+                        shapeText(all),
+                        "] or its first dimensions, and columns");
+}
+
+/// Returns the type that a product of `element` may have besides `element`.
+static Type productType(Type element, RankedTensorType result) {
+  Type wide = statisticsType(element);
+  return result.getElementType() == wide ? wide : element;
+}
+
+LogicalResult ExpertMatmulOp::verify() {
+  RankedTensorType w = getW().getType();
+  Checks checks(*this);
+  checks.integers("C1", "ids", getIds());
+  checkExpertRows(checks, "x", getX(), getIds()).rank("C2", "w", w, 3);
+  if (checks.failed())
+    return failure();
+  int64_t columns = shapeOf(getX()).back();
+  int64_t contracted = w.getDimSize(getTb() ? 2 : 1);
+  SmallVector<int64_t> shape(shapeOf(getIds()));
+  shape.push_back(w.getDimSize(getTb() ? 1 : 2));
+  Type element = elementTypeOf(getX());
+  return checks
+      .require("C2", columns == contracted,
+               "contracted dimensions differ: ", columns, " and ", contracted)
+      .element("C3", "w", w, element)
+      .like("C3", "result", getType(), shape, productType(element, getType()));
+}
+
+LogicalResult ExpertMatmulGradOp::verify() {
+  Type element = elementTypeOf(getA());
+  Checks checks(*this);
+  checks.integers("C1", "ids", getIds());
+  checkExpertRows(checks, "a", getA(), getIds());
+  checkExpertRows(checks, "b", getB(), getIds())
+      .element("C1", "b", getB(), element)
+      .rank("C2", "result", getType(), 3);
+  if (checks.failed())
+    return failure();
+  return checks.like(
+      "C2", "result", getType(),
+      {getType().getDimSize(0), shapeOf(getA()).back(), shapeOf(getB()).back()},
+      productType(element, getType()));
+}
+
 template <typename Op>
 static Checks checkLogits(Op op,
                           ArrayRef<std::pair<StringRef, Value>> rows = {}) {

@@ -52,6 +52,10 @@ static std::optional<Lookup> lookupOf(Operation *op) {
     return Lookup{embedding.getGlobal(), embedding.getTable(), 0};
   if (auto grad = dyn_cast<EmbeddingGradOp>(op))
     return Lookup{grad.getGlobal(), grad.getResult(), 0};
+  if (auto product = dyn_cast<ExpertMatmulOp>(op))
+    return Lookup{product.getGlobal(), product.getW(), 0};
+  if (auto grad = dyn_cast<ExpertMatmulGradOp>(op))
+    return Lookup{grad.getGlobal(), grad.getResult(), 0};
   if (auto sums = dyn_cast<CrossEntropySumsOp>(op))
     return Lookup{sums.getGlobal(), sums.getLogits(), 1};
   if (auto grad = dyn_cast<CrossEntropyGradOp>(op))

@@ -81,6 +81,8 @@ LogicalResult lower(StageDraft &s, Operation *op) {
         return matmulOf(o) ? lowerWithEpilogue(s, o) : lowerKernel(s, o);
       })
       .Case([&](MatmulOp o) { return lowerMatmul(s, o); })
+      .Case<ExpertMatmulOp, ExpertMatmulGradOp>(
+          [&](auto o) { return lowerExpertMatmul(s, o); })
       .Case<ConvOp, ConvGradInputOp, ConvGradFilterOp>(
           [&](auto o) { return lowerConv(s, o); })
       .Case<AttentionOp, AttentionGradOp>(

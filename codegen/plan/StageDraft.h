@@ -112,7 +112,9 @@ mlir::LogicalResult lowerMatmul(StageDraft &s, MatmulOp op);
 mlir::LogicalResult lowerWithEpilogue(StageDraft &s, KernelOp op);
 void remarkOnUncoded(const StageDraft &s);
 
-/// Convolutions and attention (LowerConv.cpp, LowerAttention.cpp).
+/// Products of experts, convolutions and attention (LowerExperts.cpp,
+/// LowerConv.cpp, LowerAttention.cpp).
+mlir::LogicalResult lowerExpertMatmul(StageDraft &s, mlir::Operation *op);
 mlir::LogicalResult lowerConv(StageDraft &s, mlir::Operation *op);
 mlir::LogicalResult lowerAttention(StageDraft &s, mlir::Operation *op);
 

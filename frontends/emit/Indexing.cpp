@@ -10,6 +10,8 @@ using namespace mlir;
 namespace dpc::frontend {
 
 Val wrapped(Emitter &e, Val indices, int64_t size) {
+  if (indices && indices.value && rangeOf(indices.value).low >= 0)
+    return indices;
   return e.select(e.lt(indices, 0), e.add(indices, size), indices);
 }
 

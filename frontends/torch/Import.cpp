@@ -428,7 +428,8 @@ llvm::Error Importer::finishWrites(Body &body, const Node &node, size_t index,
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
   llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
-  target.consume_front("aten.");
+  (void)(target.consume_front("aten.") ||
+         target.consume_front("transformers."));
   auto found = operatorTable().find(target);
   return found == operatorTable().end() ? nullptr : &found->second;
 }

@@ -125,3 +125,30 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
   auto [table, ids, dy] = embeddingMaps(rule, getResult(), getIds());
   return rule.with({ids, dy}, {table}, {{1}});
 }
+
+/// Returns the map of rows that have the first dimensions `ids` of the ids, and
+/// columns.
+static TensorMap expertRows(Value rows, ArrayRef<int64_t> ids,
+                            int64_t columns) {
+  SmallVector<int64_t> map(ids.take_front(shapeOf(rows).size() - 1));
+  map.push_back(columns);
+  return oneToOne(map);
+}
+
+ShardingRule ExpertMatmulOp::getShardingRule() {
+  ShardingRule rule;
+  SmallVector<int64_t> ids = rule.addDims(shapeOf(getIds()));
+  SmallVector<int64_t> w = rule.addDims(shapeOf(getW()));
+  auto [k, n] = getTb() ? std::pair(w[2], w[1]) : std::pair(w[1], w[2]);
+  return rule.with({expertRows(getX(), ids, k), oneToOne(ids), oneToOne(w)},
+                   {expertRows(getResult(), ids, n)}, {{0}, {2}});
+}
+
+ShardingRule ExpertMatmulGradOp::getShardingRule() {
+  ShardingRule rule;
+  SmallVector<int64_t> ids = rule.addDims(shapeOf(getIds()));
+  SmallVector<int64_t> out = rule.addDims(shapeOf(getResult()));
+  return rule.with({expertRows(getA(), ids, out[1]), oneToOne(ids),
+                    expertRows(getB(), ids, out[2])},
+                   {oneToOne(out)}, {{0}, {2}});
+}

@@ -68,6 +68,29 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   return gemmSeconds(op.getA(), shape, device);
 }
 
+/// Returns the seconds of the products of rows with `stacked` matrices of
+/// experts. The rows are spread evenly over the experts, one GEMM each. If the
+/// experts are split, a rank computes its share of the rows.
+static double expertSeconds(Operation *op, Value ids, Value stacked,
+                            std::optional<Type> global,
+                            const cost::Device &device) {
+  ArrayRef<int64_t> w = shapeOf(stacked);
+  int64_t all = global ? cast<RankedTensorType>(*global).getDimSize(0) : w[0];
+  int64_t rows = llvm::divideCeil(tensorType(ids).getNumElements() * w[0],
+                                  std::max<int64_t>(1, all));
+  cost::GemmShape shape;
+  shape.batch = std::max<int64_t>(1, std::min(w[0], rows));
+  rows = llvm::divideCeil(rows, shape.batch);
+  bool isGrad = isa<ExpertMatmulGradOp>(op);
+  auto product = dyn_cast<ExpertMatmulOp>(op);
+  shape.transA = isGrad;
+  shape.transB = product && product.getTb();
+  shape.m = isGrad ? w[1] : rows;
+  shape.n = shape.transB ? w[1] : w[2];
+  shape.k = isGrad ? rows : shape.transB ? w[2] : w[1];
+  return gemmSeconds(op->getOperand(0), shape, device);
+}
+
 static double epilogueBytes(Operation *op) {
   double bytes = sumInPlace(op) ? sizeInBytes(tensorType(op->getResult(0))) : 0;
   StringRef epilogue = epilogueOf(op);
@@ -172,6 +195,12 @@ double dpc::opSeconds(Operation *op, const OpPricing &pricing) {
   if (MatmulOp matmul = matmulOf(op))
     return matmulSeconds(matmul, device) +
            epilogueBytes(op) / cost::achievableBandwidth(device);
+  if (auto product = dyn_cast<ExpertMatmulOp>(op))
+    return expertSeconds(op, product.getIds(), product.getW(),
+                         product.getGlobal(), device);
+  if (auto grad = dyn_cast<ExpertMatmulGradOp>(op))
+    return expertSeconds(op, grad.getIds(), grad.getResult(), grad.getGlobal(),
+                         device);
   if (auto conv = dyn_cast<ConvOp>(op))
     return convSeconds(op, conv.getResult(), conv.getW(), device);
   if (auto grad = dyn_cast<ConvGradInputOp>(op))

@@ -106,7 +106,8 @@ void Retyper::setHalf(Value result) {
 
 /// Returns false if `op` does not compute in the compute type.
 bool Retyper::visitNarrow(Operation *op) {
-  if (isa<MatmulOp, ConvOp, RopeOp, SoftmaxOp, EmbeddingOp>(op)) {
+  if (isa<MatmulOp, ExpertMatmulOp, ConvOp, RopeOp, SoftmaxOp, EmbeddingOp>(
+          op)) {
     for (OpOperand &operand : op->getOpOperands())
       narrow(operand);
     if (!logits.contains(op))

@@ -12,10 +12,11 @@
 
 namespace dpc {
 
-// Patterns of dpc-simplify: for arithmetic and logic, and for data movement and
-// operands of matmuls.
+// Patterns of dpc-simplify: for arithmetic and logic, for data movement and
+// operands of matmuls, and for mixtures of experts.
 void populateArithmeticPatterns(mlir::RewritePatternSet &patterns);
 void populateMovementPatterns(mlir::RewritePatternSet &patterns);
+void populateExpertPatterns(mlir::RewritePatternSet &patterns);
 
 // Patterns of dpc-fuse: for gelu and silu, for norms and softmax, and for rope.
 void populateActivationPatterns(mlir::RewritePatternSet &patterns);

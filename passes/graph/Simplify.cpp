@@ -47,6 +47,7 @@ struct SimplifyPass : dpc::impl::DpcSimplifyBase<SimplifyPass> {
     RewritePatternSet patterns(context);
     populateArithmeticPatterns(patterns);
     populateMovementPatterns(patterns);
+    populateExpertPatterns(patterns);
     frozen = std::move(patterns);
     return success();
   }

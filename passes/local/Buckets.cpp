@@ -20,6 +20,7 @@
 // that communicates between stages depends on the previous one in its phase.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/local/Passes.h"
 #include "passes/local/Prefetch.h"
@@ -206,8 +207,7 @@ public:
         needs = Needs();
         needs.add(home, true);
       }
-      if (isa<MatmulOp, ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
-              AttentionGradOp>(&op))
+      if (isContraction(&op))
         for (Needs::Entry entry : needs.entries)
           if (entry.direct)
             buckets[entry.bucket].closed = true;

@@ -23,8 +23,10 @@ static std::pair<Value, int64_t> positionOf(Operation *op) {
     return {iota.getResult(), iota.getDim()};
   if (auto embedding = dyn_cast<EmbeddingOp>(op))
     return {embedding.getTable(), 0};
-  if (auto grad = dyn_cast<EmbeddingGradOp>(op))
-    return {grad.getResult(), 0};
+  if (auto product = dyn_cast<ExpertMatmulOp>(op))
+    return {product.getW(), 0};
+  if (isa<EmbeddingGradOp, ExpertMatmulGradOp>(op))
+    return {op->getResult(0), 0};
   if (auto sums = dyn_cast<CrossEntropySumsOp>(op))
     return {sums.getLogits(), 1};
   if (auto grad = dyn_cast<CrossEntropyGradOp>(op))

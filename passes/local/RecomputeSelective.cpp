@@ -83,7 +83,7 @@ private:
   using Network = cost::FlowNetwork;
 
   bool isNeverRepeated(Operation *op) const {
-    return isa<MatmulOp, ConvOp, AttentionOp>(op) ||
+    return isa<MatmulOp, ExpertMatmulOp, ConvOp, AttentionOp>(op) ||
            (isa<CollectiveOpInterface>(op) && !isGatherAgain(op)) ||
            !isRepeatable(op) || llvm::any_of(op->getOperands(), [&](Value v) {
              return needsGather(v);

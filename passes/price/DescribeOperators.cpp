@@ -100,6 +100,19 @@ static std::string kindOf(MatmulOp op, bool isLeft,
   return kind;
 }
 
+static std::string kindOf(ExpertMatmulOp op, const ShardingSpec &weight) {
+  std::string in = tensorAxes(weight, op.getTb() ? 2 : 1),
+              out = tensorAxes(weight, op.getTb() ? 1 : 2),
+              experts = llvm::join(shardingAxes(weight, 0), "+");
+  std::string kind = !out.empty()  ? "column parallel (" + out + ")"
+                     : !in.empty() ? "row parallel (" + in + ")"
+                                   : "";
+  if (!experts.empty())
+    kind =
+        "expert parallel (" + experts + ")" + (kind.empty() ? "" : ", " + kind);
+  return kind.empty() ? "whole on each rank" : kind;
+}
+
 static std::string kindOf(AttentionOp op) {
   auto spec = ShardingSpec::get(tensorType(op->getResult(0)));
   if (!spec)
@@ -118,6 +131,8 @@ static std::string kindOf(Operation *op, int64_t number) {
     return "";
   if (auto matmul = dyn_cast<MatmulOp>(op))
     return kindOf(matmul, number == 0, *spec);
+  if (auto product = dyn_cast<ExpertMatmulOp>(op))
+    return kindOf(product, *spec);
   std::string first = tensorAxes(*spec, 0);
   std::string second = spec->dims.size() > 1 ? tensorAxes(*spec, 1) : "";
   if (isa<EmbeddingOp>(op))
@@ -149,7 +164,7 @@ static std::optional<cost::OperatorSharding> rowOf(Operation *op,
     row.result = shardingText(op->getResult(0));
     return row;
   }
-  if (!isa<MatmulOp, EmbeddingOp, NormOp, ConvOp>(op))
+  if (!isa<MatmulOp, ExpertMatmulOp, EmbeddingOp, NormOp, ConvOp>(op))
     return std::nullopt;
   for (auto [number, operand] : llvm::enumerate(op->getOperands())) {
     BlockArgument parameter = parameterOf(operand, func);

@@ -97,7 +97,7 @@ static int64_t countBlocks(func::FuncOp func) {
     for (int64_t i = begin; i < end; ++i) {
       if (isa<AttentionOp>(ops[i]))
         return blocks;
-      hasGemm |= isa<MatmulOp, ConvOp>(ops[i]);
+      hasGemm |= isa<MatmulOp, ExpertMatmulOp, ConvOp>(ops[i]);
       if (!isCut || !hasGemm)
         continue;
       ++blocks;

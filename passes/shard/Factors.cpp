@@ -234,7 +234,9 @@ static int64_t lookupDim(Operation *op, const ShardingRule &rule) {
   const DimMap *map = nullptr;
   if (isa<EmbeddingOp>(op))
     map = &rule.operands[0][0];
-  else if (isa<EmbeddingGradOp>(op))
+  else if (isa<ExpertMatmulOp>(op))
+    map = &rule.operands[2][0];
+  else if (isa<EmbeddingGradOp, ExpertMatmulGradOp>(op))
     map = &rule.results[0][0];
   else if (isa<CrossEntropySumsOp, CrossEntropyGradOp>(op))
     map = &rule.operands[0][1];

@@ -174,7 +174,7 @@ void ProgramFacts::findWeights() {
     for (Operation *user : value.getUsers()) {
       if (!isForward(user))
         continue;
-      bool hit = isa<MatmulOp, ConvOp, ConvGradInputOp>(user) ||
+      bool hit = isa<MatmulOp, ExpertMatmulOp, ConvOp, ConvGradInputOp>(user) ||
                  (isa<EmbeddingOp>(user) && user->getOperand(0) == value) ||
                  (isMove(user) && reachesContraction(user->getResult(0)));
       found |= hit;

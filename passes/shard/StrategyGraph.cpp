@@ -160,8 +160,7 @@ static double opShareSeconds(const AxisProblem &in, Operation *op) {
   if (in.laterSequence > 1 &&
       any([&](Value value) { return in.facts.hasSequence(value); }))
     share /= in.laterSequence;
-  if (isa<MatmulOp, ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
-          AttentionGradOp>(op))
+  if (isContraction(op))
     return opSeconds(op, in.device) * share;
   if (isa<ReshapeOp, ConstantOp, IotaOp>(op))
     return 0;
@@ -255,7 +254,7 @@ static double tensorPenalty(const AxisProblem &in, Operation *op,
     return 0;
   // (R3)
   if (isSplit && facts.hasBatch(result) &&
-      !isa<MatmulOp, ConvOp, EmbeddingOp, AttentionOp>(op) &&
+      !isa<MatmulOp, ExpertMatmulOp, ConvOp, EmbeddingOp, AttentionOp>(op) &&
       facts.hiddenClasses.contains(facts.factors.classOf(op, choice.factor)))
     return kLastResort;
   // (R2)

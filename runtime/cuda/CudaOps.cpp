@@ -28,6 +28,9 @@ struct CudaExecutor::OpRunner {
   Status operator()(const MatmulOp &op) const {
     return self.blas->run(gemmOf(self.plan, self.arena, task, op), stream);
   }
+  Status operator()(const ExpertMatmulOp &) const {
+    return Status::unsupported("products of experts run on CPUs only");
+  }
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
   }

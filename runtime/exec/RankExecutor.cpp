@@ -3,6 +3,7 @@
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/DivisionByZero.h"
+#include "runtime/kernels/ExpertMatmul.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Ledger.h"
 
@@ -32,6 +33,14 @@ struct RankExecutor::OpRunner {
                      buffer(op.b).dtype, data(op.c), buffer(op.c).dtype,
                      op.bias < 0 ? nullptr : data(op.bias),
                      op.aux < 0 ? nullptr : data(op.aux));
+  }
+  Status operator()(const ExpertMatmulOp &op) const {
+    auto own = [&](const ScalarExpr &expr) {
+      return evaluate(expr, self.plan.mesh, self.rankIndex,
+                      task.entry->microBatch);
+    };
+    return runExpertMatmul(
+        op, expertArrays(self.plan, op, own, [&](int id) { return data(id); }));
   }
   Status operator()(const ConvOp &op) const {
     return runConv(op, data(op.x), data(op.w), data(op.y));

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Convolution.h"
+#include "runtime/kernels/ExpertMatmul.h"
 #include "runtime/kernels/Matmul.h"
 
 namespace dpc::rt {
@@ -29,6 +30,11 @@ std::string gemmLibrary() { return ""; }
 Status runConv(const ConvOp & /*op*/, void * /*x*/, void * /*w*/,
                void * /*y*/) {
   return refuse("convolutions");
+}
+
+Status runExpertMatmul(const ExpertMatmulOp & /*op*/,
+                       const ExpertArrays & /*arrays*/) {
+  return refuse("products of experts");
 }
 
 } // namespace dpc::rt

@@ -237,6 +237,12 @@ struct AccessVisitor {
     if (op.fp8)
       out.writes.push_back(op.fp8->workspace);
   }
+  void operator()(const ExpertMatmulOp &op) {
+    if (op.kind == ExpertMatmulKind::Forward)
+      out = {{op.x, op.ids, op.w}, {op.y}};
+    else
+      out = {{op.x, op.ids, op.y}, {op.w}};
+  }
   void operator()(const ConvOp &op) {
     switch (op.kind) {
     case ConvKind::Forward:

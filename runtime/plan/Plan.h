@@ -287,6 +287,30 @@ struct MatmulOp {
   std::optional<Fp8Factors> fp8;
 };
 
+enum class ExpertMatmulKind {
+  Forward,    ///< y
+  GradWeight, ///< w = dL/dw, from x and y = dL/dy
+};
+
+/// y[r] = x[r] op(w[e]) for each row r, where e = ids[r] is the number of an
+/// expert; or the gradient of this with respect to w, which is 0 for an expert
+/// without rows. The arrays are dense and row-major: ids [rows], w [experts, k,
+/// n] (with transW, [experts, n, k]), x [rows / sharesX, k] and y [rows /
+/// sharesY, n], where consecutive rows share a row of x or y. The rank has the
+/// experts from `first` to first + valid - 1; a row of another expert is 0 in
+/// y, and adds nothing to w.
+struct ExpertMatmulOp {
+  ExpertMatmulKind kind = ExpertMatmulKind::Forward;
+  int x = -1, ids = -1, w = -1, y = -1; ///< buffers
+  int64_t rows = 0, sharesX = 1, sharesY = 1;
+  int64_t experts = 0, k = 0, n = 0;
+  bool transW = false; ///< only forward
+  ScalarExpr first, valid;
+  /// The type of the arithmetic, and of both factors. The result has this type,
+  /// or f32 if the factors are bf16 or f16, which are summed in f32.
+  DType compute = DType::F32;
+};
+
 /// Reduces each buffer over the group, in place.
 struct AllReduceOp {
   int group = -1;
@@ -365,10 +389,10 @@ struct StoreOutputOp {
 };
 
 using OpVariant =
-    std::variant<KernelOp, MatmulOp, ConvOp, AttentionOp, AttentionGradOp,
-                 AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
-                 BroadcastOp, SendOp, RecvOp, CopyOp, TransferOp, FillOp,
-                 LoadInputOp, StoreOutputOp>;
+    std::variant<KernelOp, MatmulOp, ExpertMatmulOp, ConvOp, AttentionOp,
+                 AttentionGradOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
+                 AllToAllOp, BroadcastOp, SendOp, RecvOp, CopyOp, TransferOp,
+                 FillOp, LoadInputOp, StoreOutputOp>;
 
 enum class Queue { Compute, Comm, Copy };
 inline constexpr int kNumQueues = 3;
@@ -522,6 +546,9 @@ inline constexpr std::array<std::string_view, 3> kNamesOf<rt::LrKind> = {
 template <>
 inline constexpr std::array<std::string_view, 4> kNamesOf<rt::ScalarKind> = {
     "const", "offset", "valid", "coord"};
+template <>
+inline constexpr std::array<std::string_view, 2>
+    kNamesOf<rt::ExpertMatmulKind> = {"forward", "grad_weight"};
 template <>
 inline constexpr std::array<std::string_view, 5> kNamesOf<rt::PhaseKind> = {
     "setup", "forward", "backward", "weight", "update"};

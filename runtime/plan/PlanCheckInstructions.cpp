@@ -44,6 +44,11 @@ public:
   }
 
   Status operator()(const MatmulOp &op) const { return checkMatmul(plan, op); }
+  Status operator()(const ExpertMatmulOp &op) const {
+    DPC_TRY(scalar(op.first));
+    DPC_TRY(scalar(op.valid));
+    return checkExpertMatmul(plan, op);
+  }
   Status operator()(const ConvOp &op) const { return checkConv(plan, op); }
   Status operator()(const AttentionOp &op) const {
     return checkAttention(plan, op);

@@ -25,6 +25,7 @@ Status checkTensors(const Plan &plan);
 Status checkInstructions(const Plan &plan);
 /// Check the fields of an op; parts of checkInstructions().
 Status checkMatmul(const Plan &plan, const MatmulOp &op);
+Status checkExpertMatmul(const Plan &plan, const ExpertMatmulOp &op);
 Status checkConv(const Plan &plan, const ConvOp &op);
 Status checkAttention(const Plan &plan, const AttentionOp &op);
 Status checkAttention(const Plan &plan, const AttentionGradOp &op);

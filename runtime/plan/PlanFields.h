@@ -113,6 +113,12 @@ template <typename V> void fields(V &visit, Is<MatmulOp> auto &v) {
        "bias", v.bias, "aux", v.aux, "bias_offset", v.biasOffset, "aux_offset",
        v.auxOffset, "aux_ld", v.auxLd, "fp8", v.fp8);
 }
+template <typename V> void fields(V &visit, Is<ExpertMatmulOp> auto &v) {
+  each(visit, "kind", v.kind, "x", v.x, "ids", v.ids, "w", v.w, "y", v.y,
+       "rows", v.rows, "shares_x", v.sharesX, "shares_y", v.sharesY, "experts",
+       v.experts, "k", v.k, "n", v.n, "trans_w", v.transW, "first", v.first,
+       "valid", v.valid, "compute", v.compute);
+}
 template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
   each(visit, "kind", v.kind, "x", v.x, "w", v.w, "y", v.y, "x_shape", v.xShape,
        "w_shape", v.wShape, "y_shape", v.yShape, "strides", v.strides,

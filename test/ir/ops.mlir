@@ -183,6 +183,27 @@ func.func @embedding(%table: tensor<512x64xf32>, %ids: tensor<8x32xi64>) -> tens
   return %1 : tensor<8x32x64xf32>
 }
 
+// CHECK-LABEL: func.func @expert_matmul(
+func.func @expert_matmul(%x: tensor<32x64xf32>, %ids: tensor<32x2xi64>, %w: tensor<8x128x64xf32>) -> tensor<32x2x128xf32> {
+  // CHECK: dpc.expert_matmul %arg0, %arg1, %arg2 tb : (tensor<32x64xf32>, tensor<32x2xi64>, tensor<8x128x64xf32>) -> tensor<32x2x128xf32>
+  %1 = dpc.expert_matmul %x, %ids, %w tb : (tensor<32x64xf32>, tensor<32x2xi64>, tensor<8x128x64xf32>) -> tensor<32x2x128xf32>
+  return %1 : tensor<32x2x128xf32>
+}
+
+// CHECK-LABEL: func.func @expert_matmul_with_wide_sums(
+func.func @expert_matmul_with_wide_sums(%x: tensor<32x64xbf16>, %ids: tensor<32xi32>, %w: tensor<8x64x128xbf16>) -> tensor<32x128xf32> {
+  // CHECK: dpc.expert_matmul %arg0, %arg1, %arg2 : (tensor<32x64xbf16>, tensor<32xi32>, tensor<8x64x128xbf16>) -> tensor<32x128xf32>
+  %1 = dpc.expert_matmul %x, %ids, %w : (tensor<32x64xbf16>, tensor<32xi32>, tensor<8x64x128xbf16>) -> tensor<32x128xf32>
+  return %1 : tensor<32x128xf32>
+}
+
+// CHECK-LABEL: func.func @expert_matmul_grad(
+func.func @expert_matmul_grad(%dy: tensor<32x2x128xf32>, %ids: tensor<32x2xi64>, %x: tensor<32x64xf32>) -> tensor<8x128x64xf32> {
+  // CHECK: dpc.expert_matmul_grad %arg0, %arg1, %arg2 : (tensor<32x2x128xf32>, tensor<32x2xi64>, tensor<32x64xf32>) -> tensor<8x128x64xf32>
+  %1 = dpc.expert_matmul_grad %dy, %ids, %x : (tensor<32x2x128xf32>, tensor<32x2xi64>, tensor<32x64xf32>) -> tensor<8x128x64xf32>
+  return %1 : tensor<8x128x64xf32>
+}
+
 // CHECK-LABEL: func.func @embedding_grad(
 func.func @embedding_grad(%ids: tensor<8x32xi64>, %dy: tensor<8x32x64xf32>) -> tensor<512x64xf32> {
   // CHECK: dpc.embedding_grad %arg0, %arg1 : (tensor<8x32xi64>, tensor<8x32x64xf32>) -> tensor<512x64xf32>
@@ -459,6 +480,15 @@ func.func @embedding_of_a_shard_of_rows(%table: tensor<128x64xf32>, %ids: tensor
   // CHECK: dpc.embedding %arg0, %arg1 global = tensor<510x64xf32, #s_tp_r2> : (tensor<128x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>
   %0 = dpc.embedding %table, %ids global = tensor<510x64xf32, #dpc.sharding<#dpc.mesh<tp=4>, [{tp}, {}]>> : (tensor<128x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>
   return %0 : tensor<8x64xf32>
+}
+
+// CHECK-LABEL: func.func @products_of_a_shard_of_experts(
+func.func @products_of_a_shard_of_experts(%x: tensor<8x64xf32>, %ids: tensor<8xi64>, %w: tensor<2x64x32xf32>) -> tensor<2x64x32xf32> {
+  // CHECK: dpc.expert_matmul %arg0, %arg1, %arg2 global = tensor<8x64x32xf32, #s_tp_r_r> : (tensor<8x64xf32>, tensor<8xi64>, tensor<2x64x32xf32>) -> tensor<8x32xf32>
+  %0 = dpc.expert_matmul %x, %ids, %w global = tensor<8x64x32xf32, #dpc.sharding<#dpc.mesh<tp=4>, [{tp}, {}, {}]>> : (tensor<8x64xf32>, tensor<8xi64>, tensor<2x64x32xf32>) -> tensor<8x32xf32>
+  // CHECK: dpc.expert_matmul_grad %arg0, %arg1, %0 global = tensor<8x64x32xf32, #s_tp_r_r> : (tensor<8x64xf32>, tensor<8xi64>, tensor<8x32xf32>) -> tensor<2x64x32xf32>
+  %1 = dpc.expert_matmul_grad %x, %ids, %0 global = tensor<8x64x32xf32, #dpc.sharding<#dpc.mesh<tp=4>, [{tp}, {}, {}]>> : (tensor<8x64xf32>, tensor<8xi64>, tensor<8x32xf32>) -> tensor<2x64x32xf32>
+  return %1 : tensor<2x64x32xf32>
 }
 
 // CHECK-LABEL: func.func @bucket_of_two(

@@ -290,6 +290,70 @@ func.func @embedding_appends_columns(%t: tensor<512x64xf32>, %i: tensor<8x32xi64
 
 // -----
 
+func.func @expert_matmul_by_floats(%x: tensor<32x64xf32>, %i: tensor<32xf32>, %w: tensor<8x64x16xf32>) {
+  // expected-error @below {{'dpc.expert_matmul' op (C1) ids has element type 'f32', expected an integer}}
+  %0 = dpc.expert_matmul %x, %i, %w : (tensor<32x64xf32>, tensor<32xf32>, tensor<8x64x16xf32>) -> tensor<32x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_of_other_rows(%x: tensor<31x64xf32>, %i: tensor<32x2xi64>, %w: tensor<8x64x16xf32>) {
+  // expected-error @below {{'dpc.expert_matmul' op (C1) x has shape 31x64, expected [32x2] or its first dimensions, and columns}}
+  %0 = dpc.expert_matmul %x, %i, %w : (tensor<31x64xf32>, tensor<32x2xi64>, tensor<8x64x16xf32>) -> tensor<32x2x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_with_one_matrix(%x: tensor<32x64xf32>, %i: tensor<32xi64>, %w: tensor<64x16xf32>) {
+  // expected-error @below {{'dpc.expert_matmul' op (C2) w has rank 2, expected 3}}
+  %0 = dpc.expert_matmul %x, %i, %w : (tensor<32x64xf32>, tensor<32xi64>, tensor<64x16xf32>) -> tensor<32x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_contracts(%x: tensor<32x64xf32>, %i: tensor<32xi64>, %w: tensor<8x64x16xf32>) {
+  // expected-error @below {{'dpc.expert_matmul' op (C2) contracted dimensions differ: 64 and 16}}
+  %0 = dpc.expert_matmul %x, %i, %w tb : (tensor<32x64xf32>, tensor<32xi64>, tensor<8x64x16xf32>) -> tensor<32x64xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_keeps_types(%x: tensor<32x64xf32>, %i: tensor<32xi64>, %w: tensor<8x64x16xbf16>) {
+  // expected-error @below {{'dpc.expert_matmul' op (C3) w has element type 'bf16', expected 'f32'}}
+  %0 = dpc.expert_matmul %x, %i, %w : (tensor<32x64xf32>, tensor<32xi64>, tensor<8x64x16xbf16>) -> tensor<32x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_grad_by_floats(%x: tensor<32x64xf32>, %i: tensor<32xf32>, %y: tensor<32x16xf32>) {
+  // expected-error @below {{'dpc.expert_matmul_grad' op (C1) ids has element type 'f32', expected an integer}}
+  %0 = dpc.expert_matmul_grad %x, %i, %y : (tensor<32x64xf32>, tensor<32xf32>, tensor<32x16xf32>) -> tensor<8x64x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_grad_of_one_type(%x: tensor<32x64xf32>, %i: tensor<32xi64>, %y: tensor<32x16xbf16>) {
+  // expected-error @below {{'dpc.expert_matmul_grad' op (C1) b has element type 'bf16', expected 'f32'}}
+  %0 = dpc.expert_matmul_grad %x, %i, %y : (tensor<32x64xf32>, tensor<32xi64>, tensor<32x16xbf16>) -> tensor<8x64x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_grad_gives_matrices(%x: tensor<32x64xf32>, %i: tensor<32xi64>, %y: tensor<32x16xf32>) {
+  // expected-error @below {{'dpc.expert_matmul_grad' op (C2) result has shape 8x16x64, expected 8x64x16}}
+  %0 = dpc.expert_matmul_grad %x, %i, %y : (tensor<32x64xf32>, tensor<32xi64>, tensor<32x16xf32>) -> tensor<8x16x64xf32>
+  return
+}
+
+// -----
+
 func.func @embedding_grad_by_floats(%i: tensor<8x32xf32>, %dy: tensor<8x32x64xf32>) {
   // expected-error @below {{'dpc.embedding_grad' op (C1) ids has element type 'f32', expected an integer}}
   %0 = dpc.embedding_grad %i, %dy : (tensor<8x32xf32>, tensor<8x32x64xf32>) -> tensor<512x64xf32>

@@ -331,6 +331,50 @@ static void evalEmbeddingGrad(Evaluation &e) {
   }
 }
 
+/// Calls run(row, expert) for each row whose expert is on this rank. `expert`
+/// is the local position.
+template <typename F>
+static void forEachExpertRow(Evaluation &e, int64_t experts, F &&run) {
+  const HostArray &ids = *e.operands[1];
+  auto local = rowsByPosition(e, 0, experts);
+  for (int64_t r = 0; r < ids.size(); ++r)
+    if (auto it = local.find(idOf(ids[r])); it != local.end())
+      run(r, it->second);
+}
+
+/// Returns how many consecutive ids share a row of `rows`.
+static int64_t sharesOf(const Evaluation &e, const HostArray &rows) {
+  int64_t count = rows.size() / rows.shape[rows.rank() - 1];
+  return e.operands[1]->size() / count;
+}
+
+static void evalExpertMatmul(Evaluation &e) {
+  bool tb = cast<ExpertMatmulOp>(e.op).getTb();
+  const HostArray &x = *e.operands[0], &w = *e.operands[2];
+  int64_t k = w.shape[tb ? 2 : 1], n = w.shape[tb ? 1 : 2];
+  int64_t shares = sharesOf(e, x);
+  forEachExpertRow(e, w.shape[0], [&](int64_t r, int64_t expert) {
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t l = 0; l < k; ++l)
+        e.results[0][r * n + j] +=
+            x[r / shares * k + l] *
+            w[expert * k * n + (tb ? j * k + l : l * n + j)];
+  });
+}
+
+static void evalExpertMatmulGrad(Evaluation &e) {
+  const HostArray &a = *e.operands[0], &b = *e.operands[2];
+  HostArray &dw = e.results[0];
+  int64_t m = dw.shape[1], n = dw.shape[2];
+  int64_t sharesA = sharesOf(e, a), sharesB = sharesOf(e, b);
+  forEachExpertRow(e, dw.shape[0], [&](int64_t r, int64_t expert) {
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        dw[(expert * m + i) * n + j] +=
+            a[r / sharesA * m + i] * b[r / sharesB * n + j];
+  });
+}
+
 static void evalCrossEntropySums(Evaluation &e) {
   const HostArray &logits = *e.operands[0], &top = *e.operands[1];
   auto columns = rowsByPosition(e, 1, logits.shape[1]);
@@ -445,6 +489,8 @@ void addRowOps(std::map<std::string, Handler> &table) {
   addAttention(table);
   table["dpc.embedding"] = evalEmbedding;
   table["dpc.embedding_grad"] = evalEmbeddingGrad;
+  table["dpc.expert_matmul"] = evalExpertMatmul;
+  table["dpc.expert_matmul_grad"] = evalExpertMatmulGrad;
   table["dpc.cross_entropy"] = evalCrossEntropy;
   table["dpc.cross_entropy_sums"] = evalCrossEntropySums;
   table["dpc.cross_entropy_grad"] = evalCrossEntropyGrad;

@@ -2,6 +2,7 @@
 #include "frontends/emit/Elementwise.h"
 #include "frontends/emit/Dropout.h"
 #include "frontends/torch/Call.h"
+#include "ir/IndexRange.h"
 
 using namespace mlir;
 
@@ -76,6 +77,10 @@ Val floorQuotient(Emitter &e, Val a, Val b) {
     return {};
   if (quotient.isFloat())
     return e.floor(quotient);
+  // An index is not negative, and then division rounds down.
+  if (a.value && b.constant && rangeOf(a.value).low >= 0 &&
+      llvm::all_of(b.constant->asInts(), [](int64_t n) { return n > 0; }))
+    return quotient;
   Val wrong = hasOtherSign(e, e.rem(a, b), b);
   return e.select(wrong, e.sub(quotient, 1), quotient);
 }

@@ -1,6 +1,8 @@
 //===- Indexing.cpp - Gather and scatter operators ------------------------===//
 #include "frontends/emit/Indexing.h"
+#include "frontends/emit/Experts.h"
 #include "frontends/torch/Call.h"
+#include "ir/IndexRange.h"
 
 using namespace mlir;
 
@@ -142,6 +144,81 @@ Val scatterSource(Call &c) { return scatter(c, "src", "none"); }
 Val scatterValue(Call &c) { return scatter(c, "value", "none"); }
 Val scatterAdd(Call &c) { return scatter(c, "src", "add"); }
 
+/// Returns the bin of each element: `bins` equal parts of [low, high], of which
+/// the last includes `high`; -1 for elements outside.
+Val binOf(Emitter &e, Val x, int64_t bins, double low, double high) {
+  Val place = e.convert(
+      e.floor(e.mul(e.sub(x, low), double(bins) / (high - low))), e.i64());
+  place = e.select(e.eq(x, high), bins - 1, place);
+  return e.select(e.logicalAnd(e.ge(x, low), e.le(x, high)), place, -1);
+}
+
+/// Counts in bins. If the elements are ids of the bins, it counts the ids,
+/// which are exact beyond 2^24 too.
+Val histc(Call &c, Val x) {
+  Emitter &e = c.emit;
+  int64_t bins = c.integer("bins");
+  double low = c.number("min"), high = c.number("max");
+  if (e.failed())
+    return {};
+  if (bins < 1 || low >= high)
+    return c.fail("bins={0} between {1} and {2} depend on data or are empty; "
+                  "pass histc a range, as min < max",
+                  bins, low, high);
+  Val ids = x;
+  if (auto convert = x.value ? x.value.getDefiningOp<ConvertOp>() : ConvertOp())
+    if (isa<IntegerType>(elementTypeOf(convert.getX())))
+      ids = convert.getX();
+  bool countsIds = !ids.isFloat() && low == 0 && high == double(bins - 1) ||
+                   !ids.isFloat() && ids.value && low == 0 &&
+                       high == double(bins) &&
+                       rangeOf(ids.value).isWithin(0, bins - 1);
+  if (!countsIds)
+    ids = binOf(e, e.convert(x, e.statisticsType(x)), bins, low, high);
+  return countIds(e, ids, bins, c.resultElement());
+}
+
+/// Writes the numbers 0, 1, .. to the positions of a permutation, which gives
+/// the inverse permutation.
+Val indexPut(Call &c, Val x) {
+  llvm::SmallVector<Val> indices = c.tensors("indices");
+  Val values = c.tensor("values");
+  if (!values || c.emit.failed())
+    return {};
+  Shape shape(x.shape());
+  bool isInverse = indices.size() == 1 && isPermutation(indices[0]) &&
+                   x.rank() == 1 && values.shape() == x.shape() &&
+                   indices[0].shape() == x.shape() && !c.flag("accumulate") &&
+                   values.constant && !values.isFloat() &&
+                   llvm::equal(values.constant->asInts(), iotaDims(x.dim(0)));
+  if (!isInverse)
+    return c.fail("only the inverse of a permutation from sort is supported, "
+                  "with torch.arange as values; for other writes use scatter, "
+                  "or torch.where with a mask");
+  return c.emit.convert(inversePermutation(c.emit, indices[0]), x.element());
+}
+
+Val groupedFallback(Call &c, Val x, Val w) {
+  return groupedMatmul(c.emit, x, w, c.tensor("offs"));
+}
+
+/// Groups are rows of both operands, or rows of the left operand.
+Val grouped(Call &c, Val x, Val w) {
+  Emitter &e = c.emit;
+  if (c.has("bias"))
+    return c.fail("a bias is not supported; add it to the result");
+  if (!c.has("offs"))
+    return x && w ? e.matmul(x, w) : Val();
+  Val ends = c.tensor("offs");
+  if (!x || !w || !ends)
+    return {};
+  Val y = x.rank() == 2 && w.rank() == 3 ? groupedMatmul(e, x, w, ends)
+          : x.rank() == 2 && w.rank() == 2
+              ? groupedOuter(e, e.transpose(x, {1, 0}), w, ends)
+              : c.fail("cannot multiply groups of {0} by {1}", x, w);
+  return y ? e.convert(y, c.resultElement()) : Val();
+}
+
 Val oneHot(Call &c, Val indices) {
   Emitter &e = c.emit;
   int64_t classes = c.integer("num_classes");
@@ -162,6 +239,13 @@ void addIndexing(OperatorTable &t) {
   t["scatter.src"] = {"self, dim, index, src", scatterSource};
   t["scatter.value"] = {"self, dim, index, value", scatterValue};
   t["scatter_add.default"] = {"self, dim, index, src", scatterAdd};
+  t["histc.default"] = {"self, bins=100, min=0, max=0", histc};
+  t["index_put.default"] = {"self, indices, values, accumulate=False",
+                            indexPut};
+  // The product of transformers.integrations.moe, and PyTorch's.
+  t["grouped_mm_fallback.default"] = {"input, weight, offs", groupedFallback};
+  t["_grouped_mm.default"] = {
+      "self, mat2, offs=None, bias=None, out_dtype=None", grouped};
   t["one_hot.default"] = {"self, num_classes=-1", oneHot};
 }
 

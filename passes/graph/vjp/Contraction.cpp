@@ -49,6 +49,39 @@ static LogicalResult matmulVjp(GraphBuilder g, MatmulOp op, const Request &r) {
   return success();
 }
 
+/// Sums `x` [i.., j.., columns] over the choices j, so that it has the shape of
+/// `rows` [i.., columns].
+static Value sumChoices(GraphBuilder g, Value x, Value rows) {
+  int64_t first = shapeOf(rows).size() - 1, last = shapeOf(x).size() - 1;
+  auto choices = llvm::to_vector(llvm::seq(first, last));
+  return choices.empty() ? x : g.reduce(ReduceKind::sum, x, choices);
+}
+
+/// With y[r] = x[r] op(w[e]), both gradients are products of experts in the
+/// layout of their operands:
+///
+///   dx[r] = dy[r] op(w[e])^T, summed over the choices that share a row of x
+///   w [k,n]: dw[e] = sum x[r]^T dy[r]      w [n,k]: dw[e] = sum dy[r]^T x[r]
+static LogicalResult expertMatmulVjp(GraphBuilder g, ExpertMatmulOp op,
+                                     const Request &r) {
+  Value x = op.getX(), ids = op.getIds(), w = op.getW();
+  Value dy = g.convert(r.resultGrads[0], elementTypeOf(x));
+  r.set(0, [&] {
+    SmallVector<int64_t> shape(shapeOf(ids));
+    shape.push_back(shapeOf(x).back());
+    auto type = RankedTensorType::get(shape, elementTypeOf(x));
+    Value dx = ExpertMatmulOp::create(g.builder, g.loc, type, dy, ids, w,
+                                      !op.getTb(), TypeAttr());
+    return sumChoices(g, dx, x);
+  });
+  r.set(2, [&]() -> Value {
+    auto [a, b] = op.getTb() ? std::pair(dy, x) : std::pair(x, dy);
+    return ExpertMatmulGradOp::create(g.builder, g.loc, w.getType(), a, ids, b,
+                                      TypeAttr());
+  });
+  return success();
+}
+
 /// Reshapes `x` [B, H, T, D] to [B, G, H / G * T, D], which merges the rows of
 /// all query heads that share a key head.
 static Value groupHeads(GraphBuilder g, Value x, int64_t groups) {
@@ -154,5 +187,5 @@ static LogicalResult ropeVjp(GraphBuilder g, RopeOp op, const Request &r) {
 }
 
 void vjp::attachContraction(MLIRContext &context) {
-  attach<matmulVjp, attentionVjp, ropeVjp>(context);
+  attach<matmulVjp, expertMatmulVjp, attentionVjp, ropeVjp>(context);
 }

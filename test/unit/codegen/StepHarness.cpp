@@ -6,6 +6,7 @@
 #include "runtime/io/SourceFiles.h"
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
+#include "runtime/kernels/ExpertMatmul.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/PlanValidate.h"
 
@@ -202,6 +203,13 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
                                   op->bias < 0 ? nullptr : at(op->bias),
                                   op->aux < 0 ? nullptr : at(op->aux));
     EXPECT_EQ(status.message(), "");
+  } else if (auto *op = std::get_if<rt::ExpertMatmulOp>(&instruction.op)) {
+    auto own = [&](const rt::ScalarExpr &expr) {
+      return rt::evaluate(expr, plan.mesh, rank, mb);
+    };
+    auto arrays =
+        rt::expertArrays(plan, *op, own, [&](int id) { return at(id); });
+    EXPECT_EQ(rt::runExpertMatmul(*op, arrays).message(), "");
   } else if (auto *op = std::get_if<rt::ConvOp>(&instruction.op)) {
     Status status = rt::runConv(*op, at(op->x), at(op->w), at(op->y));
     EXPECT_EQ(status.message(), "");

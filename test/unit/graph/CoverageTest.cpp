@@ -16,6 +16,7 @@ const std::map<std::string, std::string> kWithout = {
     {"dpc.norm_grad", "made by differentiation"},
     {"dpc.attention_grad", "made by differentiation"},
     {"dpc.embedding_grad", "made by differentiation"},
+    {"dpc.expert_matmul_grad", "made by differentiation"},
     {"dpc.cross_entropy_grad", "made by differentiation"},
     {"dpc.cross_entropy_sums", "made after differentiation"},
     {"dpc.max_pool_grad", "made by differentiation"},

@@ -187,6 +187,12 @@ std::vector<Case> movementCases() {
           "tensor<3xf64>"),
       one("embedding", "dpc.embedding %a0, %a1",
           {"tensor<4x3xf64>", "tensor<2x5xi64>"}, "tensor<2x5x3xf64>"),
+      one("expert_matmul", "dpc.expert_matmul %a0, %a1, %a2",
+          {"tensor<5x3xf64>", "tensor<5xi64>", "tensor<4x3x2xf64>"},
+          "tensor<5x2xf64>"),
+      one("expert_matmul_choices", "dpc.expert_matmul %a0, %a1, %a2 tb",
+          {"tensor<5x3xf64>", "tensor<5x2xi64>", "tensor<4x2x3xf64>"},
+          "tensor<5x2x2xf64>"),
   };
 }
 
