@@ -428,10 +428,10 @@ llvm::Error Importer::finishWrites(Body &body, const Node &node, size_t index,
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
   llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
-  (void)(target.consume_front("aten.") ||
-         target.consume_front("transformers."));
-  auto found = operatorTable().find(target);
-  return found == operatorTable().end() ? nullptr : &found->second;
+  if (!target.consume_front("aten."))
+    target.consume_front("transformers.");
+  auto at = operatorTable().find(target);
+  return at == operatorTable().end() ? nullptr : &at->second;
 }
 
 llvm::Error Importer::unknown(const Node &node, size_t index) const {
