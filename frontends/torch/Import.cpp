@@ -428,10 +428,9 @@ llvm::Error Importer::finishWrites(Body &body, const Node &node, size_t index,
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
   llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
-  if (!target.consume_front("aten."))
-    target.consume_front("transformers.");
-  auto at = operatorTable().find(target);
-  return at == operatorTable().end() ? nullptr : &at->second;
+  target.consume_front("aten.");
+  auto found = operatorTable().find(target);
+  return found == operatorTable().end() ? nullptr : &found->second;
 }
 
 llvm::Error Importer::unknown(const Node &node, size_t index) const {

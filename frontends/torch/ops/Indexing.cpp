@@ -243,7 +243,8 @@ void addIndexing(OperatorTable &t) {
   t["index_put.default"] = {"self, indices, values, accumulate=False",
                             indexPut};
   // The product of transformers.integrations.moe, and PyTorch's.
-  t["grouped_mm_fallback.default"] = {"input, weight, offs", groupedFallback};
+  t["transformers.grouped_mm_fallback.default"] = {"input, weight, offs",
+                                                   groupedFallback};
   t["_grouped_mm.default"] = {
       "self, mat2, offs=None, bias=None, out_dtype=None", grouped};
   t["one_hot.default"] = {"self, num_classes=-1", oneHot};
