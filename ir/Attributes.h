@@ -155,6 +155,10 @@ inline constexpr llvm::StringLiteral kEpilogue = "dpc.epilogue";
 /// On attention (unit): queries and keys have the same sequence, the sequence
 /// is split, and ranks exchange keys and values in a ring.
 inline constexpr llvm::StringLiteral kRing = "dpc.ring";
+/// On ops between two products of experts, and on the first one (unit): if the
+/// experts are split, each row of the result is valid on the rank of its expert
+/// only (passes/shard/ExpertRows.h).
+inline constexpr llvm::StringLiteral kRouted = "dpc.routed";
 /// On attention and its gradient (unit): the op becomes one instruction, whose
 /// operands and results may be strided. Estimates for other software may
 /// keep attention without this attribute, whose operands and results are dense.

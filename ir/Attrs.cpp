@@ -146,10 +146,15 @@ ParseResult parsePartial(AsmParser &parser, MeshAttr mesh,
         SMLoc loc = parser.getCurrentLocation();
         if (parser.parseKeyword(&name))
           return failure();
+        if (name == partialKindName(kRouted)) {
+          kinds.push_back(kRouted);
+          return success();
+        }
         std::optional<ReduceKind> kind = symbolizeReduceKind(name);
         if (!kind)
-          return parser.emitError(loc) << "unknown reduction '" << name
-                                       << "', expected sum, max, min or prod";
+          return parser.emitError(loc)
+                 << "unknown reduction '" << name
+                 << "', expected sum, max, min, prod or routed";
         kinds.push_back(static_cast<int64_t>(*kind));
         return success();
       });
@@ -211,8 +216,7 @@ void ShardingAttr::print(AsmPrinter &printer) const {
     llvm::interleaveComma(
         llvm::zip(getPartialAxes(), getPartialKinds()), printer, [&](auto p) {
           printer << getMesh().getNames()[std::get<0>(p)].getValue() << " : "
-                  << stringifyReduceKind(
-                         static_cast<ReduceKind>(std::get<1>(p)));
+                  << partialKindName(std::get<1>(p));
         });
     printer << "}";
   }

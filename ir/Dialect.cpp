@@ -58,7 +58,7 @@ struct ShardingAliases : public OpAsmDialectInterface {
       appendDimName(sharding.getMesh(), dim, name);
     for (auto [axis, kind] :
          llvm::zip(sharding.getPartialAxes(), sharding.getPartialKinds())) {
-      name += "_" + stringifyReduceKind(static_cast<ReduceKind>(kind)).str();
+      name += "_" + partialKindName(kind).str();
       name += "_" + sharding.getMesh().getNames()[axis].str();
     }
     os << name;

@@ -148,7 +148,10 @@ ShardingSpec ShardingSpec::get(ShardingAttr attr, ArrayRef<int64_t> shape) {
   }
   for (auto [axis, kind] :
        llvm::zip(attr.getPartialAxes(), attr.getPartialKinds()))
-    spec.partial.push_back({axis, static_cast<ReduceKind>(kind)});
+    if (kind == kRouted)
+      spec.routed.push_back(axis);
+    else
+      spec.partial.push_back({axis, static_cast<ReduceKind>(kind)});
   return spec;
 }
 
@@ -170,14 +173,16 @@ ShardingAttr ShardingSpec::toAttr() const {
     }
     attrs.push_back(DimShardingAttr::get(context, sizes, counts, axes));
   }
-  SmallVector<PartialAxis, 2> sorted(partial);
-  llvm::sort(sorted, [](const PartialAxis &a, const PartialAxis &b) {
-    return a.axis < b.axis;
-  });
+  SmallVector<std::pair<int64_t, int64_t>> sorted;
+  for (const PartialAxis &p : partial)
+    sorted.emplace_back(p.axis, static_cast<int64_t>(p.kind));
+  for (int64_t axis : routed)
+    sorted.emplace_back(axis, kRouted);
+  llvm::sort(sorted);
   SmallVector<int64_t> partialAxes, partialKinds;
-  for (const PartialAxis &p : sorted) {
-    partialAxes.push_back(p.axis);
-    partialKinds.push_back(static_cast<int64_t>(p.kind));
+  for (auto [axis, kind] : sorted) {
+    partialAxes.push_back(axis);
+    partialKinds.push_back(kind);
   }
   return ShardingAttr::get(context, mesh, attrs, partialAxes, partialKinds);
 }
@@ -200,6 +205,11 @@ SmallVector<int64_t> ShardingSpec::globalShape() const {
   });
 }
 
+StringRef dpc::partialKindName(int64_t kind) {
+  return kind == kRouted ? "routed"
+                         : stringifyReduceKind(static_cast<ReduceKind>(kind));
+}
+
 std::optional<ReduceKind> ShardingSpec::partialOver(int64_t axis) const {
   for (const PartialAxis &p : partial)
     if (p.axis == axis)
@@ -216,7 +226,8 @@ bool ShardingSpec::splitsAxis(int64_t axis) const {
 }
 
 bool ShardingSpec::usesAxis(int64_t axis) const {
-  return splitsAxis(axis) || partialOver(axis).has_value();
+  return splitsAxis(axis) || partialOver(axis).has_value() ||
+         isRoutedOver(axis);
 }
 
 bool ShardingSpec::hasPadding() const {

@@ -94,11 +94,21 @@ struct PartialAxis {
   bool operator==(const PartialAxis &) const = default;
 };
 
+/// In ShardingAttr::getPartialKinds, marks an axis over which the value is
+/// routed. Other numbers are a ReduceKind.
+inline constexpr int64_t kRouted = -1;
+
+/// Returns "routed" or the name of the reduction.
+llvm::StringRef partialKindName(int64_t kind);
+
 /// A sharding with explicit factors.
 struct ShardingSpec {
   MeshAttr mesh;
   llvm::SmallVector<DimFactors, 4> dims;
   llvm::SmallVector<PartialAxis, 2> partial;
+  /// Axes over which the value is routed: each row is valid only on the rank
+  /// that has its expert, and has arbitrary elements on the others.
+  llvm::SmallVector<int64_t, 1> routed;
 
   static ShardingSpec replicated(MeshAttr mesh, llvm::ArrayRef<int64_t> shape);
   /// Expands `attr`, the sharding of a tensor with this shape.
@@ -114,6 +124,9 @@ struct ShardingSpec {
   /// Returns the reduction over `axis`, or nullopt if the value is not partial
   /// over it.
   std::optional<ReduceKind> partialOver(int64_t axis) const;
+  bool isRoutedOver(int64_t axis) const {
+    return llvm::is_contained(routed, axis);
+  }
   bool splitsAxis(int64_t axis) const;
   bool usesAxis(int64_t axis) const;
   bool hasPadding() const;

@@ -57,6 +57,7 @@ public:
   bool readHints(ArrayRef<ShardingSpec> hints);
   bool checkAxes();
   bool passPartials();
+  bool passRouted();
   std::vector<ShardingSpec> results() const;
 
 private:
@@ -68,6 +69,8 @@ private:
   SmallVector<std::optional<DimFactors>> factors;
   /// Axes over which operands, and therefore results, are partial.
   SmallVector<PartialAxis> inherited;
+  /// Axes over which operands, and therefore results, are routed.
+  SmallVector<int64_t> inheritedRouted;
 
   bool fail(const llvm::Twine &message) {
     why = message.str();
@@ -172,6 +175,32 @@ bool Inference::passPartials() {
   return true;
 }
 
+bool Inference::passRouted() {
+  for (int64_t axis = 0, e = mesh.getNames().size(); axis < e; ++axis) {
+    auto holder = llvm::find_if(operands, [&](const ShardingSpec &operand) {
+      return operand.isRoutedOver(axis);
+    });
+    if (holder == operands.end())
+      continue;
+    auto splitsBy = [&](const std::optional<DimFactors> &dim) {
+      return llvm::any_of(*dim, [&](const Factor &factor) {
+        return llvm::is_contained(factor.axes, axis);
+      });
+    };
+    if (rule.experts >= 0 && splitsBy(factors[rule.experts]))
+      continue;
+    bool isPartial = llvm::any_of(operands, [&](const ShardingSpec &operand) {
+      return operand.partialOver(axis).has_value();
+    });
+    if (isPartial || rule.combines || llvm::any_of(factors, splitsBy))
+      return fail("operand " + llvm::Twine(holder - operands.begin()) +
+                  " is routed over axis '" + mesh.getNames()[axis].getValue() +
+                  "', which the op does not pass on");
+    inheritedRouted.push_back(axis);
+  }
+  return true;
+}
+
 std::vector<ShardingSpec> Inference::results() const {
   std::vector<ShardingSpec> specs;
   for (const TensorMap &map : rule.results) {
@@ -187,12 +216,17 @@ std::vector<ShardingSpec> Inference::results() const {
       spec.dims.push_back(canonicalize(mesh, std::move(dim)));
     }
     spec.partial.assign(inherited.begin(), inherited.end());
+    spec.routed.assign(inheritedRouted.begin(), inheritedRouted.end());
     for (auto [iter, known] : llvm::enumerate(factors)) {
       if (rule.combines || present.contains(iter))
         continue;
       for (const Factor &factor : *known)
-        for (int64_t axis : factor.axes)
-          spec.partial.push_back({axis, rule.dims[iter].reduction});
+        for (int64_t axis : factor.axes) {
+          if (rule.routes && static_cast<int64_t>(iter) == rule.experts)
+            spec.routed.push_back(axis);
+          else
+            spec.partial.push_back({axis, rule.dims[iter].reduction});
+        }
     }
     specs.push_back(std::move(spec));
   }
@@ -208,7 +242,7 @@ dpc::inferResults(const ShardingRule &rule, MeshAttr mesh,
   assert(operands.size() == rule.operands.size() && "one spec per operand");
   Inference inference(rule, mesh, operands, why);
   if (!inference.readOperands() || !inference.readHints(resultHints) ||
-      !inference.passPartials())
+      !inference.passPartials() || !inference.passRouted())
     return std::nullopt;
   if (!rule.combines && !inference.checkAxes())
     return std::nullopt;

@@ -21,7 +21,10 @@
 // An operand may itself be partial over an axis. `linear` lists groups of
 // operands: if exactly the operands of one group are partial sums, every result
 // is a partial sum. `add` has the group {0, 1}; `mul` has the groups {0} and
-// {1}. An op with `movesData` accepts a partial operand 0 of any kind.
+// {1}. An op with `movesData` accepts a partial operand 0 of any kind. If an
+// operand is routed over an axis, so are all results. Only ops that compute
+// each row from the same rows of their operands may read routed values;
+// dpc-shard finds them (passes/shard/ExpertRows.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -52,6 +55,13 @@ struct ShardingRule {
   llvm::SmallVector<TensorMap, 4> operands;
   llvm::SmallVector<TensorMap, 2> results;
   llvm::SmallVector<llvm::SmallVector<int64_t, 2>, 2> linear;
+  /// The dimension of experts, of which each row has one, or -1. If an axis
+  /// splits it, the op ignores rows whose expert is on another rank, so that
+  /// operands may be routed over the axis (Sharding.h).
+  int64_t experts = -1;
+  /// Whether results without the dimension `experts` are routed over an axis
+  /// that splits it, and no partial sums.
+  bool routes = false;
   bool movesData = false;
   /// For global_norm: operands may have different shardings, and no result is
   /// partial, because partitioning adds the collectives that combine the

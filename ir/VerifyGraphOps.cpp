@@ -239,7 +239,14 @@ LogicalResult ReshardOp::verify() {
     if (!checks.failed())
       checks.require("C2", llvm::is_contained(old, std::make_tuple(axis, kind)),
                      "result is partial over ", to.getMesh().getNames()[axis],
-                     " (", stringifyReduceKind(static_cast<ReduceKind>(kind)),
-                     "), the operand is not");
+                     " (", partialKindName(kind), "), the operand is not");
+  // The rows of a routed value are on different ranks, which the type does not
+  // say, so that no collective completes them.
+  for (auto [axis, kind] : old)
+    if (kind == kRouted && !checks.failed())
+      checks.require(
+          "C2", ShardingSpec::get(tensorType(getResult()))->isRoutedOver(axis),
+          "operand is routed over ", from.getMesh().getNames()[axis],
+          ", the result is not");
   return checks;
 }

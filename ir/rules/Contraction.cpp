@@ -117,12 +117,15 @@ static std::array<TensorMap, 3> embeddingMaps(ShardingRule &rule, Value table,
 ShardingRule EmbeddingOp::getShardingRule() {
   ShardingRule rule;
   auto [table, ids, out] = embeddingMaps(rule, getTable(), getIds());
+  rule.experts = table.front().front();
+  rule.routes = (*this)->hasAttr(attr::kRouted);
   return rule.with({table, ids}, {out}, {{0}});
 }
 
 ShardingRule EmbeddingGradOp::getShardingRule() {
   ShardingRule rule;
   auto [table, ids, dy] = embeddingMaps(rule, getResult(), getIds());
+  rule.experts = table.front().front();
   return rule.with({ids, dy}, {table}, {{1}});
 }
 
@@ -139,6 +142,8 @@ ShardingRule ExpertMatmulOp::getShardingRule() {
   ShardingRule rule;
   SmallVector<int64_t> ids = rule.addDims(shapeOf(getIds()));
   SmallVector<int64_t> w = rule.addDims(shapeOf(getW()));
+  rule.experts = w[0];
+  rule.routes = (*this)->hasAttr(attr::kRouted);
   auto [k, n] = getTb() ? std::pair(w[2], w[1]) : std::pair(w[1], w[2]);
   return rule.with({expertRows(getX(), ids, k), oneToOne(ids), oneToOne(w)},
                    {expertRows(getResult(), ids, n)}, {{0}, {2}});
@@ -148,6 +153,7 @@ ShardingRule ExpertMatmulGradOp::getShardingRule() {
   ShardingRule rule;
   SmallVector<int64_t> ids = rule.addDims(shapeOf(getIds()));
   SmallVector<int64_t> out = rule.addDims(shapeOf(getResult()));
+  rule.experts = out[0];
   return rule.with({expertRows(getA(), ids, out[1]), oneToOne(ids),
                     expertRows(getB(), ids, out[2])},
                    {oneToOne(out)}, {{0}, {2}});

@@ -179,6 +179,8 @@ static LogicalResult sharedRows(ExpertMatmulOp op, PatternRewriter &rewriter) {
   if (!repeat || shapeOf(op.getIds()).size() != 1)
     return failure();
   ArrayRef<int64_t> shape = shapeOf(repeat.getResult());
+  while (shape.size() > 3 && shape.back() == 1)
+    shape = shape.drop_back();
   if (shape.size() != 3 || shape[2] != shapeOf(op.getX()).back() ||
       shape[1] == 1 ||
       !llvm::equal(repeat.getDims(), ArrayRef<int64_t>{0, 2}) ||

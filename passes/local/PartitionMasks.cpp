@@ -105,10 +105,8 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
   llvm::SmallDenseSet<int64_t> reduced = reducedDims(rule);
   if (isFp8OnRank(op))
     reduced.insert_range(llvm::seq<int64_t>(0, rule.dims.size()));
-  // Like an embedding, a product skips the matrices of other shards.
-  if (isa<ExpertMatmulOp>(op))
-    for (int64_t dim : rule.operands[2][0])
-      reduced.erase(dim);
+  // Matrices of experts on other ranks are not read.
+  reduced.erase(rule.experts);
   if (reduced.empty())
     return;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {

@@ -7,6 +7,7 @@
 #include "passes/lower/LinkSpeeds.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/SpecOptions.h"
+#include "passes/shard/ExpertRows.h"
 #include "passes/shard/Offload.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
@@ -24,6 +25,7 @@ LogicalResult dpc::prepareToShard(func::FuncOp func, const LoweringSpec &spec) {
     return failure();
   separateConstants(func);
   markRings(func, spec);
+  markRoutedRows(func);
   markOffload(func, spec);
   return success();
 }

@@ -5,6 +5,7 @@
 #include "passes/cost/OpTime.h"
 #include "passes/graph/Fp8.h"
 #include "passes/price/StepEstimate.h"
+#include "passes/shard/ExpertRows.h"
 #include "passes/shard/Experts.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -245,6 +246,7 @@ static void sumUpExperts(func::FuncOp original, ProgramTotals &result) {
     return;
   OwningOpRef<func::FuncOp> func(original.clone());
   separateConstants(*func);
+  markRoutedRows(*func);
   ProgramFacts facts(*func);
   // The experts found do not depend on this number.
   constexpr int64_t kRanks = 2;

@@ -267,6 +267,8 @@ static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
     spec.partial.clear();
     plan.operands.push_back(spec);
   }
+  for (auto [spec, operand] : llvm::zip(plan.operands, op->getOperands()))
+    spec.routed = state.actual(operand).routed;
   if (!rule.combines)
     keepPartials(state, op, choice, splits, plan);
   std::vector<ShardingSpec> hints;
@@ -366,6 +368,8 @@ static std::vector<int64_t> keyOf(const Assignment &state, Operation *op,
     }
   }
   add(rule.movesData);
+  add(rule.experts);
+  add(rule.routes);
   llvm::for_each(rule.operands, addMap);
   llvm::for_each(rule.results, addMap);
   for (const auto &group : rule.linear) {

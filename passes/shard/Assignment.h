@@ -103,7 +103,7 @@ private:
 /// Returns true if `a` and `b` are identical. Shardings that differ may still
 /// place a value equally.
 inline bool isSamePlacement(const ShardingSpec &a, const ShardingSpec &b) {
-  return a.partial == b.partial && a.dims == b.dims;
+  return a.partial == b.partial && a.routed == b.routed && a.dims == b.dims;
 }
 
 /// Converts `value` to the sharding `to`. Readers share reshards if possible.

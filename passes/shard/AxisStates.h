@@ -8,6 +8,7 @@
 //   replicated     replicated   replicated   every rank does the same work
 //   gradPartial    replicated   partial sum  input of a column-parallel matmul
 //   partial        partial sum  replicated   output of a row-parallel matmul
+//   routed         both are routed (ir/Sharding.h)
 //   split k        both are split on factor k of the value
 //
 // A transition between states costs a collective in the forward pass, the
@@ -25,7 +26,8 @@
 //
 // Transitions marked "no" are impossible. For example, from gradPartial to
 // replicated, the gradient would have to change from replicated to partial.
-// Values without a gradient pay only the forward part.
+// Values without a gradient pay only the forward part. No collective leads to
+// or from `routed`: only products of experts begin and end routed values.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,17 +37,18 @@
 namespace dpc {
 
 struct AxisChoice {
-  enum Kind { replicate, gradPartial, partial, split };
+  enum Kind { replicate, gradPartial, partial, routed, split };
   Kind kind = replicate;
   IterFactor factor = {}; ///< For `split`.
   int64_t group = -1;     ///< For `partial`, an index of ShardingRule::linear.
+  bool operator==(const AxisChoice &) const = default;
 };
 
-/// One of the first three states, or firstSplit + the split factor's index.
+/// One of the first four states, or firstSplit + the split factor's index.
 using AxisState = int64_t;
 namespace axis {
 inline constexpr AxisState replicated = 0, gradPartial = 1, partial = 2,
-                           firstSplit = 3;
+                           routed = 3, firstSplit = 4;
 } // namespace axis
 
 struct AxisTransition {

@@ -30,11 +30,13 @@ public:
         int64_t cls =
             facts.factors.classOf(arg, facts.factors.numFactors(arg, d));
         Reach reach = reachOf(arg, cls);
-        if (!reach.isGate && meetsGate(reach, cls, type.getDimSize(d)))
+        if (!reach.isGate &&
+            (meetsGate(reach, cls, type.getDimSize(d)) || looksUp(reach, cls)))
           classes.insert(cls);
       }
     }
     addParameters();
+    addRows();
     pullProducers();
     return std::move(experts);
   }
@@ -87,6 +89,14 @@ private:
     });
   }
 
+  /// Returns whether a product looks up the experts of rows in the class.
+  bool looksUp(const Reach &reach, int64_t cls) const {
+    return llvm::any_of(reach.ops, [&](const auto &entry) {
+      return isa<ExpertMatmulOp>(entry.first) &&
+             entry.second.dim == facts.factors.rule(entry.first).experts;
+    });
+  }
+
   Reach reachOf(Value parameter, int64_t cls) const {
     Reach reach;
     SmallVector<Value> worklist{parameter};
@@ -120,8 +130,113 @@ private:
           continue;
         experts.parameters[arg] = position;
         for (const auto &[op, factor] : reach.ops)
-          experts.ops[op] = factor;
+          experts.ops[op] = {AxisChoice::split, factor};
       }
+  }
+
+  /// Adds the ops on routed rows, the lookups of biases of experts, and the
+  /// linear ops after products.
+  void addRows() {
+    SmallVector<Operation *> products;
+    for (Operation &op : facts.func->getRegion(0).front()) {
+      if (!facts.isForward(&op))
+        continue;
+      int64_t dim = facts.factors.rule(&op).experts;
+      bool isRouted = op.hasAttr(attr::kRouted);
+      if (isRouted && dim < 0) {
+        experts.ops[&op] = {AxisChoice::routed};
+        gatherFor(&op);
+      } else if (isRouted && isa<EmbeddingOp>(op))
+        addBias(cast<EmbeddingOp>(op));
+      else if (isa<ExpertMatmulOp>(op) && experts.ops.contains(&op) &&
+               !isRouted)
+        products.push_back(&op);
+    }
+    llvm::for_each(products, [&](Operation *op) { addSums(op); });
+  }
+
+  /// Splits a lookup of biases by expert.
+  void addBias(EmbeddingOp op) {
+    Value table = op.getTable();
+    auto factor =
+        facts.factors.splittable(op, facts.factors.classOf(table, /*index=*/0));
+    if (!factor || !facts.stored.contains(table))
+      return;
+    experts.ops[op] = {AxisChoice::split, *factor};
+    if (isa<BlockArgument>(table))
+      experts.parameters[table] = 0;
+  }
+
+  /// Adds the ops that sum the choices of the rows of `product`: those up to
+  /// the smallest value that is linear in its result.
+  void addSums(Operation *product) {
+    SmallVector<Operation *> chain;
+    double least = sizeInBytes(product->getResults());
+    size_t kept = 0;
+    Value value = product->getResult(0);
+    while (Operation *user = onlyReader(value)) {
+      if (user->getNumResults() != 1 || !isLinear(user, value))
+        break;
+      chain.push_back(user);
+      value = user->getResult(0);
+      if (double bytes = sizeInBytes(value); bytes < least) {
+        least = bytes;
+        kept = chain.size();
+      }
+    }
+    chain.resize(kept);
+    for (Operation *op : chain)
+      experts.ops[op] = {AxisChoice::gradPartial};
+    llvm::for_each(chain, [&](Operation *op) { gatherFor(op); });
+  }
+
+  /// Lets the ops that only move or look up data for `op` handle whole batches
+  /// of tokens.
+  void gatherFor(Operation *op) {
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer || experts.ops.contains(producer) ||
+          !facts.isForward(producer) || !feedsExpertsOnly(producer))
+        continue;
+      if (auto bias = dyn_cast<EmbeddingOp>(producer)) {
+        addBias(bias);
+      } else if (isa<BroadcastOp, ReshapeOp>(producer)) {
+        experts.ops[producer] = {AxisChoice::gradPartial};
+        gatherFor(producer);
+      }
+    }
+  }
+
+  /// Returns the only forward op that reads `value`, or null.
+  Operation *onlyReader(Value value) const {
+    Operation *reader = nullptr;
+    for (Operation *user : value.getUsers()) {
+      if (!facts.isForward(user) || user == reader)
+        continue;
+      if (reader)
+        return nullptr;
+      reader = user;
+    }
+    return reader;
+  }
+
+  /// Returns whether partial sums of `value` give partial sums of the result.
+  /// A bias of experts that is added is a partial sum too.
+  bool isLinear(Operation *op, Value value) const {
+    const ShardingRule &rule = facts.factors.rule(op);
+    int64_t index = -1;
+    for (OpOperand &operand : op->getOpOperands())
+      if (operand.get() == value)
+        index = operand.getOperandNumber();
+    if (rule.movesData)
+      return index == 0;
+    auto isAlone = [&](const auto &group) {
+      return group.size() == 1 && group.front() == index;
+    };
+    auto add = dyn_cast<BinaryOp>(op);
+    bool addsBias = add && add.getKind() == BinaryKind::add &&
+                    add.getOperand(1 - index).getDefiningOp<EmbeddingOp>();
+    return addsBias || llvm::any_of(rule.linear, isAlone);
   }
 
   /// Adds ops that precede the ops on experts if splitting them by expert sends
@@ -140,7 +255,7 @@ private:
           if (facts.hasBatch(operand))
             early += gatherBytes(operand, cls);
         if (early <= gatherBytes(op.getResults(), cls))
-          experts.ops[&op] = *factor;
+          experts.ops[&op] = {AxisChoice::split, *factor};
         break;
       }
     }
@@ -186,6 +301,20 @@ static AxisChoice batchChoice(const ProgramFacts &facts, Operation *op) {
                 : AxisChoice{AxisChoice::gradPartial};
 }
 
+/// Returns whether an op on experts, or a gradient of one, reads the constant
+/// `op` with all tokens.
+static bool isReadWhole(const ProgramFacts &facts, const Experts &experts,
+                        Operation *op) {
+  return op->getNumOperands() == 0 &&
+         llvm::any_of(op->getUsers(), [&](Operation *user) {
+           auto forward = facts.forwardOf.find(user);
+           auto found = experts.ops.find(
+               forward == facts.forwardOf.end() ? user : forward->second);
+           return found != experts.ops.end() &&
+                  found->second.kind != AxisChoice::split;
+         });
+}
+
 /// For an argument that is not a parameter of experts, `ep` splits the batch.
 static AxisState batchState(const ProgramFacts &facts, BlockArgument arg) {
   if (roleOfArgument(facts.func, arg.getArgNumber()) != role::kInput)
@@ -209,10 +338,10 @@ void dpc::chooseExperts(const ProgramFacts &facts, const Experts &experts,
     if (!facts.isForward(&op))
       continue;
     auto found = experts.ops.find(&op);
-    choices.ops[&op].push_back(
-        found != experts.ops.end()
-            ? AxisChoice{AxisChoice::split, found->second}
-            : batchChoice(facts, &op));
+    choices.ops[&op].push_back(found != experts.ops.end() ? found->second
+                               : isReadWhole(facts, experts, &op)
+                                   ? AxisChoice{AxisChoice::gradPartial}
+                                   : batchChoice(facts, &op));
   }
   choices.axes.push_back(axis);
 }

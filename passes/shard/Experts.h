@@ -13,7 +13,8 @@
 //        dimensions (weights stacked over experts).
 //   (E2) Values of the class lead from this parameter to an op that also reads
 //        the gate or a dispatch mask: a value of the class that depends on a
-//        TopK or Softmax of E elements per row.
+//        TopK or Softmax of E elements per row. Or an op looks up the experts
+//        of rows in the class (dpc.expert_matmul).
 // The parameters of the class are parameters of experts. A parameter that leads
 // to an op that needs the class whole is a gate instead.
 //
@@ -21,6 +22,10 @@
 // of experts. An earlier op of the class is also an op on experts if splitting
 // its experts sends no more bytes than splitting its batch. For example, an op
 // that repeats tokens for every expert reads gathered tokens.
+//
+// Around products of experts, two more kinds of ops read gathered tokens: ops
+// on routed rows (ExpertRows.h), and linear ops after the last product, which
+// keep its partial sums until the choices of each token are summed.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,8 +35,9 @@
 namespace dpc {
 
 struct Experts {
-  /// Forward ops on experts, and the factor of each that counts the experts.
-  llvm::DenseMap<mlir::Operation *, IterFactor> ops;
+  /// The choices of forward ops on experts. Most split the factor that counts
+  /// the experts.
+  llvm::DenseMap<mlir::Operation *, AxisChoice> ops;
   /// Parameters of experts, and the index of the factor of experts in each.
   llvm::DenseMap<mlir::Value, int64_t> parameters;
 };

@@ -231,16 +231,11 @@ FactorAnalysis::FactorAnalysis(func::FuncOp func) {
 /// rank must look up a contiguous range, but a shard of a dimension with
 /// several factors may not be contiguous.
 static int64_t lookupDim(Operation *op, const ShardingRule &rule) {
-  const DimMap *map = nullptr;
-  if (isa<EmbeddingOp>(op))
-    map = &rule.operands[0][0];
-  else if (isa<ExpertMatmulOp>(op))
-    map = &rule.operands[2][0];
-  else if (isa<EmbeddingGradOp, ExpertMatmulGradOp>(op))
-    map = &rule.results[0][0];
-  else if (isa<CrossEntropySumsOp, CrossEntropyGradOp>(op))
-    map = &rule.operands[0][1];
-  return map && map->size() == 1 ? map->front() : -1;
+  if (isa<CrossEntropySumsOp, CrossEntropyGradOp>(op)) {
+    const DimMap &map = rule.operands[0][1];
+    return map.size() == 1 ? map.front() : -1;
+  }
+  return rule.experts;
 }
 
 bool FactorAnalysis::canSplit(Operation *op, IterFactor factor) const {

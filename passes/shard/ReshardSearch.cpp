@@ -167,6 +167,7 @@ private:
     for (DimTable::Id id : llvm::ArrayRef(state).drop_back())
       spec.dims.push_back(dims[id]);
     spec.partial = partialsOf(state);
+    spec.routed = start.routed;
     return spec;
   }
 

@@ -4,6 +4,7 @@
 #include "cost-model/solve/Solvers.h"
 #include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
+#include "passes/shard/ExpertRows.h"
 #include "passes/shard/Experts.h"
 
 #include <array>
@@ -248,7 +249,7 @@ static double tensorPenalty(const AxisProblem &in, Operation *op,
     return kLastResort;
   // (R6)
   if (auto expert = in.experts.ops.find(op); expert != in.experts.ops.end())
-    return isSplit && choice.factor == expert->second ? 0 : kLastResort;
+    return choice == expert->second ? 0 : kLastResort;
   Value result = op->getResult(0);
   if (!facts.active.contains(result))
     return 0;
@@ -368,6 +369,8 @@ static double stateCost(const AxisProblem &in, Value argument,
 /// and a split of each factor that is not of the batch class.
 static States allStates(const ProgramFacts &facts, Value value) {
   States states = {axis::replicated, axis::gradPartial, axis::partial};
+  if (mayBeRouted(value))
+    states.push_back(axis::routed);
   for (int64_t i = 0, e = facts.factors.numFactors(value); i < e; ++i)
     if (facts.factors.classOf(value, i) != facts.batchClass)
       states.push_back(axis::firstSplit + i);

@@ -54,7 +54,7 @@ func.func private @factors_that_merge(tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2
 
 // -----
 
-// expected-error @below {{unknown reduction 'mean', expected sum, max, min or prod}}
+// expected-error @below {{unknown reduction 'mean', expected sum, max, min, prod or routed}}
 func.func private @partial_of_unknown_kind(tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{}], partial = {dp : mean}>>)
 
 // -----
@@ -120,3 +120,19 @@ func.func private @factors_of_nothing(tensor<0xf32, #dpc.sharding<#dpc.mesh<tp=2
 
 // expected-error @below {{(C4) factors of dimension 0 multiply to more than 2^63 - 1, its size is 0}}
 func.func private @factors_that_overflow(tensor<0xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{4294967296, 4294967296:tp}]>>)
+
+// -----
+
+func.func @routed_rows_with_partial_sums(%a: tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>, %b: tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : sum}>>) {
+  // expected-error @below {{'dpc.binary' op operand shardings do not fit: operand 1 is partial over axis 'ep', which the op does not pass on}}
+  %0 = dpc.binary add %a, %b : (tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>, tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : sum}>>) -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : sum}>>
+  return
+}
+
+// -----
+
+func.func @routed_rows_are_not_split(%a: tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>, %b: tensor<16x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {ep}]>>) {
+  // expected-error @below {{'dpc.matmul' op operand shardings do not fit: operand 0 is routed over axis 'ep', which the op does not pass on}}
+  %0 = dpc.matmul %a, %b : (tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>, tensor<16x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {ep}]>>) -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {ep}]>>
+  return
+}

@@ -378,6 +378,14 @@ func.func @reshard_to_another_mesh(%x: tensor<8x4xf32, #dpc.sharding<#dpc.mesh<d
 
 // -----
 
+func.func @reshard_of_routed_rows(%x: tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>) {
+  // expected-error @below {{'dpc.reshard' op (C2) operand is routed over "ep", the result is not}}
+  %0 = dpc.reshard %x : tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>> -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}]>>
+  return
+}
+
+// -----
+
 func.func @reshard_makes_no_partial_sum(%x: tensor<8x4xf32, #dpc.sharding<#dpc.mesh<dp=2, tp=4>, [{tp}, {}]>>) {
   // expected-error @below {{'dpc.reshard' op (C2) result is partial over "tp" (sum), the operand is not}}
   %0 = dpc.reshard %x : tensor<8x4xf32, #dpc.sharding<#dpc.mesh<dp=2, tp=4>, [{tp}, {}]>> -> tensor<8x4xf32, #dpc.sharding<#dpc.mesh<dp=2, tp=4>, [{}, {}], partial = {tp : sum}>>

@@ -475,6 +475,17 @@ func.func @rope_backwards(%x: tensor<4x32x16xf32>, %cos: tensor<32x16xf32>, %sin
   return %0 : tensor<4x32x16xf32>
 }
 
+// CHECK-LABEL: func.func @rows_routed_to_experts(
+func.func @rows_routed_to_experts(%x: tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}]>>, %ids: tensor<8xi64, #dpc.sharding<#dpc.mesh<ep=4>, [{}]>>, %w: tensor<4x16x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{ep}, {}, {}]>>) -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : sum}>> {
+  // CHECK: dpc.expert_matmul {{.*}} -> tensor<8x16xf32, #s_r_r_routed_ep>
+  %0 = dpc.expert_matmul %x, %ids, %w {dpc.routed} : (tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}]>>, tensor<8xi64, #dpc.sharding<#dpc.mesh<ep=4>, [{}]>>, tensor<4x16x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{ep}, {}, {}]>>) -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>
+  // CHECK: dpc.unary silu {{.*}} -> tensor<8x16xf32, #s_r_r_routed_ep>
+  %1 = dpc.unary silu %0 : tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>> -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>
+  // CHECK: dpc.expert_matmul {{.*}} -> tensor<8x16xf32, #s_r_r_sum_ep>
+  %2 = dpc.expert_matmul %1, %ids, %w : (tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>, tensor<8xi64, #dpc.sharding<#dpc.mesh<ep=4>, [{}]>>, tensor<4x16x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{ep}, {}, {}]>>) -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : sum}>>
+  return %2 : tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : sum}>>
+}
+
 // CHECK-LABEL: func.func @embedding_of_a_shard_of_rows(
 func.func @embedding_of_a_shard_of_rows(%table: tensor<128x64xf32>, %ids: tensor<8xi64>) -> tensor<8x64xf32> {
   // CHECK: dpc.embedding %arg0, %arg1 global = tensor<510x64xf32, #s_tp_r2> : (tensor<128x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>

@@ -133,6 +133,16 @@ TEST_F(IndexRangeTest, ExtremesHaveAPosition) {
   EXPECT_EQ(place("i", "i64", "max", "min", -1, false), Pair(-1, 3));
 }
 
+TEST_F(IndexRangeTest, TopElementsAreElements) {
+  auto topk = [](const std::string &results) {
+    return "%w = dpc.convert %u : tensor<3xui8> -> tensor<3xi64>\n" +
+           binary("r", "rem", "w", "n") + results +
+           " = dpc.topk %r : tensor<3xi64> -> tensor<3xi64>, tensor<3xi64>\n";
+  };
+  EXPECT_EQ(range(topk("%v, %y")), Pair(0, 2)) << "positions";
+  EXPECT_EQ(range(topk("%y, %p")), Pair(0, 4)) << "elements";
+}
+
 TEST_F(IndexRangeTest, InputsMayBeMoved) {
   EXPECT_TRUE(isInputOrConstant(
       parse("%a = dpc.reshape %x : tensor<3xi64> -> tensor<1x3xi64>\n"

@@ -1,0 +1,161 @@
+//===- ExpertRows.cpp - Rows that stay with their experts -----------------===//
+#include "passes/shard/ExpertRows.h"
+
+#include "ir/TensorUtils.h"
+#include "passes/graph/Autodiff.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Returns `ids` before reshapes, which keep the order of the rows.
+static Value rowIds(Value ids) {
+  while (auto reshape = ids.getDefiningOp<ReshapeOp>())
+    ids = reshape.getX();
+  return ids;
+}
+
+/// Returns how many dimensions count `rows` rows, or -1.
+static int64_t rowRank(Value value, int64_t rows) {
+  int64_t count = 1;
+  for (auto [dim, size] : llvm::enumerate(shapeOf(value))) {
+    if (count == rows)
+      return static_cast<int64_t>(dim);
+    count *= size;
+  }
+  return count == rows ? static_cast<int64_t>(shapeOf(value).size()) : -1;
+}
+
+/// Returns whether `op` computes each of `rows` rows of its result from the
+/// same rows of the operand `value`.
+static bool keepsRows(Operation *op, Value value, int64_t rows) {
+  if (op->getNumResults() != 1)
+    return false;
+  int64_t from = rowRank(value, rows), to = rowRank(op->getResult(0), rows);
+  if (from < 0 || to < 0)
+    return false;
+  if (isa<ReshapeOp>(op))
+    return true;
+  if (from != to)
+    return false;
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return llvm::all_of(llvm::seq<int64_t>(0, from), [&](int64_t dim) {
+      return transpose.getPerm()[dim] == dim;
+    });
+  if (auto broadcast = dyn_cast<BroadcastOp>(op))
+    return llvm::all_of(llvm::seq<int64_t>(0, from), [&](int64_t dim) {
+      return broadcast.getDims()[dim] == dim;
+    });
+  if (auto concat = dyn_cast<ConcatOp>(op))
+    return static_cast<int64_t>(concat.getDim()) >= from;
+  if (isa<SliceOp>(op))
+    return shapeOf(value).take_front(from) ==
+           shapeOf(op->getResult(0)).take_front(from);
+  return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp>(op);
+}
+
+namespace {
+
+/// The ops between the products of one mixture.
+class RoutedBlock {
+public:
+  RoutedBlock(ExpertMatmulOp first, const DenseSet<Value> &active)
+      : ids(rowIds(first.getIds())),
+        rows(tensorType(first.getIds()).getNumElements()), active(active) {
+    add(first);
+  }
+
+  /// Returns false if a value leaves the block, or a gradient enters it.
+  bool grow();
+  /// Returns whether the block ends at products of experts.
+  bool hasReaders() const { return !readers.empty(); }
+
+  llvm::SmallSetVector<Operation *, 16> ops;
+  /// The products that read rows of the block.
+  llvm::SmallSetVector<ExpertMatmulOp, 2> readers;
+
+private:
+  void add(Operation *op) { ops.insert(op); }
+  bool isSource(Operation *op) const;
+
+  Value ids;
+  int64_t rows;
+  const DenseSet<Value> &active;
+};
+
+} // namespace
+
+/// Returns whether `op` gives rows of experts: a product, or a lookup of
+/// biases.
+bool RoutedBlock::isSource(Operation *op) const {
+  if (auto product = dyn_cast_if_present<ExpertMatmulOp>(op))
+    return rowIds(product.getIds()) == ids;
+  auto bias = dyn_cast_if_present<EmbeddingOp>(op);
+  return bias && rowIds(bias.getIds()) == ids;
+}
+
+bool RoutedBlock::grow() {
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Operation *op = ops[i];
+    for (Operation *user : op->getResult(0).getUsers()) {
+      if (phaseOf(user) != Phase::forward || ops.contains(user))
+        continue;
+      auto product = dyn_cast<ExpertMatmulOp>(user);
+      if (product && product.getX() == op->getResult(0) &&
+          rowIds(product.getIds()) == ids) {
+        readers.insert(product);
+        continue;
+      }
+      if (!keepsRows(user, op->getResult(0), rows))
+        return false;
+      add(user);
+    }
+    if (isSource(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp(); isSource(producer))
+        add(producer);
+  }
+  return llvm::all_of(ops, [&](Operation *op) {
+    return isSource(op) || llvm::all_of(op->getOperands(), [&](Value operand) {
+             Operation *producer = operand.getDefiningOp();
+             return (producer && ops.contains(producer)) ||
+                    !active.contains(operand);
+           });
+  });
+}
+
+void dpc::markRoutedRows(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  if (block.getOps<ExpertMatmulOp>().empty())
+    return;
+  SmallVector<Value> parameters;
+  for (BlockArgument arg : func.getArguments())
+    if (roleOf(arg) == role::kParameter)
+      parameters.push_back(arg);
+  bool trains = llvm::any_of(
+      block, [](Operation &op) { return phaseOf(&op) == Phase::backward; });
+  DenseSet<Value> active;
+  if (trains)
+    active = dependents(block, parameters);
+  DenseSet<Attribute> groups; // of the products that read routed rows
+  auto mark = [&](Operation *op) {
+    op->setAttr(attr::kRouted, UnitAttr::get(op->getContext()));
+  };
+  for (auto product : block.getOps<ExpertMatmulOp>()) {
+    if (phaseOf(product) != Phase::forward || product->hasAttr(attr::kRouted))
+      continue;
+    RoutedBlock routed(product, active);
+    if (!routed.grow() || !routed.hasReaders())
+      continue;
+    llvm::for_each(routed.ops, mark);
+    for (ExpertMatmulOp reader : routed.readers)
+      if (Attribute group = reader->getAttr(attr::kGroup))
+        groups.insert(group);
+  }
+  for (auto product : block.getOps<ExpertMatmulOp>())
+    if (phaseOf(product) == Phase::backward &&
+        groups.contains(product->getAttr(attr::kGroup)))
+      mark(product);
+}

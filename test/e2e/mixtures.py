@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Mixtures of experts of transformers train as in torch, with every kind of parallelism, however the router spreads the rows (test/fixtures/mixtures)."""
+import os
+import re
+import unittest
+
+import numpy as np
+
+import e2e
+
+FOLDER = os.path.join(e2e.SOURCE, "test", "fixtures", "mixtures")
+LONG = bool(os.environ.get("DPC_TEST_LONG"))
+LIMIT = 2e-5  # relative, of the loss of each step
+RANKS = 4
+
+RECORD = e2e.read_json(os.path.join(FOLDER, "curves.json"))
+
+STRATEGIES = ["dp=4", "dp=2,tp=2", "dp=4,ep=4", "dp=2,tp=2,ep=2", "dp=2,pp=2,ep=2,micro_batch=1", "dp=4,ep=2,zero=3", "auto"]
+# The drawn pairs of the usual run; --long has all.
+USUAL = [("mixtral", "dp=4"), ("mixtral", "dp=2,tp=2,ep=2"), ("mixtral", "dp=4,ep=2,zero=3"), ("mixtral", "auto"), ("mixtral-batched", "dp=4,ep=4"),
+         ("mixtral-skewed", "dp=4,ep=4"), ("mixtral-skewed", "dp=2,pp=2,ep=2,micro_batch=1"), ("qwen2-moe", "dp=2,tp=2"), ("qwen2-moe", "dp=4,ep=4"),
+         ("qwen3-moe", "dp=4,ep=4"), ("qwen3-moe", "dp=2,pp=2,ep=2,micro_batch=1"), ("deepseek-v3", "dp=4,ep=4"), ("deepseek-v3", "dp=2,tp=2,ep=2"),
+         ("deepseek-v3", "auto"), ("gpt-oss", "dp=4,ep=4"), ("gpt-oss", "dp=2,tp=2"), ("gpt-oss", "dp=2,pp=2,ep=2,micro_batch=1"),
+         ("gpt-oss-batched", "dp=4,ep=2,zero=3"), ("olmoe", "dp=4,ep=4"), ("glm4-moe", "dp=4,ep=2,zero=3"), ("glm4-moe", "dp=2,tp=2,ep=2")]
+OTHERS = ["dp=2,ep=2,micro_batch=2,recompute=full", "tp=4,ep=4", "dp=2,tp=2,ep=4,zero=2", "dp=2,cp=2,ep=2"]
+
+
+class Mixtures(e2e.ScratchTest):
+    def setUp(self):
+        super().setUp()
+        self.data = self.path("data")
+        os.mkdir(self.data)
+        for name, batches in RECORD["batches"].items():
+            values = np.array(batches, np.int64)
+            np.save(os.path.join(self.data, f"{name}.npy"), values.reshape(-1, values.shape[-1]))
+
+    def compile(self, name, strategy, *words):
+        plan = self.path("plan")
+        fixed = [] if strategy == "auto" else [f"--strategy={strategy}"]
+        e2e.must([e2e.tool("dpc-opt"), os.path.join(FOLDER, f"{name}.pt2"), f"--cluster=local:{RANKS}", "--global-batch=8", "--train=adamw",
+                     "--lr=1e-2", "--beta2=0.95", "--weight-decay=0.1", *fixed, *words, "-o", plan])
+        return plan
+
+    def losses(self, name, strategy, *words):
+        metrics = self.path("metrics.jsonl")
+        e2e.must([e2e.tool("dpc-run"), self.compile(name, strategy, *words), f"--data={self.data}", f"--steps={len(RECORD['losses'][name])}",
+                  f"--metrics={metrics}", "--poison"])
+        return [row["loss"] for row in e2e.read_metrics(metrics)]
+
+    def follows(self, name, strategy, *words, limit=LIMIT):
+        with self.subTest(model=name, strategy=strategy, words=words):
+            np.testing.assert_allclose(self.losses(name, strategy, *words), RECORD["losses"][name], rtol=limit)
+
+    def test_losses_are_torchs(self):
+        for name, strategy in ((n, s) for n in RECORD["losses"] for s in STRATEGIES) if LONG else USUAL:
+            self.follows(name, strategy)
+
+    def test_other_keys_and_types(self):
+        for strategy in OTHERS:
+            self.follows("mixtral", strategy)
+        self.follows("qwen3-moe", "dp=4,ep=2", "--precision=bf16", limit=2e-2)
+
+    def test_both_forms_are_one_program(self):
+        """Tensors have other numbers, but the products are the same."""
+        def products(name):
+            dump = self.path("ir")
+            self.compile(name, "dp=1", f"--dump-ir-dir={dump}")
+            with open(os.path.join(dump, "01-fused.mlir")) as fused:
+                text = fused.read()
+            self.assertEqual(len(re.findall(r"dpc\.topk", text)), 2, "the router of each layer")
+            return re.findall(r"dpc\.expert_matmul.*(tb)? : (.*)", text)
+
+        self.assertEqual(len(products("mixtral")), 4)
+        self.assertEqual(products("mixtral"), products("mixtral-batched"))
+
+    def test_experts_exchange_tokens_only(self):
+        """Per layer, each rank gathers tokens, ids and gates, and gives back one sum per token: no rows between the two products."""
+        dump = self.path("ir")
+        self.compile("mixtral", "dp=4,ep=4", f"--dump-ir-dir={dump}")
+        with open(os.path.join(dump, "04-local.mlir")) as local:
+            forward = [line for line in local if '"forward"' in line and "dpc.group" not in line]
+        sums = [line for line in forward if "reduce_scatter" in line]
+        self.assertEqual([line.split(" -> ")[-1].strip() for line in sums], ["tensor<1x256xf32>"] * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
