@@ -33,8 +33,9 @@ std::string Blocks::plainNorm(const std::string &x) {
   return g.op("Div", {centered, deviation});
 }
 
-std::string Blocks::rmsNorm(const std::string &x, const std::string &name) {
-  return g.op("RMSNormalization", {x, g.weight(name + ".weight", {d.hidden})},
+std::string Blocks::rmsNorm(const std::string &x, const std::string &name,
+                            int64_t width) {
+  return g.op("RMSNormalization", {x, g.weight(name + ".weight", {width})},
               {{"axis", int64_t(-1)}, {"epsilon", 1e-5F}});
 }
 
@@ -83,10 +84,11 @@ std::vector<float> frequencies(int64_t count, double base) {
 }
 
 void Blocks::rotaryTables(Shared &shared) {
+  int64_t width = d.isLatent() ? d.ropeDim : d.headDim;
   std::string columns = g.op("Unsqueeze", {positions(g, d.seq), g.ints({1})});
   std::string half =
       g.op("Mul", {columns, g.vector("rope.inv_freq",
-                                     frequencies(d.headDim / 2, d.ropeTheta))});
+                                     frequencies(width / 2, d.ropeTheta))});
   std::string angles = g.op("Concat", {half, half}, {{"axis", int64_t(-1)}});
   shared.cos = g.op("Cos", {angles});
   shared.sin = g.op("Sin", {angles});
@@ -101,25 +103,26 @@ std::string Blocks::rope(const std::string &x, const Shared &shared) {
                       g.op("Mul", {rotated, shared.sin})});
 }
 
-std::string Blocks::toHeads(const std::string &x, int64_t heads) {
-  std::string split = g.op("Reshape", {x, g.ints({0, 0, heads, d.headDim})});
+std::string Blocks::toHeads(const std::string &x, int64_t heads,
+                            int64_t width) {
+  std::string split = g.op("Reshape", {x, g.ints({0, 0, heads, width})});
   return g.op("Transpose", {split}, {{"perm", Shape{0, 2, 1, 3}}});
 }
 
 std::string Blocks::attend(const std::string &q, const std::string &k,
-                           const std::string &v, const Shared &shared) {
+                           const std::string &v, int64_t width,
+                           const Shared &shared) {
   std::string keys = g.op("Transpose", {k}, {{"perm", Shape{0, 1, 3, 2}}});
   std::string scores = g.op("MatMul", {q, keys});
-  scores =
-      g.op("Mul",
-           {scores, g.number(1.0F / std::sqrt(static_cast<float>(d.headDim)))});
+  scores = g.op(
+      "Mul", {scores, g.number(1.0F / std::sqrt(static_cast<float>(width)))});
   for (const std::string &term : {shared.bias, shared.mask})
     if (!term.empty())
       scores = g.op("Add", {scores, term});
   std::string weights = g.op("Softmax", {scores}, {{"axis", int64_t(-1)}});
   std::string mixed = g.op("Transpose", {g.op("MatMul", {weights, v})},
                            {{"perm", Shape{0, 2, 1, 3}}});
-  return g.op("Reshape", {mixed, g.ints({0, 0, d.heads * d.headDim})});
+  return g.op("Reshape", {mixed, g.ints({0, 0, d.heads * d.valueDim})});
 }
 
 std::string Blocks::fusedAttention(const std::string &x,
@@ -130,8 +133,9 @@ std::string Blocks::fusedAttention(const std::string &x,
                      {linear(x, name + ".qkv", d.hidden, 3 * width, hasBiases)},
                      {{"axis", int64_t(-1)}, {"num_outputs", int64_t(3)}});
   std::string mixed =
-      attend(toHeads(parts[0], d.heads), toHeads(parts[1], d.heads),
-             toHeads(parts[2], d.heads), shared);
+      attend(toHeads(parts[0], d.heads, d.headDim),
+             toHeads(parts[1], d.heads, d.headDim),
+             toHeads(parts[2], d.heads, d.headDim), d.headDim, shared);
   return linear(mixed, name + ".out", width, d.hidden, hasBiases);
 }
 
@@ -150,14 +154,60 @@ std::string Blocks::groupedAttention(const std::string &x,
                                      const Shared &shared) {
   auto project = [&](const char *part, int64_t heads) {
     return toHeads(
-        linear(x, name + part, d.hidden, heads * d.headDim, hasBiases), heads);
+        linear(x, name + part, d.hidden, heads * d.headDim, hasBiases), heads,
+        d.headDim);
   };
-  std::string q = rope(project(".q", d.heads), shared);
-  std::string k = rope(project(".k", d.kvHeads), shared);
+  auto turned = [&](const char *part, int64_t heads) {
+    std::string y = project(part, heads);
+    if (d.qkNorm)
+      y = rmsNorm(y, name + part + "_norm", d.headDim);
+    return rope(y, shared);
+  };
+  std::string q = turned(".q", d.heads), k = turned(".k", d.kvHeads);
   std::string v = project(".v", d.kvHeads);
-  std::string mixed =
-      attend(q, repeatHeads(k, d.seq), repeatHeads(v, d.seq), shared);
+  std::string mixed = attend(q, repeatHeads(k, d.seq), repeatHeads(v, d.seq),
+                             d.headDim, shared);
   return linear(mixed, name + ".out", d.heads * d.headDim, d.hidden, hasBiases);
+}
+
+std::pair<std::string, std::string>
+Blocks::splitLast(const std::string &x, int64_t first, int64_t second) {
+  auto parts =
+      g.ops("Split", 2, {x, g.ints({first, second})}, {{"axis", int64_t(-1)}});
+  return {parts[0], parts[1]};
+}
+
+std::string Blocks::latentAttention(const std::string &x,
+                                    const std::string &name,
+                                    const Shared &shared) {
+  const int64_t width = d.headDim + d.ropeDim;
+  auto norm = [&](const std::string &latent, const char *part, int64_t rank) {
+    return rmsNorm(latent, name + part + "_norm", rank);
+  };
+  std::string queries = x;
+  if (d.qRank > 0)
+    queries = norm(linear(x, name + ".q_down", d.hidden, d.qRank, false),
+                   ".q_down", d.qRank);
+  queries = linear(queries, name + ".q", d.qRank > 0 ? d.qRank : d.hidden,
+                   d.heads * width, false);
+  auto [still, turning] =
+      splitLast(toHeads(queries, d.heads, width), d.headDim, d.ropeDim);
+  std::string q =
+      g.op("Concat", {still, rope(turning, shared)}, {{"axis", int64_t(-1)}});
+  // All heads share the rotated part of the keys.
+  auto [latent, sharedKey] = splitLast(
+      linear(x, name + ".kv_down", d.hidden, d.kvRank + d.ropeDim, false),
+      d.kvRank, d.ropeDim);
+  std::string key = rope(toHeads(sharedKey, 1, d.ropeDim), shared);
+  key = g.op("Expand", {key, g.ints({1, d.heads, 1, 1})});
+  std::string pairs =
+      linear(norm(latent, ".kv_down", d.kvRank), name + ".kv", d.kvRank,
+             d.heads * (d.headDim + d.valueDim), false);
+  auto [keys, values] = splitLast(
+      toHeads(pairs, d.heads, d.headDim + d.valueDim), d.headDim, d.valueDim);
+  std::string k = g.op("Concat", {keys, key}, {{"axis", int64_t(-1)}});
+  return linear(attend(q, k, values, width, shared), name + ".out",
+                d.heads * d.valueDim, d.hidden, false);
 }
 
 std::string Blocks::geluFfn(const std::string &x, const std::string &name,

@@ -30,7 +30,9 @@ public:
   std::string layerNorm(const std::string &x, const std::string &name);
   /// (x - mean) / deviation, without weights.
   std::string plainNorm(const std::string &x);
-  std::string rmsNorm(const std::string &x, const std::string &name);
+  /// `width` is the last dimension of x.
+  std::string rmsNorm(const std::string &x, const std::string &name,
+                      int64_t width);
 
   /// An additive mask [seq, seq]: -1e9 above the diagonal, 0 elsewhere.
   std::string causalMask();
@@ -45,6 +47,10 @@ public:
   /// Adds grouped-query attention with separate GEMMs for q, k and v.
   std::string groupedAttention(const std::string &x, const std::string &name,
                                const Shared &shared);
+
+  /// Adds multi-head latent attention (ModelDims::kvRank).
+  std::string latentAttention(const std::string &x, const std::string &name,
+                              const Shared &shared);
 
   /// Adds two GEMMs with gelu in between; `approximate` is "tanh" or "none".
   std::string geluFfn(const std::string &x, const std::string &name,
@@ -61,12 +67,16 @@ public:
                     int64_t classes);
 
 private:
-  /// Returns `x` as [batch, heads, length, headDim].
-  std::string toHeads(const std::string &x, int64_t heads);
+  /// Returns `x` as [batch, heads, length, width].
+  std::string toHeads(const std::string &x, int64_t heads, int64_t width);
   std::string rope(const std::string &x, const Shared &shared);
   std::string repeatHeads(const std::string &x, int64_t length);
+  /// Adds softmax(q k^T / sqrt(width) + masks) v for q and k of `width`
+  /// columns, and returns it as [batch, length, heads x valueDim].
   std::string attend(const std::string &q, const std::string &k,
-                     const std::string &v, const Shared &shared);
+                     const std::string &v, int64_t width, const Shared &shared);
+  std::pair<std::string, std::string> splitLast(const std::string &x,
+                                                int64_t first, int64_t second);
   std::pair<std::string, std::string> route(const std::string &tokens,
                                             const std::string &name);
 

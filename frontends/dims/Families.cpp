@@ -32,7 +32,7 @@ private:
   }
   std::string decoderLayer(std::string x, int64_t layer, const Shared &shared);
   std::string norm(const std::string &x, const std::string &name) {
-    return d.isGated() ? b.rmsNorm(x, name) : b.layerNorm(x, name);
+    return d.isGated() ? b.rmsNorm(x, name, d.hidden) : b.layerNorm(x, name);
   }
   std::string head(const std::string &x, const std::string &table);
   std::string patches(const std::string &pixels);
@@ -62,8 +62,10 @@ std::string Builder::decoderLayer(std::string x, int64_t layer,
                                   const Shared &shared) {
   std::string name = layerName(layer);
   std::string y = norm(x, name + ".norm1");
-  x = add(x, d.isGated() ? b.groupedAttention(y, name + ".attention", shared)
-                         : b.fusedAttention(y, name + ".attention", shared));
+  std::string attention = name + ".attention";
+  x = add(x, d.isLatent()  ? b.latentAttention(y, attention, shared)
+             : d.isGated() ? b.groupedAttention(y, attention, shared)
+                           : b.fusedAttention(y, attention, shared));
   y = norm(x, name + ".norm2");
   if (d.family == Family::moe && layer >= d.denseLayers)
     return add(x, b.experts(y, name + ".moe"));

@@ -121,6 +121,70 @@ ModelDims ModelDims::defaults(Family family) {
   return d;
 }
 
+/// Returns DeepSeek-V3 (arXiv 2412.19437, section 4.2) without its module for
+/// multi-token prediction.
+static ModelDims deepseekV3() {
+  ModelDims d = ModelDims::defaults(Family::moe);
+  d.layers = 61;
+  d.hidden = 7168;
+  d.heads = d.kvHeads = 128;
+  d.headDim = d.valueDim = 128;
+  d.qRank = 1536;
+  d.kvRank = 512;
+  d.ropeDim = 64;
+  d.ffn = 18432;
+  d.vocab = 129280;
+  d.seq = 4096;
+  d.ropeTheta = 1e4;
+  d.experts = 256;
+  d.topk = 8;
+  d.expertFfn = 2048;
+  d.sharedExperts = 1;
+  d.denseLayers = 3;
+  return d;
+}
+
+/// Returns Kimi K2 (arXiv 2507.20534, table 2), which has the layers of
+/// DeepSeek-V3.
+static ModelDims kimiK2() {
+  ModelDims d = deepseekV3();
+  d.heads = d.kvHeads = 64;
+  d.vocab = 163840;
+  d.ropeTheta = 5e4;
+  d.experts = 384;
+  d.denseLayers = 1;
+  return d;
+}
+
+/// Returns a model of Qwen3 with experts (arXiv 2505.09388, table 2).
+static ModelDims qwen3(int64_t layers, int64_t hidden, int64_t heads,
+                       int64_t expertFfn) {
+  ModelDims d = ModelDims::defaults(Family::moe);
+  d.layers = layers;
+  d.hidden = hidden;
+  d.heads = heads;
+  d.kvHeads = 4;
+  d.headDim = 128;
+  d.qkNorm = true;
+  d.vocab = 151936;
+  d.seq = 4096;
+  d.experts = 128;
+  d.topk = 8;
+  d.expertFfn = expertFfn;
+  return d;
+}
+
+const std::vector<Preset> &presets() {
+  static const std::vector<Preset> all = {
+      {"mixtral", "Mixtral 8x7B", ModelDims::defaults(Family::moe)},
+      {"qwen3-30b-a3b", "Qwen3-30B-A3B", qwen3(48, 2048, 32, 768)},
+      {"qwen3-235b-a22b", "Qwen3-235B-A22B", qwen3(94, 4096, 64, 1536)},
+      {"deepseek-v3", "DeepSeek-V3 671B", deepseekV3()},
+      {"kimi-k2", "Kimi K2 1T", kimiK2()},
+  };
+  return all;
+}
+
 void ModelDims::complete() {
   if (hidden > kMaxWidth)
     return; // refused
@@ -132,6 +196,8 @@ void ModelDims::complete() {
     kvHeads = heads;
   if (headDim == 0 && heads > 0)
     headDim = std::max<int64_t>(1, hidden / heads);
+  if (valueDim == 0)
+    valueDim = headDim;
   if (expertFfn == 0)
     expertFfn = ffn;
   if (group == 0 && seq > 0)
@@ -160,6 +226,11 @@ static std::string checkRanges(const ModelDims &d) {
          {"classes", d.classes, 1, kMaxLength}});
   else
     add({{"vocab", d.vocab, 1, kMaxLength}, {"seq", d.seq, 1, kMaxLength}});
+  if (d.isLatent())
+    add({{"kv-rank", d.kvRank, 1, kMaxWidth},
+         {"q-rank", d.qRank, 0, kMaxWidth},
+         {"rope-dim", d.ropeDim, 2, kMaxWidth},
+         {"value-dim", d.valueDim, 1, kMaxWidth}});
   if (d.family == Family::moe)
     add({{"experts", d.experts, 2, kMaxCount},
          {"topk", d.topk, 1, kMaxCount},
@@ -219,9 +290,21 @@ std::string ModelDims::refusal() const {
   if (isGated() && !(ropeTheta >= 1 && std::isfinite(ropeTheta)))
     return "--rope-theta=" + std::to_string(ropeTheta) +
            ": expected a number of at least 1";
-  if (isGated() && headDim % 2 != 0)
-    return wrong("head-dim", headDim,
-                 "must be even, because RoPE rotates pairs");
+  auto rotates = [](const char *name, int64_t value) {
+    return wrong(name, value, "must be even, because RoPE rotates pairs");
+  };
+  if (isGated() && !isLatent() && headDim % 2 != 0)
+    return rotates("head-dim", headDim);
+  if (isLatent() && ropeDim % 2 != 0)
+    return rotates("rope-dim", ropeDim);
+  if (isLatent() && kvHeads != heads)
+    return wrong("kv-heads", kvHeads,
+                 "latent attention has keys for each of the " + text(heads) +
+                     " heads");
+  if (!isLatent() && (qRank > 0 || ropeDim > 0 || valueDim != headDim))
+    return wrong("kv-rank", kvRank,
+                 "--q-rank, --rope-dim and --value-dim need latent attention "
+                 "(--kv-rank above 0)");
   if (isImage())
     return checkImage(*this);
   return family == Family::moe ? checkExperts(*this) : "";

@@ -42,6 +42,15 @@ struct ModelDims {
   int64_t seq = 0;        ///< tokens per sample, or patches per image
   bool tied = false;      ///< the head shares the embedding's weight
   double ropeTheta = 0.0; ///< base of the rotary frequencies
+  bool qkNorm = false;    ///< RMS norms of each head of q and k
+
+  // Multi-head latent attention (DeepSeek-V2, section 2.1): keys and values
+  // come from one narrow latent vector. `headDim` elements of each head of q
+  // and k have no rotary embedding, and `ropeDim` further ones have it.
+  int64_t kvRank = 0; ///< width of the latent vector; 0: ordinary attention
+  int64_t qRank = 0;  ///< width of the latent vector of queries; 0: none
+  int64_t ropeDim = 0;
+  int64_t valueDim = 0; ///< width of a head of the values; 0: headDim
 
   int64_t experts = 0, topk = 0;
   int64_t expertFfn = 0;     ///< 0: ffn
@@ -63,6 +72,8 @@ struct ModelDims {
     return family == Family::vit || family == Family::dit;
   }
 
+  bool isLatent() const { return kvRank > 0; }
+
   /// Returns a published model of the family: GPT-2, BLOOM 560M, MPT-7B,
   /// Llama-3 8B, Mixtral 8x7B, BERT-large, ViT-L/16, DiT-XL/2.
   static ModelDims defaults(Family family);
@@ -72,5 +83,12 @@ struct ModelDims {
   /// wrong size and the accepted values.
   std::string refusal() const;
 };
+
+/// A published model, which dpc-model writes by its name.
+struct Preset {
+  std::string_view name, text;
+  ModelDims dims;
+};
+const std::vector<Preset> &presets();
 
 } // namespace dpc::model

@@ -23,6 +23,10 @@ constexpr Size kSizes[] = {{"layers", &ModelDims::layers},
                            {"heads", &ModelDims::heads},
                            {"kv-heads", &ModelDims::kvHeads},
                            {"head-dim", &ModelDims::headDim},
+                           {"q-rank", &ModelDims::qRank},
+                           {"kv-rank", &ModelDims::kvRank},
+                           {"rope-dim", &ModelDims::ropeDim},
+                           {"value-dim", &ModelDims::valueDim},
                            {"vocab", &ModelDims::vocab},
                            {"seq", &ModelDims::seq},
                            {"experts", &ModelDims::experts},
@@ -61,6 +65,7 @@ std::string stringifyDims(const ModelDims &dims) {
     text +=
         "," + std::string(size.name) + "=" + std::to_string(dims.*size.value);
   return text + ",tied=" + (dims.tied ? "1" : "0") +
+         ",qk-norm=" + (dims.qkNorm ? "1" : "0") +
          ",rope-theta=" + numberText(dims.ropeTheta) +
          ",capacity=" + numberText(dims.capacity);
 }
@@ -71,11 +76,14 @@ static bool setSize(const std::string &name, const std::string &value,
     return parse(value, dims.ropeTheta);
   if (name == "capacity")
     return parse(value, dims.capacity);
-  dims.tied = name == "tied" ? value == "1" : dims.tied;
+  for (auto [flag, field] :
+       {std::pair("tied", &ModelDims::tied), {"qk-norm", &ModelDims::qkNorm}})
+    if (name == flag)
+      return dims.*field = value == "1", value == "0" || value == "1";
   for (const Size &size : kSizes)
     if (name == size.name)
       return parse(value, dims.*size.value);
-  return name == "tied";
+  return false;
 }
 
 std::optional<ModelDims> parseDims(const std::string &text) {

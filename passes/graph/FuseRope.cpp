@@ -5,37 +5,40 @@
 using namespace mlir;
 using namespace dpc;
 
+/// Returns whether `slice` is the half of the last dimension of `x` that begins
+/// at `start`. If `x` is a slice, `slice` may be one of the same source.
 static bool isHalf(SliceOp slice, Value x, int64_t start) {
-  if (!slice || slice.getX() != x)
+  auto part = x.getDefiningOp<SliceOp>();
+  bool isNested = slice && slice.getX() != x;
+  if (!slice || (isNested && (!part || part.getX() != slice.getX())))
     return false;
   ArrayRef<int64_t> from = shapeOf(x), to = shapeOf(slice.getResult());
   int64_t last = from.size() - 1;
-  for (int64_t dim = 0; dim < last; ++dim)
-    if (from[dim] != to[dim] || slice.getOffsets()[dim] != 0 ||
-        slice.getStrides()[dim] != 1)
+  for (int64_t dim = 0; dim <= last; ++dim) {
+    int64_t offset = isNested ? part.getOffsets()[dim] : 0;
+    int64_t stride = isNested ? part.getStrides()[dim] : 1;
+    int64_t begin = dim == last ? start : 0;
+    int64_t size = dim == last ? from[dim] / 2 : from[dim];
+    if (to[dim] != size || slice.getStrides()[dim] != stride ||
+        slice.getOffsets()[dim] != offset + begin * stride)
       return false;
-  return from[last] == 2 * to[last] && slice.getOffsets()[last] == start &&
-         slice.getStrides()[last] == 1;
+  }
+  return from[last] % 2 == 0;
 }
 
-/// Returns x if `value` is concat(-x2, x1) and x is concat(x1, x2).
-static Value rotatedHalf(Value value) {
+/// Returns whether `value` is concat(-x2, x1), where x is concat(x1, x2).
+static bool isRotatedHalf(Value value, Value x) {
   auto concat = value.getDefiningOp<ConcatOp>();
-  if (!concat || concat.getParts().size() != 2)
-    return nullptr;
   int64_t last = shapeOf(value).size() - 1;
-  if (static_cast<int64_t>(concat.getDim()) != last)
-    return nullptr;
+  if (!concat || concat.getParts().size() != 2 ||
+      x.getType() != value.getType() ||
+      static_cast<int64_t>(concat.getDim()) != last)
+    return false;
   UnaryOp negated = unaryOf(concat.getParts()[0], UnaryKind::neg);
-  auto first = concat.getParts()[1].getDefiningOp<SliceOp>();
-  if (!negated || !first)
-    return nullptr;
-  Value x = first.getX();
-  if (x.getType() != value.getType())
-    return nullptr;
-  int64_t half = shapeOf(x)[last] / 2;
-  auto second = negated.getX().getDefiningOp<SliceOp>();
-  return isHalf(first, x, 0) && isHalf(second, x, half) ? x : Value();
+  return negated &&
+         isHalf(concat.getParts()[1].getDefiningOp<SliceOp>(), x, 0) &&
+         isHalf(negated.getX().getDefiningOp<SliceOp>(), x,
+                shapeOf(x)[last] / 2);
 }
 
 /// Returns the table [T, D] that `value` [.., T, D] repeats, or null. A table
@@ -59,23 +62,21 @@ static LogicalResult fuseRope(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::add || shapeOf(op.getResult()).size() < 2)
     return failure();
   for (auto [plain, rotated] : operandOrders(op)) {
-    BinaryOp sinMul = binaryOf(rotated, BinaryKind::mul);
-    Value x;
-    Value sin = otherOperand(sinMul, [&](Value operand) {
-      x = rotatedHalf(operand);
-      return bool(x);
-    });
-    Value cos = otherOperand(binaryOf(plain, BinaryKind::mul),
-                             [&](Value operand) { return operand == x; });
-    if (!sin || !cos)
+    BinaryOp cosMul = binaryOf(plain, BinaryKind::mul),
+             sinMul = binaryOf(rotated, BinaryKind::mul);
+    if (!cosMul || !sinMul)
       continue;
-    Value cosTable = rotaryTable(cos, rewriter);
-    Value sinTable = cosTable ? rotaryTable(sin, rewriter) : Value();
-    if (!sinTable)
-      continue;
-    rewriter.replaceOpWithNewOp<RopeOp>(op, op.getType(), x, cosTable, sinTable,
-                                        /*inverse=*/false);
-    return success();
+    for (auto [x, cos] : operandOrders(cosMul)) {
+      Value sin = otherOperand(
+          sinMul, [&, x = x](Value half) { return isRotatedHalf(half, x); });
+      Value cosTable = sin ? rotaryTable(cos, rewriter) : Value();
+      Value sinTable = cosTable ? rotaryTable(sin, rewriter) : Value();
+      if (!sinTable)
+        continue;
+      rewriter.replaceOpWithNewOp<RopeOp>(op, op.getType(), x, cosTable,
+                                          sinTable, /*inverse=*/false);
+      return success();
+    }
   }
   return failure();
 }

@@ -15,6 +15,11 @@ TEXT = "--vocab=61 --seq=16".split()
 LLAMA = [*SMALL, *TEXT, "--ffn=48", "--kv-heads=2"]
 EXPERTS = "--experts=4 --topk=2 --expert-ffn=24 --shared-experts=1 --dense-layers=1 --group=8".split()
 
+LATENT = "--kv-heads=4 --ffn=48 --head-dim=8 --rope-dim=4 --value-dim=6 --q-rank=12 --kv-rank=10".split()
+# What transformers counts in its models with the published sizes, without the module for multi-token prediction.
+PUBLISHED = {"mixtral": 46702792704, "qwen3-30b-a3b": 30532122624, "qwen3-235b-a22b": 235093634560, "deepseek-v3": 671026404352,
+             "kimi-k2": 1026408209408}
+
 # By family: dims, a strategy for four ranks, and how many of some ops the fused graph has.
 FAMILIES = {
     "gpt": ([*SMALL, *TEXT], "dp=2,tp=2", {"norm": 5, "gelu_tanh": 2, "cross_entropy": 1}),
@@ -22,11 +27,13 @@ FAMILIES = {
     "mpt": ([*SMALL, *TEXT], "dp=4,zero=3", {"norm": 5, "gelu": 2, "cross_entropy": 1}),
     "llama": (LLAMA, "tp=2,pp=2,micro_batch=2", {"norm": 5, "rope": 4, "silu": 2, "cross_entropy": 1}),
     "moe": ([*LLAMA, *EXPERTS], "dp=4,ep=2", {"norm": 5, "rope": 4, "silu": 3, "cross_entropy": 1}),
+    "qwen3-30b-a3b": ([*LLAMA, *EXPERTS, "--head-dim=8"], "dp=2,tp=2,ep=2", {"norm": 9, "rope": 4, "silu": 3, "cross_entropy": 1}),
+    "deepseek-v3": ([*SMALL, *TEXT, *EXPERTS, *LATENT], "dp=2,tp=2", {"norm": 9, "rope": 4, "silu": 3, "cross_entropy": 1}),
     "bert": ([*SMALL, *TEXT], "tp=4,sp=true", {"norm": 6, "gelu": 3, "cross_entropy": 1}),
     "vit": ([*SMALL, *"--image=16 --patch=4 --classes=10".split()], "dp=2,tp=2", {"norm": 5, "gelu": 2, "cross_entropy": 1}),
     "dit": ([*SMALL, *"--image=8 --patch=2 --classes=10".split()], "dp=2,pp=2,micro_batch=1", {"norm": 5, "gelu_tanh": 2}),
 }
-CAUSAL = {"gpt", "bloom", "mpt", "llama", "moe"}
+CAUSAL = {"gpt", "bloom", "mpt", "llama", "moe", "qwen3-30b-a3b", "deepseek-v3"}
 LARGEST = "llama --layers=126 --hidden=16384 --ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192".split()
 
 
@@ -72,6 +79,15 @@ class Models(e2e.ScratchTest):
         # The mask of the 8192 x 8192 scores is recognized without reading every element.
         self.assertEqual(sum("causal" in line for line in attention), 126)
 
+    def test_published_models_have_their_parameters(self):
+        import onnx
+        for name, count in PUBLISHED.items():
+            with self.subTest(model=name):
+                file, _ = self.model([name])
+                graph = onnx.load(file, load_external_data=False).graph
+                weights = [tensor for tensor in graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL]
+                self.assertEqual(sum(math.prod(tensor.dims) for tensor in weights), count)
+
     def test_bad_dims_are_refused(self):
         for words, mentions in (
             (["gpt", "--heads=7"], "--heads=7: must divide --hidden=768"),
@@ -79,6 +95,9 @@ class Models(e2e.ScratchTest):
             (["gpt", "--layers=x"], "--layers"),
             (["gpt", "--layers=0"], "--layers=0: expected 1 to"),
             (["gpt", "--experts=8"], "--experts=8"),
+            (["llama", "--q-rank=64"], "--kv-rank=0: --q-rank, --rope-dim and --value-dim need latent attention"),
+            (["deepseek-v3", "--rope-dim=63"], "--rope-dim=63: must be even"),
+            (["deepseek-v3", "--kv-heads=8"], "--kv-heads=8: latent attention has keys for each of the 128 heads"),
             (["gptx"], "gptx: unknown family; accepted: gpt, bloom"),
             ([], "A subcommand is required"),
             (["gpt", "-o", self.path("no", "such.onnx")], "such.onnx: cannot be written"),

@@ -142,6 +142,45 @@ func.func @rope(%x: tensor<2x3x4xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf32>)
 
 // -----
 
+// The rotated part of a head, whose halves are slices of the head.
+// CHECK-LABEL: func @rope_of_a_part
+// CHECK: %[[R:.*]] = dpc.slice %{{.*}} offsets = [0, 0, 2]
+// CHECK: dpc.rope %[[R]], %{{.*}}, %{{.*}} :
+func.func @rope_of_a_part(%x: tensor<2x3x6xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf32>) -> tensor<2x3x4xf32> {
+  %r = dpc.slice %x offsets = [0, 0, 2] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x4xf32>
+  %a = dpc.slice %x offsets = [0, 0, 2] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x2xf32>
+  %b = dpc.slice %x offsets = [0, 0, 4] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x2xf32>
+  %n = dpc.unary neg %b : tensor<2x3x2xf32> -> tensor<2x3x2xf32>
+  %h = dpc.concat %n, %a dim = 2 : (tensor<2x3x2xf32>, tensor<2x3x2xf32>) -> tensor<2x3x4xf32>
+  %cw = dpc.broadcast %c dims = [1, 2] : tensor<3x4xf32> -> tensor<2x3x4xf32>
+  %sw = dpc.broadcast %s dims = [1, 2] : tensor<3x4xf32> -> tensor<2x3x4xf32>
+  %0 = dpc.binary mul %r, %cw : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %1 = dpc.binary mul %h, %sw : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %2 = dpc.binary add %0, %1 : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %2 : tensor<2x3x4xf32>
+}
+
+// -----
+
+// The second half is another part of the head.
+// CHECK-LABEL: func @no_rope_of_parts
+// CHECK-NOT: dpc.rope
+func.func @no_rope_of_parts(%x: tensor<2x3x6xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf32>) -> tensor<2x3x4xf32> {
+  %r = dpc.slice %x offsets = [0, 0, 2] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x4xf32>
+  %a = dpc.slice %x offsets = [0, 0, 2] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x2xf32>
+  %b = dpc.slice %x offsets = [0, 0, 0] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x2xf32>
+  %n = dpc.unary neg %b : tensor<2x3x2xf32> -> tensor<2x3x2xf32>
+  %h = dpc.concat %n, %a dim = 2 : (tensor<2x3x2xf32>, tensor<2x3x2xf32>) -> tensor<2x3x4xf32>
+  %cw = dpc.broadcast %c dims = [1, 2] : tensor<3x4xf32> -> tensor<2x3x4xf32>
+  %sw = dpc.broadcast %s dims = [1, 2] : tensor<3x4xf32> -> tensor<2x3x4xf32>
+  %0 = dpc.binary mul %r, %cw : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %1 = dpc.binary mul %h, %sw : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %2 = dpc.binary add %0, %1 : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %2 : tensor<2x3x4xf32>
+}
+
+// -----
+
 // With swapped halves or a trained table, this is not rope.
 // CHECK-LABEL: func @not_rope
 // CHECK-NOT: dpc.rope

@@ -2,6 +2,7 @@
 #include "frontends/dims/ModelBuilder.h"
 #include "tools/cli/CommandLine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -11,7 +12,8 @@ namespace {
 
 struct Options {
   ModelDims dims;
-  std::string output; ///< default: FAMILY.onnx
+  std::string name;   ///< of the family or published model
+  std::string output; ///< default: NAME.onnx
 };
 
 void addSize(CLI::App &app, const char *name, int64_t &value,
@@ -52,11 +54,26 @@ void addExpertOptions(CLI::App &app, ModelDims &d) {
       ->capture_default_str();
 }
 
-void addFamily(CLI::App &app, Options &options, Family family) {
-  options.dims = ModelDims::defaults(family);
+void addLatentOptions(CLI::App &app, ModelDims &d) {
+  app.add_flag("--qk-norm,!--no-qk-norm", d.qkNorm,
+               "Norm the heads of queries and keys")
+      ->default_str(d.qkNorm ? "qk-norm" : "no-qk-norm");
+  addSize(app, "--kv-rank", d.kvRank,
+          "Latent vector of keys and values (latent attention); 0: none");
+  addSize(app, "--q-rank", d.qRank, "Latent vector of queries; 0: none");
+  addSize(app, "--rope-dim", d.ropeDim,
+          "Rotated elements of a head, in addition to --head-dim");
+  addSize(app, "--value-dim", d.valueDim,
+          "Width of a head of the values; 0: same as --head-dim");
+}
+
+/// Adds the family or published model `name`.
+void addModel(CLI::App &app, Options &options, std::string_view name,
+              std::string_view text) {
   ModelDims &d = options.dims;
-  CLI::App &sub = *app.add_subcommand(std::string(stringifyFamily(family)),
-                                      std::string(describeFamily(family)));
+  Family family = d.family;
+  options.name = name;
+  CLI::App &sub = *app.add_subcommand(options.name, std::string(text));
   addSize(sub, "--layers", d.layers, "Layers");
   addSize(sub, "--hidden", d.hidden, "Width of the model");
   addSize(sub, "--heads", d.heads, "Attention heads");
@@ -68,19 +85,23 @@ void addFamily(CLI::App &app, Options &options, Family family) {
     addSize(sub, "--head-dim", d.headDim, "Width of a head; 0: hidden / heads");
     sub.add_option("--rope-theta", d.ropeTheta, "Base of rotary frequencies")
         ->capture_default_str();
+    addLatentOptions(sub, d);
   }
   d.isImage() ? addImageOptions(sub, d) : addTextOptions(sub, d);
   if (family == Family::moe)
     addExpertOptions(sub, d);
   sub.add_option("-o,--output", options.output,
-                 "Output file (default: FAMILY.onnx)");
+                 "Output file (default: NAME.onnx)");
 }
 
-std::string familyNames() {
-  std::string names;
+/// Returns all families with their defaults, then all published models.
+std::vector<Preset> allModels() {
+  std::vector<Preset> models;
   for (Family family : allFamilies())
-    names += (names.empty() ? "" : ", ") + std::string(stringifyFamily(family));
-  return names;
+    models.push_back({stringifyFamily(family), describeFamily(family),
+                      ModelDims::defaults(family)});
+  models.insert(models.end(), presets().begin(), presets().end());
+  return models;
 }
 
 int writeModel(const Options &options) {
@@ -88,15 +109,15 @@ int writeModel(const Options &options) {
   dims.complete();
   if (std::string why = dims.refusal(); !why.empty())
     return dpc::fail("dpc-model", why);
-  std::string family(stringifyFamily(dims.family));
-  std::string path = options.output.empty() ? family + ".onnx" : options.output;
+  std::string path =
+      options.output.empty() ? options.name + ".onnx" : options.output;
   Model model = buildModel(dims);
   std::ofstream file(path, std::ios::binary);
   if (!file || !model.proto.SerializeToOstream(&file) || !file.flush())
     return dpc::fail("dpc-model", path + ": cannot be written");
   std::printf("wrote %s: %s, %lld layers, %.2f billion parameters, %zu KiB\n",
-              path.c_str(), family.c_str(), static_cast<long long>(dims.layers),
-              model.parameters / 1e9,
+              path.c_str(), options.name.c_str(),
+              static_cast<long long>(dims.layers), model.parameters / 1e9,
               (model.proto.ByteSizeLong() + 1023) / 1024);
   return 0;
 }
@@ -113,17 +134,23 @@ int main(int argc, char **argv) {
              "-o llama.onnx");
   app.name("dpc-model");
   app.require_subcommand(0, 1);
-  std::vector<Options> all(allFamilies().size());
-  for (size_t i = 0; i < all.size(); ++i)
-    addFamily(app, all[i], allFamilies()[i]);
-  if (argc > 1 && argv[1][0] != '-' && !symbolizeFamily(argv[1]))
-    return dpc::fail("dpc-model",
-                     std::string(argv[1]) +
-                         ": unknown family; accepted: " + familyNames());
+  const std::vector<Preset> models = allModels();
+  std::vector<Options> all(models.size());
+  std::string names;
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].dims = models[i].dims;
+    addModel(app, all[i], models[i].name, models[i].text);
+    names += (i ? ", " : "") + all[i].name;
+  }
+  if (argc > 1 && argv[1][0] != '-' &&
+      std::ranges::none_of(
+          all, [&](const Options &one) { return one.name == argv[1]; }))
+    return dpc::fail("dpc-model", std::string(argv[1]) +
+                                      ": unknown family; accepted: " + names);
   return dpc::runProgram(app, argc, argv, [&] {
-    for (size_t i = 0; i < all.size(); ++i)
-      if (app.got_subcommand(std::string(stringifyFamily(allFamilies()[i]))))
-        return writeModel(all[i]);
+    for (const Options &one : all)
+      if (app.got_subcommand(one.name))
+        return writeModel(one);
     throw CLI::RequiredError::Subcommand(1);
   });
 }
