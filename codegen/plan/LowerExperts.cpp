@@ -15,8 +15,8 @@ static int64_t sharesOf(Value rows, int64_t ids) {
 
 LogicalResult lowerExpertMatmul(StageDraft &s, Operation *op) {
   if (s.shared.target != KernelTarget::cpu)
-    return op->emitOpError("runs on CPUs only; for GPUs, export the experts as "
-                           "batched products");
+    return op->emitOpError("has no kernel for GPUs; accepted: a plan for CPUs "
+                           "(without --target-gpu), or --emit=report");
   if (looksUpInFactors(op))
     return op->emitOpError("splits experts in several factors");
   rt::ExpertMatmulOp call;

@@ -29,7 +29,7 @@ struct CudaExecutor::OpRunner {
     return self.blas->run(gemmOf(self.plan, self.arena, task, op), stream);
   }
   Status operator()(const ExpertMatmulOp &) const {
-    return Status::unsupported("products of experts run on CPUs only");
+    return Status::unsupported("products of experts have no kernel for GPUs");
   }
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
