@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the same model alternately in PyTorch and in dpc, and prints tokens per second.
 
-    compare.py PYTHON_WITH_TORCH DPC_RUN FOLDER [--rounds=N] [--steps=N] [--ranks=1,2]
+    compare.py PYTHON_WITH_TORCH DPC_RUN FOLDER [--model=gpt|mixture] [--compile] [--rounds=N] [--steps=N] [--ranks=1,2]
 
 FOLDER holds batches/ and the plans plan-1, plan-2 (see `run`). For each number of ranks, a round runs PyTorch and
 then dpc, so that a change in the machine's speed affects both. The ratio is computed per round. The first two steps
@@ -23,10 +23,10 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 def run_torch(options, ranks):
     output = subprocess.run(
-        [options.python, HERE / "train_torch.py", str(ranks), str(options.steps)],
+        [options.python, HERE / "train_torch.py", options.model, str(ranks), str(options.steps), *(["--compile"] if options.compile else [])],
         env=ENVIRONMENT, check=True, text=True, stdout=subprocess.PIPE).stdout
     result = json.loads(output.splitlines()[-1])
-    return result["seconds"], result["loss"], "PyTorch " + result["version"]
+    return result["seconds"], result["loss"], "PyTorch " + result["version"] + (", compiled" if options.compile else "")
 
 
 def run_dpc(options, ranks):
@@ -48,11 +48,11 @@ def speed(seconds):
 def compare(options, ranks, rounds):
     print(f"\n{ranks} rank{'s' if ranks > 1 else ''}, 1 thread each"
           f"{' (PyTorch: DistributedDataParallel over gloo)' if ranks > 1 else ''}")
-    print(f"  {'':22} {'tokens/s, median':>17} {'best step':>10} {'last loss':>10}")
+    print(f"  {'':30} {'tokens/s, median':>17} {'best step':>10} {'last loss':>10}")
     for side in (0, 1):
         runs = [pair[side] for pair in rounds]
         best = TOKENS / min(min(run[0][WARM_UP:]) for run in runs)
-        print(f"  {runs[0][2]:22} {statistics.median(speed(run[0]) for run in runs):17.0f} "
+        print(f"  {runs[0][2]:30} {statistics.median(speed(run[0]) for run in runs):17.0f} "
               f"{best:10.0f} {runs[0][1]:10.5f}")
     ratios = sorted(speed(dpc[0]) / speed(torch[0]) for torch, dpc in rounds)
     print(f"  dpc / PyTorch: {statistics.median(ratios):.2f} "
@@ -67,6 +67,8 @@ def main():
     parser.add_argument("python")
     parser.add_argument("dpc_run")
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--model", choices=["gpt", "mixture"], default="gpt")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--ranks", default="1,2")

@@ -1,4 +1,4 @@
-"""The GPT that both programs train. Its forward pass returns the loss."""
+"""The models that both programs train. Their forward passes return the loss."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -46,9 +46,24 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.view(-1, VOCABULARY), labels.reshape(-1))
 
 
-def make_model():
+class Mixture(nn.Module):
+    """A Mixtral of transformers with 8 experts, of which each token has 2."""
+
+    def __init__(self):
+        super().__init__()
+        from transformers import AutoModelForCausalLM, MixtralConfig
+        self.inner = AutoModelForCausalLM.from_config(MixtralConfig(
+            vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=5, num_attention_heads=HEADS,
+            num_key_value_heads=2, max_position_embeddings=CONTEXT, num_local_experts=8, num_experts_per_tok=2, use_cache=False,
+            pad_token_id=None))
+
+    def forward(self, ids, labels):
+        return F.cross_entropy(self.inner(input_ids=ids).logits.flatten(0, 1), labels.flatten())
+
+
+def make_model(name):
     torch.manual_seed(1)
-    return Gpt()
+    return {"gpt": Gpt, "mixture": Mixture}[name]()
 
 
 def make_batches(steps):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains the model in PyTorch and prints one JSON line: train_torch.py RANKS STEPS
+"""Trains a model in PyTorch and prints one JSON line: train_torch.py MODEL RANKS STEPS [--compile]
 
-Runs eagerly in fp32 with one thread per rank; two or more ranks use DistributedDataParallel over gloo.
+Runs in fp32, eagerly or with torch.compile, and with one thread per rank; two or more ranks use DistributedDataParallel over gloo.
 """
 import json
 import os
@@ -15,14 +15,16 @@ import torch.multiprocessing
 from model import ADAMW, BATCH, make_batches, make_model
 
 
-def train(rank, ranks, steps, port):
+def train(rank, name, ranks, steps, port, compiles):
     torch.set_num_threads(1)
-    model = make_model()
+    model = make_model(name)
     network = model
     if ranks > 1:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks)
         network = torch.nn.parallel.DistributedDataParallel(model)
+    if compiles:
+        network = torch.compile(network)
     optimizer = torch.optim.AdamW(model.parameters(), **ADAMW)
     share = slice(rank * BATCH // ranks, (rank + 1) * BATCH // ranks)
     ids, labels = (part[0, share] for part in make_batches(1))
@@ -52,8 +54,9 @@ def free_port():
 
 
 if __name__ == "__main__":
-    ranks, steps = int(sys.argv[1]), int(sys.argv[2])
+    name, ranks, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    compiles = "--compile" in sys.argv
     if ranks == 1:
-        train(0, 1, steps, 0)
+        train(0, name, 1, steps, 0, compiles)
     else:
-        torch.multiprocessing.spawn(train, (ranks, steps, free_port()), nprocs=ranks)
+        torch.multiprocessing.spawn(train, (name, ranks, steps, free_port(), compiles), nprocs=ranks)
