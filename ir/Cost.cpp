@@ -132,7 +132,8 @@ static double expertFlops(Value ids, Value stacked,
   double share = 1;
   if (global)
     share = size(stacked, 0) /
-            static_cast<double>(cast<RankedTensorType>(*global).getDimSize(0));
+            static_cast<double>(std::max<int64_t>(
+                1, cast<RankedTensorType>(*global).getDimSize(0)));
   return 2 * elements(ids) * size(stacked, 1) * size(stacked, 2) * share;
 }
 

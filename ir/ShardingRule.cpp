@@ -76,6 +76,18 @@ private:
     why = message.str();
     return false;
   }
+  /// Returns whether all results have the first dimension of `map`, in which
+  /// rows of experts are, as it is.
+  bool keepsRows(const TensorMap &map) const {
+    return map.empty() || llvm::all_of(map.front(), [&](int64_t dim) {
+             return !rule.dims[dim].whole &&
+                    llvm::all_of(rule.results, [&](const TensorMap &result) {
+                      return llvm::any_of(result, [&](const DimMap &dims) {
+                        return llvm::is_contained(dims, dim);
+                      });
+                    });
+           });
+  }
   bool readDim(const DimFactors &found, const DimMap &map, bool keepFirst,
                const llvm::Twine &where);
 };
@@ -192,7 +204,8 @@ bool Inference::passRouted() {
     bool isPartial = llvm::any_of(operands, [&](const ShardingSpec &operand) {
       return operand.partialOver(axis).has_value();
     });
-    if (isPartial || rule.combines || llvm::any_of(factors, splitsBy))
+    if (isPartial || rule.combines || llvm::any_of(factors, splitsBy) ||
+        !keepsRows(rule.operands[holder - operands.begin()]))
       return fail("operand " + llvm::Twine(holder - operands.begin()) +
                   " is routed over axis '" + mesh.getNames()[axis].getValue() +
                   "', which the op does not pass on");

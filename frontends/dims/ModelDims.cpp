@@ -226,11 +226,10 @@ static std::string checkRanges(const ModelDims &d) {
          {"classes", d.classes, 1, kMaxLength}});
   else
     add({{"vocab", d.vocab, 1, kMaxLength}, {"seq", d.seq, 1, kMaxLength}});
-  if (d.isLatent())
-    add({{"kv-rank", d.kvRank, 1, kMaxWidth},
-         {"q-rank", d.qRank, 0, kMaxWidth},
-         {"rope-dim", d.ropeDim, 2, kMaxWidth},
-         {"value-dim", d.valueDim, 1, kMaxWidth}});
+  add({{"kv-rank", d.kvRank, 0, kMaxWidth},
+       {"q-rank", d.qRank, 0, kMaxWidth},
+       {"rope-dim", d.ropeDim, d.isLatent() ? 2 : 0, kMaxWidth},
+       {"value-dim", d.valueDim, 1, kMaxWidth}});
   if (d.family == Family::moe)
     add({{"experts", d.experts, 2, kMaxCount},
          {"topk", d.topk, 1, kMaxCount},
@@ -301,6 +300,8 @@ std::string ModelDims::refusal() const {
     return wrong("kv-heads", kvHeads,
                  "latent attention has keys for each of the " + text(heads) +
                      " heads");
+  if (isLatent() && qkNorm)
+    return "--qk-norm: latent attention norms its latent vectors instead";
   if (!isLatent() && (qRank > 0 || ropeDim > 0 || valueDim != headDim))
     return wrong("kv-rank", kvRank,
                  "--q-rank, --rope-dim and --value-dim need latent attention "

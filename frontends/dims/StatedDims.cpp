@@ -78,8 +78,10 @@ static bool setSize(const std::string &name, const std::string &value,
     return parse(value, dims.capacity);
   for (auto [flag, field] :
        {std::pair("tied", &ModelDims::tied), {"qk-norm", &ModelDims::qkNorm}})
-    if (name == flag)
-      return dims.*field = value == "1", value == "0" || value == "1";
+    if (name == flag) {
+      dims.*field = value == "1";
+      return true;
+    }
   for (const Size &size : kSizes)
     if (name == size.name)
       return parse(value, dims.*size.value);

@@ -2,7 +2,7 @@
 #include "frontends/emit/Experts.h"
 
 #include "frontends/emit/Indexing.h"
-#include "ir/TensorUtils.h"
+#include "ir/IndexRange.h"
 
 using namespace mlir;
 
@@ -16,10 +16,20 @@ Val countIds(Emitter &e, Val ids, int64_t depth, Type element) {
                   e.convert(oneHotMask(e, list, depth), element), {0});
 }
 
-static Value skipMovement(Value value) {
-  while (
-      isa_and_present<ConvertOp, ReshapeOp, BroadcastOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+static bool isCountType(Type element) {
+  return element.isF32() || element.isF64() || element.isInteger(32) ||
+         element.isInteger(64);
+}
+
+/// Returns `value` before reshapes and conversions that keep counts and ids.
+static Value skipExact(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ConvertOp, ReshapeOp>(op) || !isCountType(elementTypeOf(value)) ||
+        (!isCountType(elementTypeOf(op->getOperand(0))) &&
+         !elementTypeOf(op->getOperand(0)).isInteger(1)))
+      break;
+    value = op->getOperand(0);
+  }
   return value;
 }
 
@@ -32,26 +42,40 @@ static TopKOp sortOf(Value value) {
              : TopKOp();
 }
 
-/// Returns the sorted ids whose running counts are `ends`, or null.
+/// Returns the ids [rows] that `counts` [groups] counts, or null.
+static Value countedIds(Value counts, int64_t groups) {
+  auto sum = skipExact(counts).getDefiningOp<ReduceOp>();
+  if (!sum || sum.getKind() != ReduceKind::sum ||
+      shapeOf(sum.getResult()) != ArrayRef(groups) ||
+      !llvm::equal(sum.getDims(), ArrayRef<int64_t>(0)))
+    return {};
+  // 1 where the number of the group, along dimension 1, is the id of the row.
+  auto convert = sum.getX().getDefiningOp<ConvertOp>();
+  auto hit = convert ? convert.getX().getDefiningOp<CompareOp>() : CompareOp();
+  if (!hit || hit.getKind() != CompareKind::eq ||
+      !isCountType(elementTypeOf(sum.getX())))
+    return {};
+  auto group = hit.getA().getDefiningOp<IotaOp>();
+  auto repeat = hit.getB().getDefiningOp<BroadcastOp>();
+  if (!group || group.getDim() != 1 || !repeat)
+    return {};
+  ArrayRef<int64_t> dims = repeat.getDims(), from = shapeOf(repeat.getX());
+  bool isColumn = !dims.empty() && dims.front() == 0 &&
+                  (from.size() == 1 || (from.size() == 2 && from[1] == 1));
+  return isColumn ? skipExact(repeat.getX()) : Value();
+}
+
+/// Returns the sorted ids whose running counts are `ends`, or null. Ids below 0
+/// are in no group, but come first.
 static Value sortedIdsOf(Value ends, int64_t groups) {
-  auto sums = skipMovement(ends).getDefiningOp<CumSumOp>();
-  if (!sums || sums.getExclusive() || sums.getReverse())
+  auto sums = skipExact(ends).getDefiningOp<CumSumOp>();
+  if (!sums || sums.getExclusive() || sums.getReverse() ||
+      shapeOf(sums.getX()) != ArrayRef(groups))
     return {};
-  auto counts = skipMovement(sums.getX()).getDefiningOp<ReduceOp>();
-  if (!counts || counts.getKind() != ReduceKind::sum ||
-      shapeOf(counts.getResult()) != ArrayRef(groups) ||
-      !llvm::equal(counts.getDims(), ArrayRef<int64_t>(0)))
-    return {};
-  auto hit = skipMovement(counts.getX()).getDefiningOp<CompareOp>();
-  if (!hit || hit.getKind() != CompareKind::eq)
-    return {};
-  auto places = hit.getA().getDefiningOp<IotaOp>();
-  if (!places || places.getDim() != 1 ||
-      shapeOf(hit.getA()) != shapeOf(hit.getResult()))
-    return {};
-  Value ids = skipMovement(hit.getB());
-  TopKOp sort = sortOf(ids);
-  return sort && sort.getValues() == ids ? ids : Value();
+  Value ids = countedIds(sums.getX(), groups);
+  TopKOp sort = ids ? sortOf(ids) : TopKOp();
+  return sort && sort.getValues() == ids && rangeOf(ids).low >= 0 ? ids
+                                                                  : Value();
 }
 
 /// Returns the group of each row, which is the number of groups that end before

@@ -1,5 +1,4 @@
-//===- Experts.h - Products of rows with the matrices of experts -*- C++
-//-*-===//
+//===- Experts.h - Products of rows with their experts ----------*- C++ -*-===//
 //
 // PyTorch sorts the rows of a mixture by their experts, multiplies groups of
 // rows, and sorts them back. Here a product has the ids of experts

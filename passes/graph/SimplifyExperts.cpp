@@ -32,7 +32,7 @@ private:
   /// `op` computes each row from the same row of its operands.
   int64_t rowDimOf(const ShardingRule &rule, OpResult result) const;
   Value build(Value value);
-  Value look(EmbeddingOp op);
+  Value unsortedLookup(EmbeddingOp op);
 
   TopKOp sort;
   PatternRewriter &rewriter;
@@ -77,6 +77,7 @@ bool RowOrder::isSorted(Value value) {
   int64_t rowDim = rowDimOf(rule, cast<OpResult>(value));
   if (rowDim < 0)
     return false;
+  bool readsRows = isa<BroadcastOp>(*op); // or all its rows are equal
   for (auto [operand, map] : llvm::zip(op->getOperands(), rule.operands)) {
     bool reads = false;
     for (auto [dim, parts] : llvm::enumerate(map)) {
@@ -88,8 +89,9 @@ bool RowOrder::isSorted(Value value) {
     }
     if (reads && !isSorted(operand))
       return false;
+    readsRows |= reads;
   }
-  return checked[value] = true;
+  return checked[value] = readsRows;
 }
 
 Value RowOrder::unsorted(Value value) {
@@ -110,7 +112,7 @@ Value RowOrder::build(Value value) {
   if (splatValue(value) || isa<IotaOp>(op))
     return value;
   if (auto embedding = dyn_cast<EmbeddingOp>(op))
-    return look(embedding);
+    return unsortedLookup(embedding);
   ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
   int64_t rowDim = rowDimOf(rule, cast<OpResult>(value));
   IRMapping operands;
@@ -123,7 +125,7 @@ Value RowOrder::build(Value value) {
 
 /// Builds table[f(P)] in the order of the ids, which is table[f(i)] for row i.
 /// f divides a row by the number of choices of a token, or keeps it.
-Value RowOrder::look(EmbeddingOp op) {
+Value RowOrder::unsortedLookup(EmbeddingOp op) {
   GraphBuilder g(rewriter, op.getLoc());
   Value table = op.getTable(), ids = unsorted(op.getIds());
   int64_t tokens = shapeOf(table)[0], columns = shapeOf(table)[1];
@@ -184,7 +186,7 @@ static LogicalResult sharedRows(ExpertMatmulOp op, PatternRewriter &rewriter) {
   if (shape.size() != 3 || shape[2] != shapeOf(op.getX()).back() ||
       shape[1] == 1 ||
       !llvm::equal(repeat.getDims(), ArrayRef<int64_t>{0, 2}) ||
-      shapeOf(repeat.getX())[0] != shape[0])
+      shapeOf(repeat.getX()) != ArrayRef<int64_t>{shape[0], shape[2]})
     return failure();
   GraphBuilder g(rewriter, op.getLoc());
   Value ids = g.reshape(op.getIds(), shape.take_front(2));
@@ -223,7 +225,10 @@ static LogicalResult lookedUpExperts(MatmulOp op, PatternRewriter &rewriter) {
     int64_t rows = shapeOf(matrices)[0];
     int64_t k = shapeOf(matrices)[contractsLast ? 2 : 1];
     int64_t n = shapeOf(matrices)[contractsLast ? 1 : 2];
-    if (tensorType(vectors).getNumElements() != rows * k)
+    ArrayRef<int64_t> vector = shapeOf(vectors).drop_front();
+    if (!isa<FloatType>(elementTypeOf(vectors)) ||
+        (vector != ArrayRef<int64_t>{k, 1} &&
+         vector != ArrayRef<int64_t>{1, k}))
       continue;
     GraphBuilder g(rewriter, op.getLoc());
     Value w = g.reshape(lookup.getTable(),

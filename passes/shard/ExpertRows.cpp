@@ -16,6 +16,11 @@ static Value rowIds(Value ids) {
   return ids;
 }
 
+bool dpc::looksUpBias(EmbeddingOp lookup, Value ids, int64_t experts) {
+  return rowIds(lookup.getIds()) == rowIds(ids) &&
+         shapeOf(lookup.getTable())[0] == experts;
+}
+
 /// Returns how many dimensions count `rows` rows, or -1.
 static int64_t rowRank(Value value, int64_t rows) {
   int64_t count = 1;
@@ -61,7 +66,7 @@ namespace {
 class RoutedBlock {
 public:
   RoutedBlock(ExpertMatmulOp first, const DenseSet<Value> &active)
-      : ids(rowIds(first.getIds())),
+      : ids(rowIds(first.getIds())), experts(shapeOf(first.getW())[0]),
         rows(tensorType(first.getIds()).getNumElements()), active(active) {
     add(first);
   }
@@ -79,8 +84,15 @@ private:
   void add(Operation *op) { ops.insert(op); }
   bool isSource(Operation *op) const;
 
+  /// Whether `product` has the same experts for the same rows, so that an axis
+  /// splits both alike.
+  bool isAlike(ExpertMatmulOp product) const {
+    return rowIds(product.getIds()) == ids &&
+           shapeOf(product.getW())[0] == experts;
+  }
+
   Value ids;
-  int64_t rows;
+  int64_t experts, rows;
   const DenseSet<Value> &active;
 };
 
@@ -90,9 +102,9 @@ private:
 /// biases.
 bool RoutedBlock::isSource(Operation *op) const {
   if (auto product = dyn_cast_if_present<ExpertMatmulOp>(op))
-    return rowIds(product.getIds()) == ids;
+    return isAlike(product);
   auto bias = dyn_cast_if_present<EmbeddingOp>(op);
-  return bias && rowIds(bias.getIds()) == ids;
+  return bias && looksUpBias(bias, ids, experts);
 }
 
 bool RoutedBlock::grow() {
@@ -102,8 +114,10 @@ bool RoutedBlock::grow() {
       if (phaseOf(user) != Phase::forward || ops.contains(user))
         continue;
       auto product = dyn_cast<ExpertMatmulOp>(user);
-      if (product && product.getX() == op->getResult(0) &&
-          rowIds(product.getIds()) == ids) {
+      // A row of x belongs to one id, not to several choices.
+      if (product && product.getX() == op->getResult(0) && isAlike(product) &&
+          rowRank(product.getX(), rows) ==
+              static_cast<int64_t>(shapeOf(product.getX()).size()) - 1) {
         readers.insert(product);
         continue;
       }
@@ -130,6 +144,8 @@ void dpc::markRoutedRows(func::FuncOp func) {
   Block &block = func.getBody().front();
   if (block.getOps<ExpertMatmulOp>().empty())
     return;
+  for (Operation &op : block)
+    op.removeAttr(attr::kRouted);
   SmallVector<Value> parameters;
   for (BlockArgument arg : func.getArguments())
     if (roleOf(arg) == role::kParameter)

@@ -19,8 +19,13 @@ namespace dpc {
 /// Marks the forward ops whose results are routed if the experts are split
 /// (attr::kRouted): products of experts and lookups of their biases that only
 /// lead, through ops on rows, to other products with the same ids; these ops;
-/// and the gradients of the rows that the latter products read.
+/// and the gradients of the rows that the latter products read. Replaces the
+/// marks of an earlier call. Runs before ProgramFacts, whose rules read the
+/// marks; ops must not be replaced in between.
 void markRoutedRows(mlir::func::FuncOp func);
+
+/// Returns whether `lookup` gives the biases of the experts of rows with `ids`.
+bool looksUpBias(EmbeddingOp lookup, mlir::Value ids, int64_t experts);
 
 /// Returns whether `value` is routed if an axis splits the experts.
 inline bool mayBeRouted(mlir::Value value) {

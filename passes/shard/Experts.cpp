@@ -2,6 +2,7 @@
 #include "passes/shard/Experts.h"
 
 #include "ir/TensorUtils.h"
+#include "passes/shard/ExpertRows.h"
 #include "passes/shard/Passes.h"
 
 using namespace mlir;
@@ -137,7 +138,7 @@ private:
   /// Adds the ops on routed rows, the lookups of biases of experts, and the
   /// linear ops after products.
   void addRows() {
-    SmallVector<Operation *> products;
+    SmallVector<ExpertMatmulOp> products;
     for (Operation &op : facts.func->getRegion(0).front()) {
       if (!facts.isForward(&op))
         continue;
@@ -150,9 +151,9 @@ private:
         addBias(cast<EmbeddingOp>(op));
       else if (isa<ExpertMatmulOp>(op) && experts.ops.contains(&op) &&
                !isRouted)
-        products.push_back(&op);
+        products.push_back(cast<ExpertMatmulOp>(op));
     }
-    llvm::for_each(products, [&](Operation *op) { addSums(op); });
+    llvm::for_each(products, [&](ExpertMatmulOp op) { addSums(op); });
   }
 
   /// Splits a lookup of biases by expert.
@@ -169,13 +170,13 @@ private:
 
   /// Adds the ops that sum the choices of the rows of `product`: those up to
   /// the smallest value that is linear in its result.
-  void addSums(Operation *product) {
+  void addSums(ExpertMatmulOp product) {
     SmallVector<Operation *> chain;
-    double least = sizeInBytes(product->getResults());
+    double least = sizeInBytes(product.getResult());
     size_t kept = 0;
-    Value value = product->getResult(0);
+    Value value = product.getResult();
     while (Operation *user = onlyReader(value)) {
-      if (user->getNumResults() != 1 || !isLinear(user, value))
+      if (user->getNumResults() != 1 || !isLinear(user, value, product))
         break;
       chain.push_back(user);
       value = user->getResult(0);
@@ -220,9 +221,20 @@ private:
     return reader;
   }
 
+  /// Returns whether `op` adds a bias of the experts of `product`, which is a
+  /// partial sum too.
+  static bool addsBias(Operation *op, Value value, ExpertMatmulOp product) {
+    auto add = dyn_cast<BinaryOp>(op);
+    if (!add || add.getKind() != BinaryKind::add)
+      return false;
+    Value other = add.getA() == value ? add.getB() : add.getA();
+    auto lookup = other.getDefiningOp<EmbeddingOp>();
+    return lookup &&
+           looksUpBias(lookup, product.getIds(), shapeOf(product.getW())[0]);
+  }
+
   /// Returns whether partial sums of `value` give partial sums of the result.
-  /// A bias of experts that is added is a partial sum too.
-  bool isLinear(Operation *op, Value value) const {
+  bool isLinear(Operation *op, Value value, ExpertMatmulOp product) const {
     const ShardingRule &rule = facts.factors.rule(op);
     int64_t index = -1;
     for (OpOperand &operand : op->getOpOperands())
@@ -233,10 +245,7 @@ private:
     auto isAlone = [&](const auto &group) {
       return group.size() == 1 && group.front() == index;
     };
-    auto add = dyn_cast<BinaryOp>(op);
-    bool addsBias = add && add.getKind() == BinaryKind::add &&
-                    add.getOperand(1 - index).getDefiningOp<EmbeddingOp>();
-    return addsBias || llvm::any_of(rule.linear, isAlone);
+    return addsBias(op, value, product) || llvm::any_of(rule.linear, isAlone);
   }
 
   /// Adds ops that precede the ops on experts if splitting them by expert sends

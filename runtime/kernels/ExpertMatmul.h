@@ -4,6 +4,8 @@
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
 
+#include <algorithm>
+
 namespace dpc::rt {
 
 /// The arrays of an ExpertMatmulOp, and the experts of the rank.
@@ -28,14 +30,14 @@ ExpertArrays expertArrays(const Plan &plan, const ExpertMatmulOp &op, Own &&own,
           .idType = plan.buffers[op.ids].dtype,
           .resultType = plan.buffers[isForward ? op.y : op.w].dtype,
           .first = own(op.first),
-          .valid = own(op.valid)};
+          .valid = std::clamp<int64_t>(own(op.valid), 0, op.experts)};
 }
 
 /// Computes `op` (see ExpertMatmulOp). Sorts the rows by their experts and runs
 /// one GEMM per expert for at most kExpertTile rows at a time, which it copies.
 /// The copies need memory in addition to the plan's arena: kExpertTile rows of
-/// x and y, and the sums of one expert's gradient. Any rows may be of one
-/// expert. Fails if a GEMM fails.
+/// x and y, the sums of one expert's gradient, and 16 bytes for each row. Any
+/// rows may be of one expert. Fails if a GEMM fails.
 Status runExpertMatmul(const ExpertMatmulOp &op, const ExpertArrays &arrays);
 
 inline constexpr int64_t kExpertTile = 1024;

@@ -25,6 +25,28 @@ USUAL = [("mixtral", "dp=4"), ("mixtral", "dp=2,tp=2,ep=2"), ("mixtral", "dp=4,e
 OTHERS = ["dp=2,ep=2,micro_batch=2,recompute=full", "tp=4,ep=4", "dp=2,tp=2,ep=4,zero=2", "dp=2,cp=2,ep=2"]
 
 
+def chain(first, second, inner, choices="16x2"):
+    """A mixture in which the products have `first` and `second` experts, with `inner` columns between them, for the same ids."""
+    rows = f"tensor<16x2x{inner}xf32>"
+    x2, columns, op = (rows, inner, "unary tanh") if choices == "16x2" else ("tensor<16x2xf32>", 2, "reshape")
+    move = f"  %b = dpc.{op} %h : {rows} -> {x2}\n"
+    return f"""func.func @forward(
+    %gate: tensor<16x4xf32> {{dpc.name = "gate", dpc.role = "parameter"}},
+    %u: tensor<{first}x16x{inner}xf32> {{dpc.name = "u", dpc.role = "parameter"}},
+    %d: tensor<{second}x{columns}x16xf32> {{dpc.name = "d", dpc.role = "parameter"}},
+    %x: tensor<16x16xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}}) -> (tensor<16x16xf32> {{dpc.name = "y"}}) {{
+  %l = dpc.matmul %x, %gate : (tensor<16x16xf32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+  %v, %i = dpc.topk %l : tensor<16x4xf32> -> tensor<16x2xf32>, tensor<16x2xi64>
+  %h = dpc.expert_matmul %x, %i, %u : (tensor<16x16xf32>, tensor<16x2xi64>, tensor<{first}x16x{inner}xf32>) -> {rows}
+{move}  %y = dpc.expert_matmul %b, %i, %d : ({x2}, tensor<16x2xi64>, tensor<{second}x{columns}x16xf32>) -> tensor<16x2x16xf32>
+  %w = dpc.broadcast %v dims = [0, 1] : tensor<16x2xf32> -> tensor<16x2x16xf32>
+  %m = dpc.binary mul %y, %w : (tensor<16x2x16xf32>, tensor<16x2x16xf32>) -> tensor<16x2x16xf32>
+  %z = dpc.reduce sum %m dims = [1] : tensor<16x2x16xf32> -> tensor<16x16xf32>
+  return %z : tensor<16x16xf32>
+}}
+"""
+
+
 class Mixtures(e2e.ScratchTest):
     def setUp(self):
         super().setUp()
@@ -72,6 +94,18 @@ class Mixtures(e2e.ScratchTest):
 
         self.assertEqual(len(products("mixtral")), 4)
         self.assertEqual(products("mixtral"), products("mixtral-batched"))
+
+    def test_rows_of_other_experts_are_completed(self):
+        """An axis splits 4 and 8 experts at other ids, and a row of two choices belongs to two experts."""
+        for name, text in (("alike", chain(4, 4, 32)), ("other experts", chain(4, 8, 32)), ("other rows", chain(4, 4, 1, choices="16"))):
+            for strategy in ("dp=4,ep=4", "dp=2,tp=2,ep=2", "dp=2,tp=2"):
+                with self.subTest(name=name, strategy=strategy):
+                    file = self.path("chain.mlir")
+                    with open(file, "w") as out:
+                        out.write(text)
+                    said = e2e.must([e2e.tool("dpc-opt"), file, "--cluster=local:4", "--init=random:1", "--verify=on", f"--strategy={strategy}",
+                                     "-o", self.path("plan")])
+                    self.assertIn("verified: 4 ranks compute what one device computes", said)
 
     def test_experts_exchange_tokens_only(self):
         """Per layer, each rank gathers tokens, ids and gates, and gives back one sum per token: no rows between the two products."""

@@ -96,6 +96,8 @@ class Models(e2e.ScratchTest):
             (["gpt", "--layers=0"], "--layers=0: expected 1 to"),
             (["gpt", "--experts=8"], "--experts=8"),
             (["llama", "--q-rank=64"], "--kv-rank=0: --q-rank, --rope-dim and --value-dim need latent attention"),
+            (["llama", "--kv-rank=-3"], "--kv-rank=-3: expected 0 to"),
+            (["deepseek-v3", "--qk-norm"], "--qk-norm: latent attention norms"),
             (["deepseek-v3", "--rope-dim=63"], "--rope-dim=63: must be even"),
             (["deepseek-v3", "--kv-heads=8"], "--kv-heads=8: latent attention has keys for each of the 128 heads"),
             (["gptx"], "gptx: unknown family; accepted: gpt, bloom"),

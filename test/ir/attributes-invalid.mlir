@@ -136,3 +136,11 @@ func.func @routed_rows_are_not_split(%a: tensor<8x16xf32, #dpc.sharding<#dpc.mes
   %0 = dpc.matmul %a, %b : (tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>, tensor<16x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {ep}]>>) -> tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {ep}]>>
   return
 }
+
+// -----
+
+func.func @routed_rows_are_not_summed(%a: tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>>) {
+  // expected-error @below {{'dpc.reduce' op operand shardings do not fit: operand 0 is routed over axis 'ep', which the op does not pass on}}
+  %0 = dpc.reduce sum %a dims = [0] : tensor<8x16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}, {}], partial = {ep : routed}>> -> tensor<16xf32, #dpc.sharding<#dpc.mesh<ep=4>, [{}], partial = {ep : routed}>>
+  return
+}

@@ -139,3 +139,41 @@ func.func @several_rows_for_a_matrix(%x: tensor<8x2x4xf32>, %ids: tensor<8xi64>,
   %y = dpc.matmul %x, %matrices : (tensor<8x2x4xf32>, tensor<8x4x6xf32>) -> tensor<8x2x6xf32>
   return %y : tensor<8x2x6xf32>
 }
+
+// -----
+
+// The rows of a table are in the order of the table, although there are as many.
+// CHECK-LABEL: func @rows_of_a_table
+// CHECK: %[[T:.*]] = dpc.embedding_grad
+// CHECK: dpc.embedding %[[T]]
+func.func @rows_of_a_table(%ids: tensor<8xi64>, %others: tensor<5xi64>, %dy: tensor<5x2xf32>) -> tensor<8x2xf32> {
+  %sorted, %perm = dpc.topk %ids smallest : tensor<8xi64> -> tensor<8xi64>, tensor<8xi64>
+  %table = dpc.embedding_grad %others, %dy : (tensor<5xi64>, tensor<5x2xf32>) -> tensor<8x2xf32>
+  %back, %inverse = dpc.topk %perm smallest : tensor<8xi64> -> tensor<8xi64>, tensor<8xi64>
+  %out = dpc.embedding %table, %inverse : (tensor<8x2xf32>, tensor<8xi64>) -> tensor<8x2xf32>
+  return %out : tensor<8x2xf32>
+}
+
+// -----
+
+// Rows that also repeat a column are no copies of rows.
+// CHECK-LABEL: func @repeated_columns
+// CHECK: dpc.expert_matmul %{{.*}} : (tensor<8x6xf32>, tensor<8xi64>, tensor<3x6x5xf32>)
+func.func @repeated_columns(%x: tensor<4x1xf32>, %ids: tensor<8xi64>, %w: tensor<3x6x5xf32>) -> tensor<8x5xf32> {
+  %r = dpc.broadcast %x dims = [0, 2] : tensor<4x1xf32> -> tensor<4x2x6xf32>
+  %rows = dpc.reshape %r : tensor<4x2x6xf32> -> tensor<8x6xf32>
+  %y = dpc.expert_matmul %rows, %ids, %w : (tensor<8x6xf32>, tensor<8xi64>, tensor<3x6x5xf32>) -> tensor<8x5xf32>
+  return %y : tensor<8x5xf32>
+}
+
+// -----
+
+// Products of integers stay products of matrices.
+// CHECK-LABEL: func @looked_up_integers
+// CHECK: dpc.matmul
+func.func @looked_up_integers(%x: tensor<8x1x4xi32>, %ids: tensor<8xi64>, %w: tensor<3x24xi32>) -> tensor<8x1x6xi32> {
+  %rows = dpc.embedding %w, %ids : (tensor<3x24xi32>, tensor<8xi64>) -> tensor<8x24xi32>
+  %matrices = dpc.reshape %rows : tensor<8x24xi32> -> tensor<8x4x6xi32>
+  %y = dpc.matmul %x, %matrices : (tensor<8x1x4xi32>, tensor<8x4x6xi32>) -> tensor<8x1x6xi32>
+  return %y : tensor<8x1x6xi32>
+}

@@ -165,14 +165,16 @@ Val histc(Call &c, Val x) {
     return c.fail("bins={0} between {1} and {2} depend on data or are empty; "
                   "pass histc a range, as min < max",
                   bins, low, high);
+  // Narrow floats would merge large ids.
   Val ids = x;
   if (auto convert = x.value ? x.value.getDefiningOp<ConvertOp>() : ConvertOp())
-    if (isa<IntegerType>(elementTypeOf(convert.getX())))
+    if (isa<IntegerType>(elementTypeOf(convert.getX())) &&
+        (x.element().isF32() || x.element().isF64()))
       ids = convert.getX();
-  bool countsIds = !ids.isFloat() && low == 0 && high == double(bins - 1) ||
-                   !ids.isFloat() && ids.value && low == 0 &&
-                       high == double(bins) &&
-                       rangeOf(ids.value).isWithin(0, bins - 1);
+  bool isOnePerId =
+      high == double(bins - 1) || (high == double(bins) && ids.value &&
+                                   rangeOf(ids.value).isWithin(0, bins - 1));
+  bool countsIds = !ids.isFloat() && low == 0 && isOnePerId;
   if (!countsIds)
     ids = binOf(e, e.convert(x, e.statisticsType(x)), bins, low, high);
   return countIds(e, ids, bins, c.resultElement());

@@ -117,6 +117,20 @@ TEST(ExpertMatmul, SkipsRowsOfOtherExperts) {
   }
 }
 
+// A plan cannot make the rank read beyond its experts.
+TEST(ExpertMatmul, ExpertsOfARankAreLimited) {
+  Plan plan;
+  plan.buffers.resize(1);
+  ExpertMatmulOp op = small(ExpertMatmulKind::Forward).op;
+  op.x = op.ids = op.w = op.y = 0;
+  for (auto [valid, most] : {std::pair(9, 5), {-1, 0}, {4, 4}}) {
+    auto arrays = expertArrays(
+        plan, op, [valid = valid](const ScalarExpr &) { return valid; },
+        [](int) { return static_cast<void *>(nullptr); });
+    EXPECT_EQ(arrays.valid, most);
+  }
+}
+
 TEST(ExpertMatmul, AllRowsOfOneExpertOrNone) {
   for (ExpertMatmulKind kind :
        {ExpertMatmulKind::Forward, ExpertMatmulKind::GradWeight})
