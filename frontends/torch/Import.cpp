@@ -4,6 +4,7 @@
 #include "frontends/torch/Call.h"
 #include "frontends/torch/Liveness.h"
 #include "frontends/torch/ProgramRemarks.h"
+#include "frontends/torch/Unsupported.h"
 #include "frontends/torch/Views.h"
 #include "frontends/torch/Weights.h"
 
@@ -29,39 +30,6 @@ static const OperatorTable &operatorTable() {
     return t;
   }();
   return table;
-}
-
-/// Returns what to use instead of an operator with data-dependent shapes.
-static llvm::StringRef alternativeTo(llvm::StringRef target) {
-  llvm::StringRef op = target.split('.').first;
-  if (op == "nonzero" || op == "masked_select" || op == "argwhere" ||
-      op == "nonzero_numpy" || op == "where")
-    return "compute every position and mask with torch.where";
-  if (op == "unique" || op == "_unique2" || op == "unique_dim" ||
-      op == "unique_consecutive" || op == "bincount")
-    return "use counts over a fixed number of classes";
-  return "";
-}
-
-/// Returns the operators that run_decompositions() must decompose so that only
-/// supported operators are left, or "". The entries follow torch/_decomp and
-/// torch/_refs of PyTorch. Many other decompositions end at operators that are
-/// not supported either: index_add ends at index_put.
-static llvm::StringRef decomposedBy(llvm::StringRef target) {
-  return llvm::StringSwitch<llvm::StringRef>(target.split('.').first)
-      .Case("gru", "aten.gru")
-      .Case("logit", "aten.logit")
-      .Case("lstm", "aten.lstm")
-      .Case("nan_to_num", "aten.nan_to_num, aten.isneginf, aten.isposinf")
-      .Case("nansum", "aten.nansum")
-      .Case("pixel_shuffle", "aten.pixel_shuffle")
-      .Case("pixel_unshuffle", "aten.pixel_unshuffle")
-      .Case("rnn_relu", "aten.rnn_relu")
-      .Case("rnn_tanh", "aten.rnn_tanh")
-      .Case("rot90", "aten.rot90")
-      .Case("soft_margin_loss", "aten.soft_margin_loss")
-      .Case("std_mean", "aten.std_mean")
-      .Default("");
 }
 
 namespace {
@@ -98,7 +66,6 @@ private:
   llvm::Error checkResults(const Graph &graph, const Node &node,
                            llvm::ArrayRef<Val> results);
   static const Operator *operatorOf(const Node &node);
-  llvm::Error unknown(const Node &node, size_t index) const;
   llvm::Error refresh(Body &body, llvm::StringRef name);
   bool isReadLater(const Body &body, llvm::StringRef name, size_t index) const;
   std::string whyConstant(llvm::StringRef input) const;
@@ -246,6 +213,11 @@ llvm::Error Importer::convertNodes() {
   const Graph &graph = program.graph;
   Body body{graph, main, Views(graph), live.lastUse};
   for (const auto &[index, node] : llvm::enumerate(graph.nodes))
+  if (llvm::Error error =
+          checkSupported(program, live, archive.path(), [](const Node &node) {
+            return operatorOf(node) != nullptr;
+          }))
+    return error;
     if (live.nodes[index])
       if (llvm::Error error = convertNode(body, node, index))
         return error;
@@ -427,44 +399,14 @@ llvm::Error Importer::finishWrites(Body &body, const Node &node, size_t index,
 /// Looks up in-place targets by their pure form; null if there is none.
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
-  llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
-  target.consume_front("aten.");
-  auto found = operatorTable().find(target);
-  return found == operatorTable().end() ? nullptr : &found->second;
-}
-
-llvm::Error Importer::unknown(const Node &node, size_t index) const {
-  llvm::StringRef target = node.target;
-  target.consume_front("aten.");
-  llvm::StringRef instead = alternativeTo(target);
-  if (!instead.empty())
-    return nodeError(node, index,
-                     "returns a tensor whose shape depends on data, which is "
-                     "not supported; " +
-                         instead);
-  // The maximum number of other unsupported operators that the message lists.
-  constexpr size_t kMax = 20;
-  llvm::StringSet<> others;
-  std::string unsupported;
-  for (const auto &[place, other] : llvm::enumerate(program.graph.nodes))
-    if (live.nodes[place] && other.target != node.target &&
-        !operatorOf(other) && others.insert(other.target).second &&
-        others.size() <= kMax)
-      unsupported += (unsupported.empty() ? "; also not supported: " : ", ") +
-                     other.target;
-  if (others.size() > kMax)
-    unsupported += " and " + std::to_string(others.size() - kMax) + " more";
-  llvm::StringRef decomposed = decomposedBy(target);
-  std::string remedy =
-      decomposed.empty()
-          ? "; the model must compute the same with other operators "
-            "(frontends/torch/README.md lists the supported ones)"
-          : "; with aten = torch.ops.aten, "
-            "exported_program.run_decompositions(torch._decomp."
-            "get_decompositions([" +
-                decomposed.str() +
-                "])) before torch.export.save replaces it by supported ones";
-  return nodeError(node, index, "is not supported" + unsupported + remedy);
+  for (llvm::StringRef target :
+       {llvm::StringRef(node.target), llvm::StringRef(pure)}) {
+    target.consume_front("aten.");
+    auto found = operatorTable().find(target);
+    if (found != operatorTable().end())
+      return &found->second;
+  }
+  return nullptr;
 }
 
 llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
@@ -479,8 +421,6 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
               "is not supported; compute every position and mask "
               "with torch.where");
   const Operator *op = operatorOf(node);
-  if (!op)
-    return unknown(node, index);
   emit.loc = NameLoc::get(
       StringAttr::get(context, node.name.empty() ? node.target : node.name));
   if (llvm::Error error = checkChanges(body, node))

@@ -152,6 +152,27 @@ static Argument readArgument(const Json &json, int depth) {
   return a;
 }
 
+/// Returns the innermost line of a stack trace that is not PyTorch's own, as
+/// "model.py:12 in forward".
+static std::string sourceLine(const std::string &trace) {
+  std::string found;
+  llvm::SmallVector<llvm::StringRef> lines;
+  llvm::StringRef(trace).split(lines, '\n');
+  for (llvm::StringRef line : lines) {
+    line = line.trim();
+    if (!line.consume_front("File \""))
+      continue;
+    auto [path, rest] = line.split("\", line ");
+    auto [number, function] = rest.split(", in ");
+    bool isInternal = path.contains("site-packages/torch/");
+    if (!number.empty() && (!isInternal || found.empty()))
+      found = (path.substr(path.rfind('/') + 1) + ":" + number +
+               (function.empty() ? "" : " in ") + function)
+                  .str();
+  }
+  return found;
+}
+
 static Node readNode(const Json &json, int depth) {
   Node node;
   std::string target = json["target"].text();
@@ -177,6 +198,9 @@ static Node readNode(const Json &json, int depth) {
   node.name = name                   ? name.text()
               : node.outputs.empty() ? std::string()
                                      : node.outputs[0];
+  if (Json metadata = json.maybe("metadata"))
+    if (Json trace = metadata.maybe("stack_trace"))
+      node.source = sourceLine(trace.text());
   return node;
 }
 

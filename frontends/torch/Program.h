@@ -69,6 +69,9 @@ struct Node {
   std::vector<std::pair<std::string, Argument>> inputs;
   /// Names of the results; "" if a result is not a value.
   std::vector<std::string> outputs;
+  /// The line of the model that makes the node ("model.py:12 in forward"), or
+  /// "" if the file does not say it.
+  std::string source;
   /// Whether the results are the elements of one list.
   bool makesList = false;
   /// Whether the node is in a graph that runs without gradients.

@@ -289,19 +289,18 @@ TEST(TorchErrors, DecompositionIsAdvisedWhereItHelps) {
                            "torch.ops.aten." + op + ".default"))
         .error;
   };
-  for (const char *op : {"gru", "logit", "lstm", "nan_to_num", "nansum",
-                         "pixel_shuffle", "pixel_unshuffle", "rnn_relu",
-                         "rnn_tanh", "rot90", "soft_margin_loss", "std_mean"}) {
+  for (const char *op :
+       {"gru", "logit", "lstm", "nan_to_num", "nansum", "rnn_relu", "rnn_tanh",
+        "rot90", "soft_margin_loss", "std_mean"}) {
     std::string error = refusalOf(op);
     EXPECT_NE(error.find("get_decompositions([aten." + std::string(op)),
               std::string::npos)
         << error;
   }
-  for (const char *op : {"index_add", "cummax", "argsort"}) {
+  for (const char *op : {"cummax", "kthvalue"}) {
     std::string error = refusalOf(op);
     EXPECT_NE(error.find("node 1 'relu'"), std::string::npos) << error;
-    EXPECT_NE(error.find("must compute the same with other operators"),
-              std::string::npos)
+    EXPECT_NE(error.find("compute it with other operators"), std::string::npos)
         << error;
     EXPECT_EQ(error.find("decompositions"), std::string::npos) << error;
   }
@@ -314,9 +313,23 @@ TEST(TorchErrors, AllUnknownOperatorsAreNamedAtOnce) {
                               relu, "aten.twist.");
   });
   // Each operator is named once, although several nodes use it.
-  expectRefused(bytes,
-                {"aten.bend.default: is not supported; also not supported: "
-                 "aten.twist.default; "});
+  expectRefused(bytes, {"m.pt2: 2 operators are not supported: "
+                        "aten.bend.default (3 nodes, first node 0 'linear')",
+                        "; aten.twist.default (2 nodes, first node 1 'relu'"});
+}
+
+/// A node's line is the innermost one that is not PyTorch's.
+TEST(TorchErrors, UnknownOperatorsAreNamedWithTheirLines) {
+  const std::regex target("\"torch.ops.aten.relu.default\""),
+      metadata("\"metadata\": \\{[^{}]*\\}");
+  std::string trace =
+      R"("metadata": {"stack_trace": "File \"/a/model.py\", line 7, in loss\n)"
+      R"(  y = f(x)\n  File \"/b/site-packages/torch/f.py\", line 9, in f\n"})";
+  std::string bytes = altered(kMlp, kModel, [&](const std::string &text) {
+    return std::regex_replace(std::regex_replace(text, metadata, trace), target,
+                              "\"torch.ops.aten.twist.default\"");
+  });
+  expectRefused(bytes, {"node 1 'relu' at model.py:7 in loss): compute it"});
 }
 
 /// The program writes to a reshape, which may be a copy, and returns its base.
