@@ -2,6 +2,7 @@
 #include "frontends/emit/Contraction.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -75,6 +76,60 @@ Labeled summedTo(Emitter &e, const Labeled &x, llvm::StringRef wanted) {
   return result;
 }
 
+/// Replaces each "..." by the labels '0', '1', .. (the last dimension has the
+/// first one). They broadcast: an operand loses those of its dimensions of size
+/// 1 that another operand has with more.
+std::string withoutEllipsis(Emitter &e, llvm::StringRef equation,
+                            std::vector<Val> &inputs) {
+  auto [left, right] = equation.split("->");
+  llvm::SmallVector<llvm::StringRef> terms;
+  left.split(terms, ',');
+  if (!equation.contains("...") || terms.size() != inputs.size() ||
+      !llvm::all_of(inputs, [](const Val &x) { return bool(x); }))
+    return equation.str();
+  auto dimsOf = [&](size_t i) {
+    auto named = static_cast<int64_t>(terms[i].size()) - 3;
+    int64_t count = inputs[i].rank() - named;
+    return terms[i].contains("...") && count >= 0 && count <= 10 ? count : 0;
+  };
+  Shape sizes;
+  for (size_t i = 0; i < terms.size(); ++i)
+    for (int64_t n = 0, count = dimsOf(i); n < count; ++n) {
+      if (n == static_cast<int64_t>(sizes.size()))
+        sizes.push_back(1);
+      auto before = static_cast<int64_t>(terms[i].find("..."));
+      sizes[n] = std::max(sizes[n], inputs[i].dim(before + count - 1 - n));
+    }
+  auto labelOf = [](int64_t n) { return static_cast<char>('0' + n); };
+  std::string all, result;
+  for (auto n = static_cast<int64_t>(sizes.size()); n-- > 0;)
+    all += labelOf(n);
+  for (size_t i = 0; i < terms.size(); ++i) {
+    auto [front, behind] = terms[i].split("...");
+    std::string labels;
+    Shape shape(inputs[i].shape());
+    int64_t at = static_cast<int64_t>(front.size());
+    for (int64_t n = dimsOf(i); n-- > 0;)
+      if (shape[at] == 1 && sizes[n] != 1)
+        shape.erase(shape.begin() + at);
+      else
+        labels += labelOf(n), ++at;
+    inputs[i] = e.reshape(inputs[i], shape);
+    result += (i ? "," : "") + front.str() + labels + behind.str();
+  }
+  if (equation.contains("->")) {
+    auto [front, behind] = right.split("...");
+    return result + "->" + front.str() +
+           (right.contains("...") ? all : std::string()) + behind.str();
+  }
+  // Without '->', the labels of "..." come first.
+  std::set<char> once;
+  for (char label : result)
+    if (llvm::isAlpha(label) && llvm::count(result, label) == 1)
+      once.insert(label);
+  return result + "->" + all + std::string(once.begin(), once.end());
+}
+
 class Einsum {
 public:
   explicit Einsum(Emitter &e) : e(e) {}
@@ -105,10 +160,8 @@ private:
              std::string &output, std::vector<Labeled> &operands) {
     std::string equation = text.str();
     llvm::erase(equation, ' ');
-    if (llvm::StringRef(equation).contains("...")) {
-      e.fail("equation '{0}': '...' is not supported", equation);
-      return false;
-    }
+    std::vector<Val> values(inputs.begin(), inputs.end());
+    equation = withoutEllipsis(e, equation, values);
     auto [left, right] = llvm::StringRef(equation).split("->");
     llvm::SmallVector<llvm::StringRef> terms;
     left.split(terms, ',');
@@ -118,7 +171,7 @@ private:
       return false;
     }
     for (auto [i, term] : llvm::enumerate(terms)) {
-      Val x = inputs[i];
+      Val x = values[i];
       if (!x || !noteSizes(x, term, equation))
         return false;
       operands.push_back({x, term.str()});

@@ -9,7 +9,7 @@ namespace dpc::frontend {
 /// the others. A vector is a row on the left and a column on the right.
 Val stackedMatmul(Emitter &e, Val a, Val b);
 
-/// numpy.einsum. Fails on '...' and on a label that one operand has twice.
+/// numpy.einsum. '...' broadcasts. Fails on a label that one operand has twice.
 Val einsum(Emitter &e, llvm::StringRef equation, llvm::ArrayRef<Val> operands);
 
 } // namespace dpc::frontend

@@ -149,8 +149,9 @@ Val Call::operand(llvm::StringRef name) {
     llvm::StringRef text = defaultOf(name);
     if (text.getAsDouble(value))
       return fail("argument '{0}' is missing", name);
-    return emit.scalar(value, text.contains('.') ? Type(b.getF64Type())
-                                                 : Type(b.getI64Type()));
+    return emit.scalar(value, text.find_first_of(".e") == text.npos
+                                  ? Type(b.getI64Type())
+                                  : Type(b.getF64Type()));
   }
   return valueOf(*a, name);
 }

@@ -134,11 +134,14 @@ bool reachesParameter(const Val &x);
 Val withoutGradient(Emitter &emit, Val x);
 
 // One function per file of ops/ registers its converters.
+/// Adds other names of operators that the table has.
+void addAliases(OperatorTable &table);
 void addComposed(OperatorTable &table);
 void addConstructors(OperatorTable &table);
 void addContractions(OperatorTable &table);
 void addElementwise(OperatorTable &table);
 void addIndexing(OperatorTable &table);
+void addLosses(OperatorTable &table);
 void addMovement(OperatorTable &table);
 void addRows(OperatorTable &table);
 void addSpatial(OperatorTable &table);

@@ -23,10 +23,12 @@ static const OperatorTable &operatorTable() {
     addContractions(t);
     addElementwise(t);
     addIndexing(t);
+    addLosses(t);
     addMovement(t);
     addRows(t);
     addSpatial(t);
     addSymbolic(t);
+    addAliases(t);
     return t;
   }();
   return table;
@@ -211,13 +213,13 @@ bool Importer::hasLoss() const {
 
 llvm::Error Importer::convertNodes() {
   const Graph &graph = program.graph;
-  Body body{graph, main, Views(graph), live.lastUse};
-  for (const auto &[index, node] : llvm::enumerate(graph.nodes))
   if (llvm::Error error =
           checkSupported(program, live, archive.path(), [](const Node &node) {
             return operatorOf(node) != nullptr;
           }))
     return error;
+  Body body{graph, main, Views(graph), live.lastUse};
+  for (const auto &[index, node] : llvm::enumerate(graph.nodes))
     if (live.nodes[index])
       if (llvm::Error error = convertNode(body, node, index))
         return error;
@@ -396,7 +398,8 @@ llvm::Error Importer::finishWrites(Body &body, const Node &node, size_t index,
   return llvm::Error::success();
 }
 
-/// Looks up in-place targets by their pure form; null if there is none.
+/// Looks up in-place targets by their pure form, unless the table has them;
+/// null if there is none.
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
   for (llvm::StringRef target :

@@ -95,6 +95,29 @@ Val eye(Call &c) {
               : Val();
 }
 
+/// The indices of one side of a diagonal, as [2, count].
+template <bool isUpper> Val triangleIndices(Call &c) {
+  Type element = c.resultElement();
+  int64_t rows = c.integer("row"), columns = c.integer("col");
+  int64_t offset = c.integer("offset");
+  if (!element || c.emit.failed())
+    return {};
+  if (static_cast<double>(rows) * static_cast<double>(columns) > kMaxRange)
+    return c.fail("a matrix of {0} by {1} is not supported", rows, columns);
+  std::vector<Scalar> places[2];
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      if (isUpper ? j - i >= offset : j - i <= offset) {
+        Scalar row, column;
+        row.i = i, column.i = j;
+        places[0].push_back(row);
+        places[1].push_back(column);
+      }
+  auto count = static_cast<int64_t>(places[0].size());
+  llvm::append_range(places[0], places[1]);
+  return Val(ConstTensor::dense(element, {2, count}, std::move(places[0])));
+}
+
 } // namespace
 
 void addConstructors(OperatorTable &t) {
@@ -117,6 +140,10 @@ void addConstructors(OperatorTable &t) {
   t["ones_like.default"] = {"self, dtype=None", fillLike<1>};
   t["triu.default"] = {"self, diagonal=0", triangle<true>};
   t["tril.default"] = {"self, diagonal=0", triangle<false>};
+  t["triu_indices.default"] = {"row, col, offset=0, dtype=None",
+                               triangleIndices<true>};
+  t["tril_indices.default"] = {"row, col, offset=0, dtype=None",
+                               triangleIndices<false>};
   t["eye.default"] = {"n, m=None, dtype=None", eye};
   t["eye.m"] = {"n, m, dtype=None", eye};
 }

@@ -54,10 +54,11 @@ Val addmm(Call &c) { return addGemm(c, "mat1", "mat2"); }
 Val baddbmm(Call &c) { return addGemm(c, "batch1", "batch2"); }
 
 Val outer(Call &c, Val a, Val b) {
-  if (a && b && a.rank() == 1 && b.rank() == 1)
-    return c.emit.mul(c.emit.reshape(a, {a.dim(0), 1}),
-                      c.emit.reshape(b, {1, b.dim(0)}));
-  return c.fail("operands must be vectors");
+  Type element = c.resultElement();
+  if (a.rank() != 1 || b.rank() != 1 || !element)
+    return c.fail("operands must be vectors");
+  return c.emit.mul(c.emit.reshape(c.emit.convert(a, element), {a.dim(0), 1}),
+                    c.emit.reshape(c.emit.convert(b, element), {1, b.dim(0)}));
 }
 
 template <int64_t rank> Val timesVector(Call &c, llvm::StringRef other) {
@@ -68,11 +69,48 @@ template <int64_t rank> Val timesVector(Call &c, llvm::StringRef other) {
 }
 
 Val dot(Call &c) { return timesVector<1>(c, "tensor"); }
+Val vdot(Call &c) { return timesVector<1>(c, "other"); }
 Val matrixTimesVector(Call &c) { return timesVector<2>(c, "vec"); }
 
 Val einsumOf(Call &c) {
   llvm::SmallVector<Val> operands = c.tensors("tensors");
   return c.emit.failed() ? Val() : einsum(c.emit, c.text("equation"), operands);
+}
+
+/// Sums over the given dimensions of both operands.
+Val tensordot(Call &c, Val a, Val b) {
+  std::string left, right, result;
+  for (int64_t d = 0; d < a.rank(); ++d)
+    left += static_cast<char>('a' + d);
+  for (int64_t d = 0; d < b.rank(); ++d)
+    right += static_cast<char>('A' + d);
+  Shape ofA = c.ints("dims_self"), ofB = c.ints("dims_other");
+  if (ofA.size() != ofB.size() || a.rank() > 26 || b.rank() > 26)
+    return c.fail("dims {0} and {1} do not fit", ofA, ofB);
+  for (auto [i, j] : llvm::zip(ofA, ofB)) {
+    int64_t from = c.dim(i, a.rank()), to = c.dim(j, b.rank());
+    if (c.emit.failed())
+      return {};
+    right[to] = left[from];
+  }
+  for (char label : left + right)
+    if (llvm::count(left + right, label) == 1)
+      result += label;
+  return einsum(c.emit, left + "," + right + "->" + result, {a, b});
+}
+
+/// Sums over the last dimension of both operands; a number only scales.
+Val inner(Call &c, Val a, Val b) {
+  Emitter &e = c.emit;
+  if (a.rank() == 0 || b.rank() == 0)
+    return e.mul(a, b);
+  int64_t k = a.shape().back();
+  if (k == 0 || b.shape().back() != k)
+    return c.fail("operands {0} and {1} do not fit", a, b);
+  Shape shape = joinShapes({a.shape().drop_back(), b.shape().drop_back()});
+  Val rows = e.reshape(a, {numElements(a.shape()) / k, k});
+  Val columns = e.reshape(b, {numElements(b.shape()) / k, k});
+  return e.reshape(e.matmul(rows, columns, false, true), shape);
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -107,31 +145,86 @@ Mask knownMask(const ConstTensor &given, int64_t queries, int64_t keys) {
   return mask;
 }
 
-/// Returns the mask as an additive mask of rank 4.
-Val rankedMask(Call &c, Val mask, Type element) {
+/// Returns the mask as an additive mask of rank 4. `batch` has the leading
+/// dimensions that are folded into the first one.
+Val rankedMask(Call &c, Val mask, Type element, const Shape &batch) {
   Emitter &e = c.emit;
   if (!mask)
     return {};
   if (mask.element().isInteger(1))
     mask = additiveMask(e, mask, element);
   mask = e.convert(mask, element);
-  if (!mask || mask.rank() > 4)
-    return c.fail("attn_mask must have 4 dimensions or fewer");
-  return e.reshape(mask, joinShapes({Shape(4 - mask.rank(), 1), mask.shape()}));
+  if (!mask || mask.rank() > static_cast<int64_t>(batch.size()) + 3)
+    return c.fail("attn_mask has more dimensions than query");
+  Shape shape = joinShapes({Shape(3, 1), mask.shape()});
+  shape.erase(shape.begin(), shape.end() - 3);
+  int64_t matrices = numElements(mask.shape()) / numElements(shape);
+  if (matrices != 1) {
+    mask = e.broadcastTo(mask, joinShapes({batch, shape}));
+    matrices = numElements(batch);
+  }
+  return e.reshape(mask, joinShapes({{matrices}, shape}));
 }
 
-/// Returns a tensor of rank 3 as [1, H, T, D].
-Val ranked(Call &c, llvm::StringRef name) {
-  Val x = c.tensor(name);
-  if (!x || x.rank() == 4)
-    return x;
-  if (x.rank() != 3)
-    return c.fail("argument '{0}' {1} must have 3 or 4 dimensions", name, x);
-  return c.emit.reshape(x, {1, x.dim(0), x.dim(1), x.dim(2)});
+/// The operands of an attention as [batch, heads, positions, D].
+struct Attended {
+  Val q, k, v;
+  Shape batch; ///< the dimensions that are folded into the first one
+  Shape shape; ///< that of the result
+};
+
+/// Broadcasts the dimensions before the heads, and folds them into one.
+/// One head of keys and values serves all heads of queries.
+std::optional<Attended> attended(Call &c) {
+  Emitter &e = c.emit;
+  Attended all{c.tensor("query"), c.tensor("key"), c.tensor("value"), {}, {}};
+  Val *operands[] = {&all.q, &all.k, &all.v};
+  std::optional<Shape> batch = Shape();
+  for (Val *x : operands) {
+    if (!*x)
+      return std::nullopt;
+    if (x->rank() < 2) {
+      c.fail("query, key and value must have 2 dimensions or more, not {0}",
+             *x);
+      return std::nullopt;
+    }
+    if (batch)
+      batch = e.broadcastShape(
+          *batch, x->shape().drop_back(std::min<int64_t>(x->rank(), 3)));
+  }
+  if (!batch)
+    return std::nullopt;
+  int64_t rank = std::max({all.q.rank(), all.k.rank(), all.v.rank()});
+  for (Val *x : operands) {
+    Shape inner = joinShapes({Shape(3, 1), x->shape()});
+    inner.erase(inner.begin(), inner.end() - 3);
+    *x = e.reshape(
+        e.broadcastTo(
+            e.reshape(*x,
+                      joinShapes({Shape(std::max<int64_t>(0, 3 - x->rank()), 1),
+                                  x->shape()})),
+            joinShapes({*batch, inner})),
+        joinShapes({{numElements(*batch)}, inner}));
+    if (!*x)
+      return std::nullopt;
+  }
+  Val &q = all.q, &k = all.k, &v = all.v;
+  if (k.dim(1) != v.dim(1) || q.dim(1) == 1) {
+    int64_t heads = std::max({q.dim(1), k.dim(1), v.dim(1)});
+    for (Val *x : operands)
+      if (x->dim(1) == 1)
+        *x = repeatedHeads(e, *x, heads);
+  }
+  all.batch = *batch;
+  all.shape = joinShapes({*batch, {q.dim(1), q.dim(2), v.dim(3)}});
+  if (rank == 2)
+    all.shape.erase(all.shape.begin());
+  return all;
 }
 
 bool attentionFits(Call &c, Val q, Val k, Val v) {
-  bool grouped = c.flag("enable_gqa") && k.dim(1) > 0 && k.dim(1) == v.dim(1) &&
+  bool repeats = c.flag("enable_gqa") || k.dim(1) == 1;
+  bool grouped = repeats && k.dim(1) > 0 && k.dim(1) == v.dim(1) &&
                  q.dim(1) % k.dim(1) == 0;
   if (q.dim(0) == k.dim(0) && k.dim(0) == v.dim(0) && q.dim(3) == k.dim(3) &&
       k.dim(2) == v.dim(2) &&
@@ -164,17 +257,18 @@ Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
 /// there are as many queries as keys.
 Val attention(Call &c) {
   Emitter &e = c.emit;
-  Val q = ranked(c, "query"), k = ranked(c, "key"), v = ranked(c, "value");
+  auto all = attended(c);
   double stated = c.number("dropout_p"), p = activeDropout(e, stated);
   noteDropout(e, stated, /*trains=*/true);
-  if (!q || !k || !v || e.failed() || !attentionFits(c, q, k, v))
+  if (!all || e.failed() || !attentionFits(c, all->q, all->k, all->v))
     return {};
+  auto [q, k, v, batch, shape] = *all;
   Mask given;
   if (c.has("attn_mask"))
     given.additive = c.tensor("attn_mask");
   if (given.additive && given.additive.constant && given.additive.rank() >= 2)
     given = knownMask(*given.additive.constant, q.dim(2), k.dim(2));
-  Val mask = rankedMask(c, given.additive, q.element());
+  Val mask = rankedMask(c, given.additive, q.element(), batch);
   bool causal = given.causal || c.flag("is_causal");
   if (causal && (p != 0 || q.dim(2) != k.dim(2))) {
     mask = joinedMasks(e, mask, causalMask(q.dim(2), k.dim(2), 0, q.element()));
@@ -187,9 +281,6 @@ Val attention(Call &c) {
                      : 1.0 / std::sqrt(static_cast<double>(q.dim(3)));
   Val y = p != 0 ? dropping(e, q, k, v, mask, scale, p)
                  : makeAttention(e, q, k, v, mask, scale, causal);
-  Shape shape = {q.dim(0), q.dim(1), q.dim(2), v.dim(3)};
-  if (c.tensor("query").rank() == 3)
-    shape.erase(shape.begin());
   return e.reshape(y, shape);
 }
 
@@ -204,6 +295,9 @@ void addContractions(OperatorTable &t) {
   t["baddbmm.default"] = {"self, batch1, batch2, beta=1, alpha=1", baddbmm};
   t["dot.default"] = {"self, tensor", dot};
   t["mv.default"] = {"self, vec", matrixTimesVector};
+  t["vdot.default"] = {"self, other", vdot};
+  t["inner.default"] = {"self, other", inner};
+  t["tensordot.default"] = {"self, other, dims_self, dims_other", tensordot};
   t["outer.default"] = {"self, vec2", outer};
   t["einsum.default"] = {"equation, tensors, path=None", einsumOf};
   t["scaled_dot_product_attention.default"] = {

@@ -68,7 +68,16 @@ template <BinaryKind kind, bool swapped = false> Val addScaled(Call &c) {
     std::swap(a, b);
   if (double alpha = c.number("alpha"); alpha != 1.0)
     b = c.emit.mul(b, alpha);
+  if (a && b && kind == BinaryKind::add && a.element().isInteger(1))
+    return c.emit.logicalOr(a, b);
   return c.emit.binary(kind, a, b);
+}
+
+/// Of booleans, the product and minimum are "and", the maximum is "or".
+template <BinaryKind kind> Val arithmetic(Emitter &e, Val a, Val b) {
+  if (a.element().isInteger(1))
+    return kind == BinaryKind::maximum ? e.logicalOr(a, b) : e.logicalAnd(a, b);
+  return e.binary(kind, a, b);
 }
 
 Val floorQuotient(Emitter &e, Val a, Val b) {
@@ -268,7 +277,7 @@ static void addBinary(OperatorTable &t) {
     t[name("add")] = {scaled, addScaled<BinaryKind::add>};
     t[name("sub")] = {scaled, addScaled<BinaryKind::sub>};
     t[name("rsub")] = {scaled, addScaled<BinaryKind::sub, true>};
-    t[name("mul")] = {"self, other", binary<BinaryKind::mul>};
+    t[name("mul")] = {"self, other", arithmetic<BinaryKind::mul>};
     t[name("div")] = {"self, other, rounding_mode=None", divide};
     t[name("div") + "_mode"] = {"self, other, rounding_mode", divide};
     t[name("remainder")] = {"self, other", remainder};
@@ -284,10 +293,10 @@ static void addBinary(OperatorTable &t) {
   t["floor_divide.Scalar"] = {"self, other", floorQuotient};
   for (const char *form : {"Tensor_Scalar", "Tensor_Tensor", "Scalar"})
     t[std::string("pow.") + form] = {"self, exponent", pow};
-  t["maximum.default"] = {"self, other", binary<BinaryKind::maximum>};
-  t["minimum.default"] = {"self, other", binary<BinaryKind::minimum>};
-  t["max.other"] = {"self, other", binary<BinaryKind::maximum>};
-  t["min.other"] = {"self, other", binary<BinaryKind::minimum>};
+  for (const char *name : {"maximum.default", "max.other"})
+    t[name] = {"self, other", arithmetic<BinaryKind::maximum>};
+  for (const char *name : {"minimum.default", "min.other"})
+    t[name] = {"self, other", arithmetic<BinaryKind::minimum>};
   t["logical_and.default"] = {"self, other", logical<BinaryKind::logical_and>};
   t["logical_or.default"] = {"self, other", logical<BinaryKind::logical_or>};
   t["logical_xor.default"] = {"self, other", logical<BinaryKind::logical_xor>};
@@ -319,6 +328,9 @@ static void addCopies(OperatorTable &t) {
   t["zero.default"] = {"self", zero};
   t["dropout.default"] = {"input, p, train", dropout<false>};
   t["feature_dropout.default"] = {"input, p, train", dropout<true>};
+  // The forms in place have other names of arguments.
+  t["dropout_.default"] = {"self, p, train", dropout<false>};
+  t["feature_dropout_.default"] = {"self, p, train", dropout<true>};
   t["native_dropout.default"] = {"input, p, train", dropout<false>};
 }
 

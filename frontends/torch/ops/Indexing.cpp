@@ -112,6 +112,33 @@ Val gather(Call &c, Val x) {
              : gatherAlong(c.emit, x, indices, dim, Negative::refuse);
 }
 
+/// A gather that broadcasts all other dimensions. Without `dim`, both operands
+/// are flattened.
+Val takeAlongDim(Call &c, Val x) {
+  Emitter &e = c.emit;
+  Val indices = c.tensor("indices");
+  if (!indices)
+    return {};
+  if (!c.has("dim")) {
+    x = e.reshape(x, {numElements(x.shape())});
+    indices = e.reshape(indices, {numElements(indices.shape())});
+  }
+  int64_t dim = c.has("dim") ? c.dimOf("dim", x.rank()) : 0;
+  if (e.failed() || x.rank() == 0 || indices.rank() != x.rank())
+    return c.fail("indices {0} do not fit {1}", indices, x);
+  Shape own(x.shape()), wanted(indices.shape());
+  int64_t size = own[dim], count = wanted[dim];
+  own[dim] = wanted[dim] = 1;
+  auto shape = e.broadcastShape(own, wanted);
+  if (!shape)
+    return {};
+  own = wanted = *shape;
+  own[dim] = size;
+  wanted[dim] = count;
+  return gatherAlong(e, e.broadcastTo(x, own), e.broadcastTo(indices, wanted),
+                     dim, Negative::refuse);
+}
+
 /// Slices `updates` to the shape of the indices, as ATen does.
 Val cutTo(Emitter &e, Val updates, Val indices) {
   if (updates.rank() != indices.rank())
@@ -238,6 +265,7 @@ void addIndexing(OperatorTable &t) {
   t["index_select.default"] = {"self, dim, index", indexSelect};
   t["index.Tensor"] = {"self, indices", index};
   t["gather.default"] = {"self, dim, index, sparse_grad=False", gather};
+  t["take_along_dim.default"] = {"self, indices, dim=None", takeAlongDim};
   t["scatter.src"] = {"self, dim, index, src", scatterSource};
   t["scatter.value"] = {"self, dim, index, value", scatterValue};
   t["scatter_add.default"] = {"self, dim, index, src", scatterAdd};

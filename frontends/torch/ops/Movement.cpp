@@ -150,6 +150,30 @@ Val broadcastTensors(Call &c) {
   return {};
 }
 
+/// Broadcasts each vector along its own dimension. Indexing "xy" swaps the
+/// first two dimensions.
+Val meshgrid(Call &c) {
+  llvm::SmallVector<Val> vectors = c.tensors("tensors");
+  std::string indexing = c.text("indexing");
+  if (indexing != "ij" && indexing != "xy")
+    c.fail("indexing='{0}' is not known; accepted: ij, xy", indexing);
+  if (c.emit.failed())
+    return {};
+  Shape shape, places = iotaDims(static_cast<int64_t>(vectors.size()));
+  if (indexing == "xy" && vectors.size() > 1)
+    std::swap(places[0], places[1]);
+  for (const Val &x : vectors)
+    if (x.rank() > 1)
+      return c.fail("operands must be vectors");
+  for (int64_t place : places)
+    shape.push_back(numElements(vectors[place].shape()));
+  for (auto [x, place] : llvm::zip(vectors, places))
+    x = c.emit.broadcast(c.emit.reshape(x, {numElements(x.shape())}), shape,
+                         {place});
+  c.outList(vectors);
+  return {};
+}
+
 /// Repeats each element in place if `each` is set, else whole dimensions.
 Val repeated(Call &c, Val x, const Shape &counts, bool each) {
   Shape wide, dims, whole;
@@ -198,6 +222,39 @@ Val repeatInterleave(Call &c, Val x) {
     return {};
   counts[dim] = count;
   return repeated(c, x, counts, /*each=*/true);
+}
+
+/// [.., C r r, H, W] to [.., C, H r, W r] or, if `!isUp`, back.
+template <bool isUp> Val shufflePixels(Call &c, Val x) {
+  Emitter &e = c.emit;
+  int64_t r = c.integer(isUp ? "upscale_factor" : "downscale_factor");
+  int64_t n = x.rank() - 3;
+  if (e.failed() || n < 0 || r < 1 || (isUp && x.dim(n) % (r * r)) ||
+      (!isUp && (x.dim(n + 1) % r || x.dim(n + 2) % r)))
+    return c.fail("factor {0} does not fit {1}", r, x);
+  int64_t channels = x.dim(n), high = x.dim(n + 1), wide = x.dim(n + 2);
+  Shape split = isUp ? Shape{channels / r / r, r, r, high, wide}
+                     : Shape{channels, high / r, r, wide / r, r};
+  Shape whole = isUp ? Shape{channels / r / r, high * r, wide * r}
+                     : Shape{channels * r * r, high / r, wide / r};
+  Shape perm = isUp ? Shape{0, 3, 1, 4, 2} : Shape{0, 2, 4, 1, 3};
+  for (int64_t &d : perm)
+    d += n;
+  llvm::ArrayRef<int64_t> batch = x.shape().take_front(n);
+  Val moved = e.transpose(e.reshape(x, joinShapes({batch, split})),
+                          joinShapes({iotaDims(n), perm}));
+  return e.reshape(moved, joinShapes({batch, whole}));
+}
+
+Val shuffleChannels(Call &c, Val x) {
+  int64_t groups = c.integer("groups");
+  if (x.rank() < 2 || groups < 1 || x.dim(1) % groups)
+    return c.fail("groups={0} does not divide the channels of {1}", groups, x);
+  Shape split(x.shape());
+  split[1] = x.dim(1) / groups;
+  split.insert(split.begin() + 1, groups);
+  return c.emit.reshape(c.emit.swapDims(c.emit.reshape(x, split), 1, 2),
+                        x.shape());
 }
 
 Val flip(Call &c, Val x) {
@@ -306,6 +363,36 @@ Val chunk(Call &c, Val x) {
     return {};
   int64_t size = x.dim(c.dimOf("dim", x.rank()));
   return splitBy(c, x, partSizes(c, x, (size - 1) / chunks + 1));
+}
+
+/// The first parts have one element more if `sections` does not divide.
+Val tensorSplit(Call &c, Val x) {
+  int64_t sections = c.integer("sections");
+  if (x.rank() == 0 || sections < 1 ||
+      sections > static_cast<int64_t>(c.results.size()))
+    return c.fail("sections={0} is invalid", sections);
+  int64_t size = x.dim(c.dimOf("dim", x.rank()));
+  Shape sizes;
+  for (int64_t n = 0; n < sections; ++n)
+    sizes.push_back(size / sections + (n < size % sections));
+  return splitBy(c, x, sizes);
+}
+
+Val splitAt(Call &c, Val x) {
+  if (x.rank() == 0)
+    return {};
+  int64_t size = x.dim(c.dimOf("dim", x.rank())), begin = 0;
+  Shape ends = c.ints("indices"), sizes;
+  ends.push_back(size);
+  for (int64_t end : ends) {
+    end = std::clamp<int64_t>(end < 0 ? end + size : end, 0, size);
+    // As slices, parts that end before they begin are empty.
+    sizes.push_back(std::max<int64_t>(end - begin, 0));
+    if (end < begin)
+      return c.fail("indices {0} are not ascending", c.ints("indices"));
+    begin = end;
+  }
+  return splitBy(c, x, sizes);
 }
 
 Val cat(Call &c) {
@@ -464,6 +551,12 @@ void addMovement(OperatorTable &t) {
     t[name] = {"self, source, destination", movedim};
   t["expand.default"] = {"self, size, implicit=False", expand};
   t["expand_as.default"] = {"self, other", expandAs};
+  t["meshgrid.default"] = {"tensors, indexing=ij", meshgrid};
+  t["meshgrid.indexing"] = {"tensors, indexing=ij", meshgrid};
+  t["pixel_shuffle.default"] = {"self, upscale_factor", shufflePixels<true>};
+  t["pixel_unshuffle.default"] = {"self, downscale_factor",
+                                  shufflePixels<false>};
+  t["channel_shuffle.default"] = {"self, groups", shuffleChannels};
   t["broadcast_tensors.default"] = {"tensors", broadcastTensors};
   t["tile.default"] = {"self, dims", tile};
   t["flip.default"] = {"self, dims", flip};
@@ -478,6 +571,8 @@ void addMovement(OperatorTable &t) {
   t["split.sizes"] = {"self, split_sizes, dim=0", splitWithSizes};
   t["split_with_sizes.default"] = {"self, split_sizes, dim=0", splitWithSizes};
   t["chunk.default"] = {"self, chunks, dim=0", chunk};
+  t["tensor_split.sections"] = {"self, sections, dim=0", tensorSplit};
+  t["tensor_split.indices"] = {"self, indices, dim=0", splitAt};
   t["cat.default"] = {"tensors, dim=0", cat};
   t["hstack.default"] = {"tensors", stackAlong<1>};
   t["vstack.default"] = {"tensors", stackAlong<0>};

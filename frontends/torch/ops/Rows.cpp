@@ -2,13 +2,40 @@
 #include "frontends/emit/Indexing.h"
 #include "frontends/emit/Layers.h"
 #include "frontends/emit/Windows.h"
-#include "frontends/torch/Call.h"
+#include "frontends/torch/ops/Shared.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
 
 namespace dpc::frontend::pt2 {
+
+Val rootOf(Call &c, Val sum) {
+  Emitter &e = c.emit;
+  if (!c.trains || !reachesParameter(sum))
+    return e.sqrt(sum);
+  Val isZero = e.eq(sum, 0);
+  return e.select(isZero, 0, e.sqrt(e.select(isZero, 1, sum)));
+}
+
+Val normAlong(Call &c, Val x, double order, llvm::ArrayRef<int64_t> dims) {
+  Emitter &e = c.emit;
+  if (order == 2.0)
+    return rootOf(c, e.reduce(ReduceKind::sum, e.mul(x, x), dims));
+  Val size = e.abs(x);
+  if (std::isinf(order))
+    return e.reduce(order > 0 ? ReduceKind::max : ReduceKind::min, size, dims);
+  if (order == 0.0)
+    return e.reduce(ReduceKind::sum, e.convert(e.ne(x, 0), x.element()), dims);
+  if (order == 1.0)
+    return e.reduce(ReduceKind::sum, size, dims);
+  Val sum = e.reduce(ReduceKind::sum, e.pow(size, order), dims);
+  if (!c.trains || !reachesParameter(sum))
+    return e.pow(sum, 1 / order);
+  Val isZero = e.eq(sum, 0);
+  return e.select(isZero, 0, e.pow(e.select(isZero, 1, sum), 1 / order));
+}
 
 namespace {
 
@@ -108,6 +135,27 @@ Val groupNorm(Call &c, Val x) {
   return y;
 }
 
+/// Each channel of a sample is a group.
+Val instanceNorm(Call &c, Val x) {
+  Emitter &e = c.emit;
+  bool ofInstance = c.flag("use_input_stats");
+  bool hasRunning = c.has("running_mean") && c.has("running_var");
+  if (ofInstance && hasRunning)
+    return c.fail("running statistics are not supported in training mode; use "
+                  "track_running_stats=False");
+  if (x.rank() < 2 || (!ofInstance && !hasRunning))
+    return c.fail("input {0} has no channels or no statistics", x);
+  double eps = c.number("eps");
+  Val y = ofInstance ? normalizedGroups(e, x, x.dim(1), eps)
+                     : normalizedBy(e, x, c.tensor("running_mean"),
+                                    c.tensor("running_var"), eps);
+  if (c.has("weight"))
+    y = e.mul(y, alongChannels(e, c.tensor("weight"), x));
+  if (c.has("bias"))
+    y = e.add(y, alongChannels(e, c.tensor("bias"), x));
+  return y;
+}
+
 /// Restores the reduced `dims` with size 1 if the argument keepdim is set.
 Val kept(Call &c, Val reduced, Val x, llvm::ArrayRef<int64_t> dims) {
   return c.flag("keepdim") ? c.emit.keepDims(reduced, x, dims) : reduced;
@@ -131,16 +179,6 @@ Val logSumExp(Call &c, Val x) {
   Emitter &e = c.emit;
   Shape dims = c.dims("dim", x.rank());
   return e.failed() ? Val() : kept(c, e.logSumExp(x, dims), x, dims);
-}
-
-/// Returns the square root of a sum of squares. As in torch, the gradient is 0
-/// where the sum is 0.
-Val rootOf(Call &c, Val sum) {
-  Emitter &e = c.emit;
-  if (!c.trains || !reachesParameter(sum))
-    return e.sqrt(sum);
-  Val isZero = e.eq(sum, 0);
-  return e.select(isZero, 0, e.sqrt(e.select(isZero, 1, sum)));
 }
 
 /// The divisor of a variance is the count minus this number.
@@ -173,18 +211,26 @@ template <bool isRoot, bool withMean> Val variance(Call &c, Val x) {
 }
 
 Val vectorNorm(Call &c, Val x) {
-  Emitter &e = c.emit;
-  double order = c.number("ord");
   Shape dims = c.dims("dim", x.rank());
-  if (e.failed())
+  Type element = c.resultElement();
+  llvm::StringRef name = c.target().starts_with("norm") ? "p" : "ord";
+  double order = c.has(name) ? c.number(name) : 2.0;
+  // An order with two dimensions is a norm of the matrix.
+  if (c.target().starts_with("linalg_norm") && c.has(name) && dims.size() > 1)
+    return c.fail("matrix norms with an order are not supported; accepted: "
+                  "vectors, and ord=None");
+  if (c.emit.failed())
     return {};
-  if (order == 1.0)
-    return kept(c, e.reduce(ReduceKind::sum, e.abs(x), dims), x, dims);
-  if (order != 2.0)
-    return c.fail("order {0} is not supported; accepted: 1, 2",
-                  std::to_string(order));
-  Val sum = e.reduce(ReduceKind::sum, squared(e, x), dims);
-  return kept(c, rootOf(c, sum), x, dims);
+  x = c.emit.convert(x, element);
+  return kept(c, normAlong(c, x, order, dims), x, dims);
+}
+
+Val frobeniusNorm(Call &c, Val x) {
+  if (c.text("ord") != "fro")
+    return c.fail("ord='{0}' is not supported; accepted: fro", c.text("ord"));
+  Shape dims = c.dims("dim", x.rank());
+  x = c.emit.convert(x, c.resultElement());
+  return c.emit.failed() ? Val() : kept(c, normAlong(c, x, 2, dims), x, dims);
 }
 
 /// v * g / ||v||, with one norm for each index of `dim`, or one norm if it is
@@ -264,6 +310,16 @@ template <bool isSort> Val topk(Call &c, Val x) {
   return values;
 }
 
+/// The sort is stable: equal elements keep their order.
+Val argsort(Call &c, Val x) {
+  if (x.rank() == 0)
+    return c.emit.splat(0, c.emit.i64(), {});
+  int64_t dim = c.dimOf("dim", x.rank());
+  bool descends = c.flag("descending");
+  return c.emit.failed() ? Val()
+                         : c.emit.topk(x, dim, x.dim(dim), descends).second;
+}
+
 /// Returns the position of the best element and, if `withValue`, this element.
 /// The first one wins on ties, and NaN wins over numbers.
 template <bool isMax, bool withValue> Val extreme(Call &c, Val x) {
@@ -325,209 +381,19 @@ static void addReductions(OperatorTable &t) {
   t["var_mean.correction"] = {spread, variance<false, true>};
   t["linalg_vector_norm.default"] = {
       "self, ord=2, dim=None, keepdim=False, dtype=None", vectorNorm};
+  t["linalg_norm.default"] = {
+      "self, ord=None, dim=None, keepdim=False, dtype=None", vectorNorm};
+  t["linalg_norm.ord_str"] = {"self, ord, dim=None, keepdim=False, dtype=None",
+                              frobeniusNorm};
+  for (const char *form : {"Scalar", "ScalarOpt_dim", "ScalarOpt_dim_dtype"})
+    t[std::string("norm.") + form] = {
+        "self, p=2, dim=None, keepdim=False, dtype=None", vectorNorm};
   t["_weight_norm.default"] = {"v, g, dim=0", weightNorm};
   for (const char *form : {".default", ".dim", ".dims"}) {
     t[std::string("any") + form] = {all, anyOf<false>};
     t[std::string("all") + form] = {all, anyOf<true>};
   }
 }
-
-namespace {
-
-/// The numbers that ATen uses for reductions.
-enum Reduction : int64_t { None = 0, Mean = 1, Sum = 2 };
-
-Val reduceLoss(Call &c, Val loss) {
-  if (!loss)
-    return {};
-  int64_t reduction = c.integer("reduction");
-  Shape all = iotaDims(loss.rank());
-  if (reduction == Reduction::None)
-    return loss;
-  return reduction == Reduction::Mean
-             ? c.emit.mean(loss, all)
-             : c.emit.reduce(ReduceKind::sum, loss, all);
-}
-
-/// The operands of a classification loss with scores [N, C, d..] or [C].
-struct Rows {
-  Val scores; ///< [rows, classes]
-  Val labels; ///< [rows], i64
-  Val counts; ///< [rows], i1: false if ignored
-  Shape labelShape;
-  int64_t ignore = -100;
-};
-
-std::optional<Rows> rowsOf(Call &c, Val scores, Val labels) {
-  Emitter &e = c.emit;
-  if (scores.rank() == 1)
-    scores = e.reshape(scores, {1, scores.dim(0)});
-  Rows rows;
-  rows.labelShape = Shape(labels.shape());
-  int64_t count = numElements(rows.labelShape);
-  if (scores.rank() < 2 || labels.isFloat() ||
-      numElements(scores.shape()) != count * scores.dim(1)) {
-    c.fail("scores {0} do not fit target {1}; accepted: a class index for each "
-           "row",
-           scores, labels);
-    return std::nullopt;
-  }
-  rows.scores = classRows(e, scores);
-  rows.labels = e.convert(e.reshape(labels, {count}), e.i64());
-  rows.ignore = c.integer("ignore_index");
-  rows.counts = e.ne(rows.labels, rows.ignore);
-  if (e.failed())
-    return std::nullopt;
-  return rows;
-}
-
-/// Returns the weight of each row's class, or 0 if the row is ignored.
-Val rowWeights(Call &c, const Rows &rows, Type element) {
-  Emitter &e = c.emit;
-  if (!c.has("weight"))
-    return e.convert(rows.counts, element);
-  return e.convert(
-      classWeights(e, c.tensor("weight"), rows.labels, rows.counts), element);
-}
-
-/// Weights and reduces losses of rows. The mean is sum(loss) / sum(weight).
-Val finish(Call &c, const Rows &rows, Val loss) {
-  Emitter &e = c.emit;
-  if (!loss)
-    return {};
-  Type element = c.resultElement();
-  int64_t reduction = c.integer("reduction");
-  Val weights = rowWeights(c, rows, loss.element());
-  if (c.has("weight"))
-    loss = e.mul(loss, weights);
-  if (e.failed())
-    return {};
-  if (reduction == Reduction::None)
-    return e.convert(e.reshape(loss, rows.labelShape), element);
-  Val sum = e.reduce(ReduceKind::sum, loss, {0});
-  if (reduction == Reduction::Mean)
-    sum = e.div(sum, e.reduce(ReduceKind::sum, weights, {0}));
-  return e.convert(sum, element);
-}
-
-Val crossEntropy(Call &c, Val scores, Val labels) {
-  Emitter &e = c.emit;
-  auto rows = rowsOf(c, scores, labels);
-  if (!rows)
-    return {};
-  double smoothing = c.number("label_smoothing");
-  if (smoothing != 0.0 && c.has("weight"))
-    return c.fail("label_smoothing together with weight is not supported");
-  Val loss = e.crossEntropy(rows->scores, rows->labels, rows->ignore);
-  Type lossElement = loss.element();
-  if (smoothing != 0.0) {
-    // Smoothing moves a part of the probability evenly to all classes.
-    Val spread =
-        e.neg(e.mean(e.logSoftmax(e.convert(rows->scores, lossElement)), {1}));
-    spread = e.select(rows->counts, spread, 0);
-    loss = e.add(e.mul(loss, 1.0 - smoothing), e.mul(spread, smoothing));
-  }
-  return finish(c, *rows, loss);
-}
-
-Val negativeLogLikelihood(Call &c, Val scores, Val labels) {
-  Emitter &e = c.emit;
-  auto rows = rowsOf(c, scores, labels);
-  if (!rows)
-    return {};
-  Val loss = pickedLoss(e, rows->scores, rows->labels, rows->ignore);
-  return finish(c, *rows, e.select(rows->counts, loss, 0));
-}
-
-Val difference(Call &c, Val a, Val b) {
-  Type element = c.resultElement();
-  if (!element)
-    return {};
-  return c.emit.sub(c.emit.convert(a, element), c.emit.convert(b, element));
-}
-
-Val meanSquaredError(Call &c, Val a, Val b) {
-  Val d = difference(c, a, b);
-  return reduceLoss(c, c.emit.mul(d, d));
-}
-
-Val absoluteError(Call &c, Val a, Val b) {
-  return reduceLoss(c, c.emit.abs(difference(c, a, b)));
-}
-
-/// 0.5 d^2 / beta for d < beta, otherwise d - 0.5 beta; d is |a - b|.
-template <bool isHuber> Val smoothError(Call &c, Val a, Val b) {
-  Emitter &e = c.emit;
-  double beta = c.number(isHuber ? "delta" : "beta");
-  Val d = e.abs(difference(c, a, b));
-  if (beta == 0.0)
-    return reduceLoss(c, d);
-  Val near = e.mul(e.mul(d, d), 0.5 / beta);
-  Val far = e.sub(d, 0.5 * beta);
-  Val loss = e.select(e.lt(d, beta), near, far);
-  return reduceLoss(c, isHuber ? e.mul(loss, beta) : loss);
-}
-
-/// Returns x * y, whose second operand holds the targets of a binary cross
-/// entropy.
-Val timesTargets(Emitter &e, const Val &x, const Val &y) {
-  Val product = e.mul(x, y);
-  if (product && !product.constant)
-    product.value.getDefiningOp()->setAttr(attr::kTargets,
-                                           e.builder.getI64IntegerAttr(1));
-  return product;
-}
-
-/// max(x, 0) - x y + log(1 + exp(-|x|)). With a weight w of positive labels: (1
-/// - y) x + (1 + (w - 1) y) (log(1 + exp(-|x|)) + max(-x, 0)).
-Val logisticLoss(Call &c, Val x, Val y) {
-  Emitter &e = c.emit;
-  Val minus = e.neg(x);
-  Val log = e.log(e.add(e.exp(e.neg(e.abs(x))), 1.0));
-  Val positive = e.add(log, e.maximum(minus, 0)); // as in softplus
-  if (c.has("pos_weight")) {
-    Val more = e.sub(c.tensor("pos_weight"), 1.0);
-    Val weight = e.add(e.mul(more, y), 1.0);
-    positive = e.mul(positive, weight);
-  }
-  Val rest = e.sub(x, timesTargets(e, x, y));
-  Val loss = e.add(rest, positive);
-  if (c.has("weight"))
-    loss = e.mul(loss, c.tensor("weight"));
-  return reduceLoss(c, loss);
-}
-
-/// -y log(p) - (1 - y) log(1 - p). As in torch, a logarithm is at least -100,
-/// and the gradient of p is (p - y) / max(p (1 - p), 1e-12), also where a
-/// logarithm is clamped. The term `slope` * (p - p) is zero and has this
-/// gradient.
-Val binaryCrossEntropy(Call &c, Val p, Val y) {
-  Emitter &e = c.emit;
-  if (!p || !y)
-    return {};
-  Type element = p.element();
-  // f16 has no 1e-12.
-  Type wide = e.statisticsType(p);
-  p = e.convert(p, wide);
-  y = e.convert(y, wide);
-  Val fixed = withoutGradient(e, p);
-  Val rest = e.sub(e.scalar(1, wide), fixed);
-  auto logarithm = [&](Val x) {
-    return e.maximum(e.log(e.maximum(std::move(x), 0)), -100);
-  };
-  Val positive = timesTargets(e, logarithm(fixed), y);
-  Val negative = e.mul(e.sub(e.scalar(1, wide), y), logarithm(rest));
-  Val slope = e.div(e.sub(fixed, withoutGradient(e, y)),
-                    e.maximum(e.mul(fixed, rest), 1e-12));
-  Val loss = e.neg(e.add(positive, negative));
-  if (c.trains && reachesParameter(p))
-    loss = e.add(loss, e.mul(slope, e.sub(p, fixed)));
-  if (c.has("weight"))
-    loss = e.mul(loss, c.tensor("weight"));
-  return reduceLoss(c, e.convert(loss, element));
-}
-
-} // namespace
 
 void addRows(OperatorTable &t) {
   t["softmax.int"] = {"self, dim, dtype=None", softmax<false>};
@@ -542,35 +408,24 @@ void addRows(OperatorTable &t) {
                            rmsNorm};
   t["group_norm.default"] = {
       "input, num_groups, weight=None, bias=None, eps=1e-5", groupNorm};
+  t["instance_norm.default"] = {
+      "input, weight, bias, running_mean, running_var, use_input_stats, "
+      "momentum, eps",
+      instanceNorm};
   addReductions(t);
   t["cumsum.default"] = {"self, dim, dtype=None", cumsum};
   t["topk.default"] = {"self, k, dim=-1, largest=True, sorted=True",
                        topk<false>};
   t["sort.default"] = {"self, dim=-1, descending=False", topk<true>};
+  llvm::StringRef stable = "self, stable=False, dim=-1, descending=False";
+  t["sort.stable"] = {stable, topk<true>};
+  t["argsort.default"] = {stable, argsort};
+  t["argsort.stable"] = {stable, argsort};
   llvm::StringRef one = "self, dim=None, keepdim=False";
   t["argmax.default"] = {one, extreme<true, false>};
   t["argmin.default"] = {one, extreme<false, false>};
   t["max.dim"] = {one, extreme<true, true>};
   t["min.dim"] = {one, extreme<false, true>};
-  t["cross_entropy_loss.default"] = {
-      "self, target, weight=None, reduction=1, ignore_index=-100, "
-      "label_smoothing=0.0",
-      crossEntropy};
-  llvm::StringRef nll =
-      "self, target, weight=None, reduction=1, ignore_index=-100";
-  for (const char *name : {"nll_loss_nd.default", "nll_loss.default",
-                           "nll_loss2d.default", "nll_loss_forward.default"})
-    t[name] = {nll, negativeLogLikelihood};
-  t["binary_cross_entropy.default"] = {"self, target, weight=None, reduction=1",
-                                       binaryCrossEntropy};
-  t["mse_loss.default"] = {"self, target, reduction=1", meanSquaredError};
-  t["l1_loss.default"] = {"self, target, reduction=1", absoluteError};
-  t["smooth_l1_loss.default"] = {"self, target, reduction=1, beta=1.0",
-                                 smoothError<false>};
-  t["huber_loss.default"] = {"self, target, reduction=1, delta=1.0",
-                             smoothError<true>};
-  t["binary_cross_entropy_with_logits.default"] = {
-      "self, target, weight=None, pos_weight=None, reduction=1", logisticLoss};
 }
 
 } // namespace dpc::frontend::pt2

@@ -354,7 +354,10 @@ void addSpatial(OperatorTable &t) {
       "transposed=False, output_padding=0";
   for (const char *name : {"conv1d", "conv2d", "conv3d"}) {
     t[std::string(name) + ".default"] = {convolution, conv};
-    t[std::string(name) + ".padding"] = {convolution, conv};
+    t[std::string(name) + ".padding"] = {
+        "input, weight, bias=None, stride=1, padding=valid, dilation=1, "
+        "groups=1, transposed=False",
+        conv};
   }
   t["convolution.default"] = {convolution, conv};
   for (const char *name : {"conv_transpose1d.default", "conv_transpose2d.input",

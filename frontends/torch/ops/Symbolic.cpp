@@ -110,6 +110,9 @@ Val trueDivide(Call &c) {
   return c.emit.div(c.emit.convert(a, f64), c.emit.convert(b, f64));
 }
 
+Val toFloat(Call &c) { return c.emit.convert(c.operandAt(0), c.emit.f64()); }
+Val toInteger(Call &c) { return c.emit.convert(c.operandAt(0), c.emit.i64()); }
+
 Val negate(Call &c) { return c.emit.neg(c.operandAt(0)); }
 
 /// Ignores assertions about shapes, because the import checks all shapes.
@@ -138,6 +141,9 @@ void addSymbolic(OperatorTable &t) {
   t["_operator.floordiv"] = {"*", divide<false>};
   t["_operator.mod"] = {"*", divide<true>};
   t["_operator.truediv"] = {"*", trueDivide};
+  t["_operator.pow"] = {"*", arithmetic<BinaryKind::pow>};
+  t["torch.sym_float"] = {"*", toFloat};
+  t["torch.sym_int"] = {"*", toInteger};
   t["_operator.neg"] = {"*", negate};
   t["_operator.eq"] = {"*", compare<CompareKind::eq>};
   t["_operator.ne"] = {"*", compare<CompareKind::ne>};

@@ -175,7 +175,7 @@ TEST(TorchIndices, BinaryLossesMarkTheirTargets) {
 
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
                          testing::Values("elementwise", "integers", "labels",
-                                         "modes", "movement", "nans",
-                                         "products", "rows", "spatial",
+                                         "losses", "modes", "movement", "names",
+                                         "nans", "products", "rows", "spatial",
                                          "writes"),
                          [](const auto &info) { return info.param; });
