@@ -12,6 +12,10 @@ static int64_t countOf(OpOperand &use) {
   unsigned index = use.getOperandNumber();
   if (auto embedding = dyn_cast<EmbeddingOp>(user))
     return index == 1 ? shapeOf(embedding.getTable())[0] : 0;
+  if (auto sums = dyn_cast<EmbeddingGradOp>(user))
+    return index == 0 && sums->hasAttr(attr::kBounded)
+               ? shapeOf(sums.getResult())[0]
+               : 0;
   if (auto loss = dyn_cast<CrossEntropyOp>(user))
     return index == 1 ? shapeOf(loss.getLogits())[1] : 0;
   if (auto sums = dyn_cast<CrossEntropySumsOp>(user))

@@ -36,6 +36,19 @@ Val pickRows(Emitter &e, Val tables, Val places);
 /// to its rows `places` [b.., k], and zeros elsewhere.
 Val addRows(Emitter &e, Val updates, Val places, int64_t rows);
 
+/// Returns a tensor [rows, columns] with `updates` [k, columns] added to its
+/// rows `places` [k], and zeros elsewhere, by dpc.embedding_grad.
+Val rowSums(Emitter &e, Val updates, Val places, int64_t rows);
+
+/// Adds `updates` [k, columns] to the rows `places` [k] of `table`, or replaces
+/// these rows. A row that is replaced several times gets the mean of its
+/// updates, because no order is defined.
+Val writeRows(Emitter &e, Val table, Val updates, Val places, bool adds);
+
+/// Replaces positions begin, begin + step, .. of dimension `dim` by `part`.
+Val replaced(Emitter &e, Val base, Val part, int64_t dim, int64_t begin,
+             int64_t step);
+
 /// Looks up `indices` along dimension `axis` of `x`. The dimensions of
 /// `indices` replace `axis`. If `x` is a weight and the indices are elements
 /// of an input, no index may be negative.

@@ -144,6 +144,7 @@ void addIndexing(OperatorTable &table);
 void addLosses(OperatorTable &table);
 void addMovement(OperatorTable &table);
 void addRows(OperatorTable &table);
+void addScatter(OperatorTable &table);
 void addSpatial(OperatorTable &table);
 void addSymbolic(OperatorTable &table);
 

@@ -26,6 +26,7 @@ static const OperatorTable &operatorTable() {
     addLosses(t);
     addMovement(t);
     addRows(t);
+    addScatter(t);
     addSpatial(t);
     addSymbolic(t);
     addAliases(t);

@@ -1,6 +1,7 @@
 //===- Views.cpp - Values that share memory -------------------------------===//
 #include "frontends/torch/Views.h"
 
+#include "frontends/emit/Indexing.h"
 #include "frontends/torch/Liveness.h"
 
 namespace dpc::frontend::pt2 {
@@ -30,6 +31,11 @@ static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
     return Kind::MayBeView;
   if (from->second.dtype != to->second.dtype)
     return Kind::None;
+  // contiguous() copies unless the layout stays.
+  if (op == "contiguous" && !hasSameLayout(from->second, to->second) &&
+      !llvm::is_contained(from->second.strides, -1) &&
+      !llvm::is_contained(to->second.strides, -1))
+    return Kind::None;
   if (op == "dropout" || !hasSameLayout(from->second, to->second))
     return Kind::MayBeView;
   return Kind::View;
@@ -37,37 +43,22 @@ static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
 
 static Kind kindOf(const Graph &graph, const Node &node,
                    llvm::StringRef result) {
-  static const llvm::StringSet<> views = {"view",
-                                          "slice",
-                                          "select",
-                                          "narrow",
-                                          "unsqueeze",
-                                          "alias",
-                                          "squeeze",
-                                          "t",
-                                          "transpose",
-                                          "permute",
-                                          "detach",
-                                          "expand",
-                                          "split",
-                                          "chunk",
-                                          "unbind",
-                                          "mT",
-                                          "movedim",
-                                          "view_as",
-                                          "unflatten",
-                                          "expand_as",
-                                          "T",
-                                          "swapdims",
-                                          "swapaxes",
-                                          "moveaxis",
-                                          "adjoint",
-                                          "mH",
-                                          "unfold",
-                                          "diagonal",
-                                          "split_with_sizes",
-                                          "numpy_T",
-                                          "broadcast_tensors",
+  static const llvm::StringSet<> views = {"view",         "slice",
+                                          "select",       "narrow",
+                                          "unsqueeze",    "alias",
+                                          "squeeze",      "t",
+                                          "transpose",    "permute",
+                                          "detach",       "expand",
+                                          "broadcast_to", "split",
+                                          "chunk",        "unbind",
+                                          "mT",           "movedim",
+                                          "view_as",      "unflatten",
+                                          "expand_as",    "T",
+                                          "swapdims",     "swapaxes",
+                                          "moveaxis",     "adjoint",
+                                          "mH",           "unfold",
+                                          "diagonal",     "split_with_sizes",
+                                          "numpy_T",      "broadcast_tensors",
                                           "tensor_split"};
   static const llvm::StringSet<> self = {
       "to",   "type_as",  "contiguous", "dropout", "float", "double",
@@ -134,25 +125,15 @@ llvm::ArrayRef<std::string> Views::sharing(llvm::StringRef name) const {
   return tree->second;
 }
 
-static Val replaced(Emitter &e, Val base, Val part, int64_t dim,
-                    int64_t begin) {
-  int64_t end = begin + part.dim(dim);
-  llvm::SmallVector<Val, 3> parts;
-  if (begin > 0)
-    parts.push_back(e.sliceDim(base, dim, 0, begin));
-  if (part.dim(dim) > 0)
-    parts.push_back(part);
-  if (end < base.dim(dim))
-    parts.push_back(e.sliceDim(base, dim, end, base.dim(dim) - end));
-  return parts.size() == 1 ? parts[0] : e.concat(parts, dim);
-}
-
 static Val intoSlice(Call &maker, Val base, Val part, llvm::StringRef start) {
   int64_t dim = maker.dimOf("dim", base.rank());
   int64_t begin = maker.has(start) ? maker.integer(start) : 0;
   begin = std::clamp<int64_t>(begin < 0 ? begin + base.dim(dim) : begin, 0,
                               base.dim(dim));
-  return replaced(maker.emit, base, part, dim, begin);
+  int64_t step = start == "start" && maker.target().starts_with("slice")
+                     ? maker.integer("step")
+                     : 1;
+  return replaced(maker.emit, base, part, dim, begin, step);
 }
 
 static Val intoSelected(Call &maker, Val base, Val part) {
@@ -161,7 +142,7 @@ static Val intoSelected(Call &maker, Val base, Val part) {
   Shape shape(base.shape());
   shape[dim] = 1;
   return replaced(maker.emit, base, maker.emit.reshape(part, shape), dim,
-                  index < 0 ? index + base.dim(dim) : index);
+                  index < 0 ? index + base.dim(dim) : index, 1);
 }
 
 static Val permutedBack(Call &maker, Val part) {
@@ -190,7 +171,7 @@ Val writtenBack(Call &maker, Val base, Val part) {
   if (reshapes.contains(op) &&
       numElements(base.shape()) == numElements(part.shape()))
     return e.reshape(part, base.shape());
-  if (op == "slice" && maker.integer("step") == 1)
+  if (op == "slice")
     return intoSlice(maker, base, part, "start");
   if (op == "narrow")
     return intoSlice(maker, base, part, "start");
@@ -205,7 +186,7 @@ Val writtenBack(Call &maker, Val base, Val part) {
     return e.swapDims(part, part.rank() - 2, part.rank() - 1);
   return maker.fail(
       "writes to a view that {0} creates, which is not supported; accepted: "
-      "slices of step 1, select, narrow, transpose, permute and reshapes",
+      "slices, select, narrow, transpose, permute and reshapes",
       maker.node.target);
 }
 

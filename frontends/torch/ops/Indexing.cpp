@@ -1,7 +1,7 @@
 //===- Indexing.cpp - Gather and scatter operators ------------------------===//
 #include "frontends/emit/Indexing.h"
 #include "frontends/emit/Experts.h"
-#include "frontends/torch/Call.h"
+#include "frontends/torch/ops/Shared.h"
 #include "ir/IndexRange.h"
 
 using namespace mlir;
@@ -55,29 +55,89 @@ Val embedding(Call &c, Val table) {
   return rows;
 }
 
+/// The offsets of bags that have `size` elements each, as embedding_bag gets
+/// them from a matrix of indices.
+bool isEven(const Val &offsets, int64_t count, int64_t size) {
+  if (!offsets.constant || size < 1)
+    return false;
+  for (auto [n, offset] : llvm::enumerate(offsets.constant->asInts()))
+    if (offset != static_cast<int64_t>(n) * size)
+      return false;
+  return offsets.dim(0) * size == count;
+}
+
+/// The number of the bag of each of `count` elements.
+Val bagsOf(Emitter &e, Val offsets, int64_t count) {
+  int64_t bags = offsets.dim(0);
+  Val begins = e.broadcast(e.convert(offsets, e.i64()), {count, bags}, {1});
+  Val begun = e.ge(e.iota({count, bags}, 0), begins);
+  return e.sub(e.reduce(ReduceKind::sum, e.convert(begun, e.i64()), {1}), 1);
+}
+
+/// Sums, averages or maximizes the rows of each bag. The row padding_idx does
+/// not count.
+Val embeddingBag(Call &c, Val table, Val indices, Val offsets) {
+  Emitter &e = c.emit;
+  enum Mode : int64_t { Sum, Mean, Max };
+  int64_t mode = c.integer("mode");
+  if (c.flag("scale_grad_by_freq"))
+    c.fail("scale_grad_by_freq=True is not supported");
+  if (table.rank() != 2 || indices.rank() != 1 || offsets.rank() != 1)
+    return c.fail("needs a matrix, a list of indices and a list of offsets");
+  int64_t count = indices.dim(0);
+  if (c.flag("include_last_offset"))
+    offsets = e.sliceDim(offsets, 0, 0, offsets.dim(0) - 1);
+  Val rows = taken(c, table, 0, indices, Negative::refuse);
+  if (!rows || !offsets)
+    return {};
+  Type element = rows.element();
+  int64_t bags = offsets.dim(0), size = bags ? count / bags : 0;
+  bool even = isEven(offsets, count, size);
+  if (mode == Max && !even)
+    return c.fail("mode 'max' needs bags of one size, known from the shape");
+  Val counts = e.splat(1, element, {count, 1});
+  int64_t padding = c.has("padding_idx") ? c.integer("padding_idx") : -1;
+  if (c.has("per_sample_weights"))
+    rows = e.mul(rows, e.reshape(c.tensor("per_sample_weights"), {count, 1}));
+  if (padding >= 0) {
+    Val skips = e.reshape(e.eq(indices, padding), {count, 1});
+    counts = e.select(skips, 0, counts);
+    rows = e.select(skips, mode == Max ? -1e30 : 0, rows);
+  }
+  auto sums = [&](Val x) {
+    if (!even)
+      return rowSums(e, x, bagsOf(e, offsets, count), bags);
+    Val wide = e.reshape(x, {bags, size, x ? x.dim(1) : 0});
+    return e.reduce(ReduceKind::sum, wide, {1});
+  };
+  if (mode != Max) {
+    Val total = sums(rows);
+    return mode == Sum ? total : e.div(total, e.maximum(sums(counts), 1));
+  }
+  Val best = e.reduce(ReduceKind::max,
+                      e.reshape(rows, {bags, size, table.dim(1)}), {1});
+  return e.select(e.gt(sums(counts), 0), best, 0);
+}
+
 Val indexSelect(Call &c, Val x) {
   return taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index"),
                Negative::refuse);
 }
 
-/// x[i, j, ..]: broadcasts the index tensors, merges the dimensions that they
-/// index, and picks rows of the merged dimension.
+/// x[i, j, ..], x[:, i, j], ..: merges the indexed dimensions, and picks rows
+/// of the merged dimension.
 Val pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   Emitter &e = c.emit;
-  auto count = static_cast<int64_t>(indices.size());
-  if (count > x.rank() || !llvm::all_of(indices, [](const Val &v) {
-        return v && !v.isFloat() && !v.element().isInteger(1);
-      }))
-    return c.fail("these indices are not supported; accepted: integers for one "
-                  "dimension, or for each of the first ones");
-  Val position;
-  for (int64_t d = 0; d < count; ++d) {
-    Val one = wrapped(e, e.convert(indices[d], e.i64()), x.dim(d));
-    position = d == 0 ? one : e.add(e.mul(position, x.dim(d)), one);
-  }
-  Shape shape = {numElements(x.shape().take_front(count))};
-  shape.append(x.shape().begin() + count, x.shape().end());
-  return taken(c, e.reshape(x, shape), 0, position, Negative::wrap);
+  auto points = pointsOf(c, x, indices);
+  if (!points)
+    return {};
+  Val rows = e.transpose(x, points->perm);
+  auto count = static_cast<int64_t>(points->indexed);
+  Shape shape = {numElements(rows.shape().take_front(count))};
+  shape.append(rows.shape().begin() + count, rows.shape().end());
+  Val picked =
+      taken(c, e.reshape(rows, shape), 0, points->position, Negative::refuse);
+  return picked ? e.transpose(picked, points->resultPerm()) : Val();
 }
 
 /// x[i], x[:, i], ..; a null index keeps the whole dimension.
@@ -87,11 +147,7 @@ Val index(Call &c, Val x) {
   for (auto [d, one] : llvm::enumerate(indices)) {
     if (!one)
       continue;
-    if (dim >= 0) {
-      dim = -2;
-      break;
-    }
-    dim = static_cast<int64_t>(d);
+    dim = dim == -1 ? static_cast<int64_t>(d) : -2;
   }
   if (c.emit.failed())
     return {};
@@ -139,38 +195,6 @@ Val takeAlongDim(Call &c, Val x) {
                      dim, Negative::refuse);
 }
 
-/// Slices `updates` to the shape of the indices, as ATen does.
-Val cutTo(Emitter &e, Val updates, Val indices) {
-  if (updates.rank() != indices.rank())
-    return e.fail("operands differ in rank: {0} and {1}", updates.shape(),
-                  indices.shape());
-  for (int64_t d = 0; d < updates.rank(); ++d)
-    if (indices.dim(d) > updates.dim(d))
-      return e.fail("indices {0} extend beyond {1}", indices.shape(),
-                    updates.shape());
-  return e.slice(updates, Shape(updates.rank(), 0), indices.shape(),
-                 Shape(updates.rank(), 1));
-}
-
-Val scatter(Call &c, llvm::StringRef source, llvm::StringRef reduction) {
-  Emitter &e = c.emit;
-  Val x = c.tensor("self"), indices = c.tensor("index");
-  Val updates = c.operand(source);
-  if (!x || !indices || !updates || x.rank() == 0)
-    return {};
-  int64_t dim = c.dimOf("dim", x.rank());
-  updates = e.convert(updates, x.element());
-  updates = updates.rank() == 0 ? e.broadcastTo(updates, indices.shape())
-                                : cutTo(e, updates, indices);
-  return e.failed() ? Val()
-                    : scatterAlong(e, x, indices, updates, dim, reduction,
-                                   Negative::refuse);
-}
-
-Val scatterSource(Call &c) { return scatter(c, "src", "none"); }
-Val scatterValue(Call &c) { return scatter(c, "value", "none"); }
-Val scatterAdd(Call &c) { return scatter(c, "src", "add"); }
-
 /// Returns the bin of each element: `bins` equal parts of [low, high], of which
 /// the last includes `high`; -1 for elements outside.
 Val binOf(Emitter &e, Val x, int64_t bins, double low, double high) {
@@ -205,26 +229,6 @@ Val histc(Call &c, Val x) {
   if (!countsIds)
     ids = binOf(e, e.convert(x, e.statisticsType(x)), bins, low, high);
   return countIds(e, ids, bins, c.resultElement());
-}
-
-/// Writes the numbers 0, 1, .. to the positions of a permutation, which gives
-/// the inverse permutation.
-Val indexPut(Call &c, Val x) {
-  llvm::SmallVector<Val> indices = c.tensors("indices");
-  Val values = c.tensor("values");
-  if (!values || c.emit.failed())
-    return {};
-  Shape shape(x.shape());
-  bool isInverse = indices.size() == 1 && isPermutation(indices[0]) &&
-                   x.rank() == 1 && values.shape() == x.shape() &&
-                   indices[0].shape() == x.shape() && !c.flag("accumulate") &&
-                   values.constant && !values.isFloat() &&
-                   llvm::equal(values.constant->asInts(), iotaDims(x.dim(0)));
-  if (!isInverse)
-    return c.fail("only the inverse of a permutation from sort is supported, "
-                  "with torch.arange as values; for other writes use scatter, "
-                  "or torch.where with a mask");
-  return c.emit.convert(inversePermutation(c.emit, indices[0]), x.element());
 }
 
 Val groupedFallback(Call &c, Val x, Val w) {
@@ -262,16 +266,22 @@ void addIndexing(OperatorTable &t) {
   t["embedding.default"] = {
       "weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False",
       embedding};
+  t["embedding_bag.padding_idx"] = {
+      "weight, indices, offsets, scale_grad_by_freq=False, mode=0, "
+      "sparse=False, per_sample_weights=None, include_last_offset=False, "
+      "padding_idx=None",
+      embeddingBag};
+  for (const char *name : {"embedding_bag.default", "_embedding_bag.default",
+                           "_embedding_bag_forward_only.default"})
+    t[name] = {"weight, indices, offsets, scale_grad_by_freq=False, mode=0, "
+               "sparse=False, per_sample_weights=None, "
+               "include_last_offset=False, padding_idx=-1",
+               embeddingBag};
   t["index_select.default"] = {"self, dim, index", indexSelect};
   t["index.Tensor"] = {"self, indices", index};
   t["gather.default"] = {"self, dim, index, sparse_grad=False", gather};
   t["take_along_dim.default"] = {"self, indices, dim=None", takeAlongDim};
-  t["scatter.src"] = {"self, dim, index, src", scatterSource};
-  t["scatter.value"] = {"self, dim, index, value", scatterValue};
-  t["scatter_add.default"] = {"self, dim, index, src", scatterAdd};
   t["histc.default"] = {"self, bins=100, min=0, max=0", histc};
-  t["index_put.default"] = {"self, indices, values, accumulate=False",
-                            indexPut};
   // The product of transformers.integrations.moe, and PyTorch's.
   t["transformers.grouped_mm_fallback.default"] = {"input, weight, offs",
                                                    groupedFallback};

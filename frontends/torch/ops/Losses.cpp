@@ -1,4 +1,5 @@
 //===- Losses.cpp - Losses ------------------------------------------------===//
+#include "frontends/emit/Contraction.h"
 #include "frontends/emit/Layers.h"
 #include "frontends/torch/ops/Shared.h"
 
@@ -255,6 +256,34 @@ Val pairwiseDistance(Call &c, Val a, Val b) {
   return c.emit.reshape(d, joinShapes({d.shape(), {1}}));
 }
 
+/// The distances of all pairs of rows. As in torch, many rows are compared by
+/// products: |a|^2 + |b|^2 - 2 a b.
+Val allDistances(Call &c, Val a, Val b) {
+  Emitter &e = c.emit;
+  double p = c.number("p");
+  if (a.rank() < 2 || b.rank() < 2 || a.shape().back() != b.shape().back())
+    return c.fail("operands {0} and {1} do not fit", a, b);
+  constexpr int64_t kFew = 25;
+  int64_t i = a.rank() - 2, j = b.rank() - 2;
+  int64_t rows = a.dim(i), columns = b.dim(j), k = a.dim(i + 1);
+  int64_t mode = c.has("compute_mode") ? c.integer("compute_mode") : 0;
+  bool isLarge = mode == 1 || (mode == 0 && (rows > kFew || columns > kFew));
+  if (p != 2 || !isLarge) {
+    Shape left = joinShapes({a.shape().take_front(i), {rows, 1, k}});
+    Shape right = joinShapes({b.shape().take_front(j), {1, columns, k}});
+    Val d = e.sub(e.reshape(a, left), e.reshape(b, right));
+    return d ? normAlong(c, d, p, {d.rank() - 1}) : Val();
+  }
+  Val squaresA =
+      e.keepDims(e.reduce(ReduceKind::sum, e.mul(a, a), {i + 1}), a, {i + 1});
+  Val squaresB = e.reduce(ReduceKind::sum, e.mul(b, b), {j + 1});
+  squaresB =
+      e.reshape(squaresB, joinShapes({b.shape().take_front(j), {1, columns}}));
+  Val products = stackedMatmul(e, a, e.swapDims(b, j, j + 1));
+  Val sum = e.sub(e.add(squaresA, squaresB), e.mul(products, 2));
+  return rootOf(c, e.maximum(sum, 0));
+}
+
 Val tripletMargin(Call &c, Val anchor, Val positive, Val negative) {
   Emitter &e = c.emit;
   double p = c.number("p"), eps = c.number("eps");
@@ -354,6 +383,7 @@ void addLosses(OperatorTable &t) {
                          divergence};
   t["pairwise_distance.default"] = {"x1, x2, p=2, eps=1e-6, keepdim=False",
                                     pairwiseDistance};
+  t["cdist.default"] = {"x1, x2, p=2, compute_mode=None", allDistances};
   t["triplet_margin_loss.default"] = {
       "anchor, positive, negative, margin=1, p=2, eps=1e-6, swap=False, "
       "reduction=1",

@@ -59,7 +59,19 @@ static Value embeddingGrad(GraphBuilder g, EmbeddingOp op, Value dy) {
   return g.convert(sums, table.getElementType());
 }
 
+/// Each row of dy was added to one row of the result.
+static LogicalResult rowSumsVjp(GraphBuilder g, EmbeddingGradOp op,
+                                const Request &r) {
+  r.set(1, [&]() -> Value {
+    if (!r.resultGrads[0])
+      return {};
+    return EmbeddingOp::create(g.builder, g.loc, op.getDy().getType(),
+                               r.resultGrads[0], op.getIds(), TypeAttr());
+  });
+  return success();
+}
+
 void vjp::attachMovement(MLIRContext &context) {
   attach<broadcastGrad, reshapeGrad, transposeGrad, sliceGrad, padGrad,
-         concatVjp, embeddingGrad>(context);
+         concatVjp, embeddingGrad, rowSumsVjp>(context);
 }

@@ -176,6 +176,6 @@ TEST(TorchIndices, BinaryLossesMarkTheirTargets) {
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
                          testing::Values("elementwise", "integers", "labels",
                                          "losses", "modes", "movement", "names",
-                                         "nans", "products", "rows", "spatial",
-                                         "writes"),
+                                         "nans", "places", "products", "rows",
+                                         "spatial", "writes"),
                          [](const auto &info) { return info.param; });

@@ -15,7 +15,6 @@ const std::map<std::string, std::string> kWithout = {
     {"dpc.softmax_grad", "made by differentiation"},
     {"dpc.norm_grad", "made by differentiation"},
     {"dpc.attention_grad", "made by differentiation"},
-    {"dpc.embedding_grad", "made by differentiation"},
     {"dpc.expert_matmul_grad", "made by differentiation"},
     {"dpc.cross_entropy_grad", "made by differentiation"},
     {"dpc.cross_entropy_sums", "made after differentiation"},
