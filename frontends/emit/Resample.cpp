@@ -80,17 +80,10 @@ std::vector<double> weightsOf(const ResampledAxis &axis,
 
 Val interpolated(Emitter &e, Val x, const ResampledAxis &axis,
                  const ResampleMode &mode) {
-  std::vector<Scalar> values(axis.in * axis.out);
+  std::vector<std::vector<double>> weights;
   for (int64_t i = 0; i < axis.out; ++i)
-    for (auto [n, weight] : llvm::enumerate(weightsOf(axis, mode, i)))
-      values[n * axis.out + i] = makeScalar(weight, x.element());
-  Val matrix(ConstTensor::dense(x.element(), {axis.in, axis.out}, values));
-  Val last = e.swapDims(x, axis.dim, x.rank() - 1);
-  Shape shape(last.shape());
-  Val rows = e.reshape(last, {numElements(shape) / axis.in, axis.in});
-  shape.back() = axis.out;
-  return e.swapDims(e.reshape(e.matmul(rows, matrix), shape), axis.dim,
-                    x.rank() - 1);
+    weights.push_back(weightsOf(axis, mode, i));
+  return mixed(e, x, axis.dim, weights);
 }
 
 Val picked(Emitter &e, Val x, const ResampledAxis &axis,
@@ -117,6 +110,24 @@ Val filledOutside(Emitter &e, Val x, const ResampledAxis &axis,
 }
 
 } // namespace
+
+Val mixed(Emitter &e, Val x, int64_t dim,
+          const std::vector<std::vector<double>> &weights) {
+  if (!x)
+    return {};
+  int64_t in = x.dim(dim), out = static_cast<int64_t>(weights.size());
+  std::vector<Scalar> values(in * out);
+  for (int64_t i = 0; i < out; ++i)
+    for (auto [n, weight] : llvm::enumerate(weights[i]))
+      values[n * out + i] = makeScalar(weight, x.element());
+  Val matrix(ConstTensor::dense(x.element(), {in, out}, values));
+  Val last = e.swapDims(x, dim, x.rank() - 1);
+  Shape shape(last.shape());
+  Val rows = e.reshape(last, {numElements(shape) / in, in});
+  shape.back() = out;
+  return e.swapDims(e.reshape(e.matmul(rows, matrix), shape), dim,
+                    x.rank() - 1);
+}
 
 Val resampled(Emitter &e, Val x, llvm::ArrayRef<ResampledAxis> axes,
               const ResampleMode &mode) {

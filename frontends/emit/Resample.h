@@ -29,6 +29,11 @@ struct ResampleMode {
   bool excludeOutside, antialias;
 };
 
+/// Replaces dimension `dim` by weighted sums of its positions: one list of
+/// weights, one for each position, per position of the result.
+Val mixed(Emitter &e, Val x, int64_t dim,
+          const std::vector<std::vector<double>> &weights);
+
 Val resampled(Emitter &e, Val x, llvm::ArrayRef<ResampledAxis> axes,
               const ResampleMode &mode);
 

@@ -147,5 +147,6 @@ void addRows(OperatorTable &table);
 void addScatter(OperatorTable &table);
 void addSpatial(OperatorTable &table);
 void addSymbolic(OperatorTable &table);
+void addWindows(OperatorTable &table);
 
 } // namespace dpc::frontend::pt2

@@ -29,6 +29,7 @@ static const OperatorTable &operatorTable() {
     addScatter(t);
     addSpatial(t);
     addSymbolic(t);
+    addWindows(t);
     addAliases(t);
     return t;
   }();

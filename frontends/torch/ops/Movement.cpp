@@ -1,5 +1,4 @@
 //===- Movement.cpp - Data movement operators -----------------------------===//
-#include "frontends/emit/Windows.h"
 #include "frontends/torch/Call.h"
 
 using namespace mlir;
@@ -489,41 +488,6 @@ Val roll(Call &c, Val x) {
   return x;
 }
 
-/// `pad` lists the pads of the last dimension first. Negative pads crop.
-Val pad(Call &c, Val x) {
-  Emitter &e = c.emit;
-  Shape pads = c.ints("pad");
-  double value = c.has("value") ? c.number("value") : 0.0;
-  if (c.text("mode") != "constant")
-    c.fail("mode '{0}' is not supported; accepted: constant", c.text("mode"));
-  if (e.failed())
-    return {};
-  if (pads.size() % 2 || static_cast<int64_t>(pads.size()) > 2 * x.rank())
-    return c.fail("pad {0} does not fit {1}", pads, x);
-  Shape low(x.rank(), 0), high(x.rank(), 0);
-  for (size_t n = 0; n < pads.size() / 2; ++n) {
-    low[x.rank() - 1 - n] = pads[2 * n];
-    high[x.rank() - 1 - n] = pads[2 * n + 1];
-  }
-  if (!paddingFits(e, x.shape(), low, high))
-    return {};
-  for (size_t n = 0; n < pads.size() / 2 && !e.failed(); ++n) {
-    int64_t dim = x.rank() - 1 - static_cast<int64_t>(n);
-    int64_t before = pads[2 * n], behind = pads[2 * n + 1];
-    int64_t cutFront = std::max<int64_t>(-before, 0);
-    int64_t kept = x.dim(dim) - cutFront - std::max<int64_t>(-behind, 0);
-    x = part(c, x, dim, cutFront, kept);
-    auto filled = [&](int64_t count) {
-      Shape shape(x.shape());
-      shape[dim] = std::max<int64_t>(count, 0);
-      return e.splat(value, x.element(), shape);
-    };
-    if (x)
-      x = e.concat({filled(before), x, filled(behind)}, dim);
-  }
-  return x;
-}
-
 } // namespace
 
 void addMovement(OperatorTable &t) {
@@ -580,8 +544,6 @@ void addMovement(OperatorTable &t) {
   t["stack.default"] = {"tensors, dim=0", stack};
   t["diff.default"] = {"self, n=1, dim=-1, prepend=None, append=None", diff};
   t["roll.default"] = {"self, shifts, dims=[]", roll};
-  t["pad.default"] = {"self, pad, mode=constant, value=None", pad};
-  t["constant_pad_nd.default"] = {"self, pad, value=0, mode=constant", pad};
 }
 
 } // namespace dpc::frontend::pt2

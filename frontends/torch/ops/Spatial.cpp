@@ -194,19 +194,48 @@ template <int spatial> Val averagePool(Call &c) {
   return unbatched(c, e.mul(windowSums(e, x, *windows), shares), original);
 }
 
-/// Averages adjacent windows of equal size; output_size must divide the input.
+/// The weights of the positions of a dimension for each of `out` averages. The
+/// windows differ in size, and can overlap, if `out` does not divide `in`.
+std::vector<std::vector<double>> shares(int64_t in, int64_t out) {
+  std::vector<std::vector<double>> weights;
+  for (int64_t i = 0; i < out; ++i) {
+    int64_t begin = i * in / out, end = llvm::divideCeil((i + 1) * in, out);
+    weights.emplace_back(in, 0.0);
+    for (int64_t n = begin; n < end; ++n)
+      weights.back()[n] = 1.0 / static_cast<double>(end - begin);
+  }
+  return weights;
+}
+
+/// Returns output_size; null entries keep the size of `x`.
+Shape adaptiveSizes(Call &c, Val x, size_t spatial) {
+  Shape out = c.ints("output_size", spatial);
+  for (int64_t size : out)
+    if (size < 1 || size > INT32_MAX)
+      c.fail("output_size {0} is not supported for {1}", out, x);
+  return out;
+}
+
+/// Averages adjacent windows of equal size, or multiplies each dimension by a
+/// matrix of shares.
 template <int spatial> Val adaptivePool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
-  Shape out = c.ints("output_size", spatial);
+  Shape out = adaptiveSizes(c, x, spatial);
   if (!x || e.failed() || !x.isFloat())
     return {};
+  bool divides = true;
+  for (size_t d = 0; d < spatial; ++d)
+    divides &= x.dim(static_cast<int64_t>(d) + 2) % out[d] == 0;
+  for (int64_t d = 0; !divides && d < spatial; ++d)
+    if (x && x.dim(d + 2) != out[d])
+      x = mixed(e, x, d + 2, shares(x.dim(d + 2), out[d]));
+  if (!divides)
+    return unbatched(c, x, original);
   Sizes sizes{{}, {}, Shape(spatial, 0), Shape(spatial, 1)};
   double taps = 1;
   for (size_t d = 0; d < spatial; ++d) {
     int64_t in = x.dim(static_cast<int64_t>(d) + 2);
-    if (out[d] < 1 || in % out[d])
-      return c.fail("output_size {0} does not divide {1}", out, x);
     const int64_t window = in / out[d];
     sizes.taps.push_back(window);
     taps *= static_cast<double>(window);
@@ -219,6 +248,30 @@ template <int spatial> Val adaptivePool(Call &c) {
   auto windows = windowsOf(c, x, sizes);
   Val sums = windows ? windowSums(e, x, *windows) : Val();
   return unbatched(c, e.mul(sums, 1.0 / taps), original);
+}
+
+/// The greatest element of adjacent windows of equal size.
+template <int spatial> Val adaptiveMax(Call &c) {
+  Emitter &e = c.emit;
+  Val original = c.tensor("self"), x = batched(c, original, spatial);
+  Shape out = adaptiveSizes(c, x, spatial);
+  if (!x || e.failed() || !x.isFloat())
+    return {};
+  Sizes sizes{{}, {}, Shape(spatial, 0), Shape(spatial, 1)};
+  for (size_t d = 0; d < spatial; ++d) {
+    int64_t in = x.dim(static_cast<int64_t>(d) + 2);
+    if (in % out[d])
+      return c.fail("output_size {0} does not divide {1}", out, x);
+    sizes.taps.push_back(in / out[d]);
+  }
+  sizes.strides = sizes.taps;
+  auto windows = windowsOf(c, x, sizes);
+  if (!windows)
+    return {};
+  MaxPoolOp op = makeMaxPool(e, x, *windows);
+  c.out(0, unbatched(c, Val(op.getY()), original));
+  c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.i64()), original));
+  return {};
 }
 
 /// Moves a running statistic: running * (1 - momentum) + batch * momentum. The
@@ -328,16 +381,21 @@ Val resample(Call &c, llvm::StringRef kind) {
   if (x.rank() < 3 || !x.isFloat())
     return c.fail("requires floats with spatial dimensions, not {0}", x);
   bool isNearest = kind == "nearest";
+  bool isExact = c.target().starts_with("_upsample_nearest_exact");
+  bool smooths = c.target().contains("_aa.");
   bool alignsCorners = !isNearest && c.flag("align_corners");
   ResampleMode mode;
   mode.kind = kind;
-  mode.coordinates = isNearest       ? "asymmetric"
+  mode.coordinates = isExact         ? "half_pixel"
+                     : isNearest     ? "asymmetric"
                      : alignsCorners ? "align_corners"
                                      : "half_pixel";
-  mode.nearest = "floor";
-  mode.cubicA = -0.75;
+  mode.nearest = isExact ? "round_prefer_ceil" : "floor";
+  mode.cubicA = smooths ? -0.5 : -0.75;
   mode.outside = 0;
-  mode.excludeOutside = mode.antialias = false;
+  mode.excludeOutside = mode.antialias = smooths;
+  if (smooths && alignsCorners)
+    return c.fail("antialias=True with align_corners=True is not supported");
   auto axes = axesOf(c, x, alignsCorners);
   return c.emit.failed() ? Val() : resampled(c.emit, x, axes, mode);
 }
@@ -378,6 +436,9 @@ void addSpatial(OperatorTable &t) {
   t["adaptive_avg_pool1d.default"] = {"self, output_size", adaptivePool<1>};
   t["adaptive_avg_pool2d.default"] = {"self, output_size", adaptivePool<2>};
   t["adaptive_avg_pool3d.default"] = {"self, output_size", adaptivePool<3>};
+  t["adaptive_max_pool1d.default"] = {"self, output_size", adaptiveMax<1>};
+  t["adaptive_max_pool2d.default"] = {"self, output_size", adaptiveMax<2>};
+  t["adaptive_max_pool3d.default"] = {"self, output_size", adaptiveMax<3>};
   t["batch_norm.default"] = {
       "input, weight, bias, running_mean, running_var, training, momentum, eps",
       batchNorm};
@@ -393,10 +454,13 @@ void addSpatial(OperatorTable &t) {
                   aligned = "input, output_size=None, align_corners=False, "
                             "scale_factors=None";
   for (const char *dims : {"1d", "2d", "3d"})
-    t[std::string("upsample_nearest") + dims + ".vec"] = {plain, nearest};
+    for (const char *name : {"upsample_nearest", "_upsample_nearest_exact"})
+      t[std::string(name) + dims + ".vec"] = {plain, nearest};
   for (const char *name : {"linear1d", "bilinear2d", "trilinear3d"})
     t[std::string("upsample_") + name + ".vec"] = {aligned, linear};
+  t["_upsample_bilinear2d_aa.vec"] = {aligned, linear};
   t["upsample_bicubic2d.vec"] = {aligned, cubic};
+  t["_upsample_bicubic2d_aa.vec"] = {aligned, cubic};
 }
 
 } // namespace dpc::frontend::pt2

@@ -177,5 +177,5 @@ INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
                          testing::Values("elementwise", "integers", "labels",
                                          "losses", "modes", "movement", "names",
                                          "nans", "places", "products", "rows",
-                                         "spatial", "writes"),
+                                         "spatial", "windows", "writes"),
                          [](const auto &info) { return info.param; });
