@@ -1,6 +1,7 @@
 //===- Elementwise.cpp - Elementwise ONNX operators -----------------------===//
 #include "frontends/emit/Elementwise.h"
 #include "frontends/emit/Dropout.h"
+#include "frontends/emit/Functions.h"
 #include "frontends/onnx/NodeContext.h"
 
 #include <cmath>
@@ -198,93 +199,6 @@ static void addActivations(OpTable &table) {
 
 namespace {
 
-/// x (c0 + c1 x^2 + c2 x^4 + ..), where closed forms suffer cancellation.
-Val oddSeries(Emitter &e, Val x, llvm::ArrayRef<double> coefficients) {
-  Val square = e.mul(x, x);
-  Val sum = e.mul(square, coefficients.back());
-  for (double c : llvm::reverse(coefficients.drop_back().drop_front()))
-    sum = e.mul(square, e.add(sum, c));
-  return e.mul(x, e.add(sum, coefficients.front()));
-}
-
-Val nearZero(Emitter &e, Val x, double bound, Val near, Val far) {
-  return e.select(e.lt(e.abs(x), bound), near, far);
-}
-
-/// Returns atan(x) for |x| <= 1. Two halvings of the angle by
-/// atan(x) = 2 atan(x / (1 + sqrt(1 + x^2))) lead to |x| < 1/5, where 12 terms
-/// of the series are exact in f64.
-Val arcTangentNear(Emitter &e, Val x) {
-  constexpr int kHalvings = 2;
-  for (int i = 0; i < kHalvings; ++i) {
-    Val square = e.mul(x, x);
-    Val root = e.sqrt(e.add(square, 1.0));
-    x = e.div(x, e.add(root, 1.0));
-  }
-  llvm::SmallVector<double> series;
-  for (int n = 0; n < 12; ++n)
-    series.push_back((n % 2 ? -1.0 : 1.0) / (2 * n + 1));
-  return e.mul(oddSeries(e, x, series), std::ldexp(1.0, kHalvings));
-}
-
-/// Returns atan(x), which is sign(x) pi / 2 - atan(1 / x) for |x| > 1.
-Val arcTangent(Emitter &e, Val x) {
-  if (!x)
-    return {};
-  Val one = e.scalar(1, x.element());
-  Val isFar = e.gt(e.abs(x), one);
-  // Dividing by 1 where the quotient is unused keeps the gradient finite.
-  Val inverse = e.div(one, e.select(isFar, x, one));
-  Val near = arcTangentNear(e, e.select(isFar, inverse, x));
-  Val turned = e.sub(e.mul(e.sign(x), M_PI_2), near);
-  return e.select(isFar, turned, near);
-}
-
-/// Returns atan(x / sqrt((1 - x)(1 + x))), which is accurate near 1.
-Val arcSine(Emitter &e, Val x) {
-  Val root = e.sqrt(e.mul(e.sub(1, x), e.add(1, x)));
-  return arcTangent(e, e.div(x, root));
-}
-
-Val acos(Emitter &e, Val x) { return e.sub(M_PI_2, arcSine(e, x)); }
-
-/// (exp(x) + sign exp(-x)) / 2.
-Val expPair(Emitter &e, Val x, BinaryKind sign) {
-  Val sum = e.binary(sign, e.exp(x), e.exp(e.neg(x)));
-  return e.mul(sum, 0.5);
-}
-
-Val sinh(Emitter &e, Val x) {
-  Val near = oddSeries(e, x, {1.0, 1.0 / 6, 1.0 / 120, 1.0 / 5040});
-  return nearZero(e, x, 0.5, near, expPair(e, x, BinaryKind::sub));
-}
-
-Val cosh(Emitter &e, Val x) { return expPair(e, x, BinaryKind::add); }
-
-/// sign(x) log(|x| + sqrt(x^2 + 1)).
-Val asinh(Emitter &e, Val x) {
-  Val root = e.sqrt(e.add(e.mul(x, x), 1.0));
-  Val size = e.log(e.add(e.abs(x), root));
-  Val far = e.mul(e.sign(x), size);
-  Val near = oddSeries(e, x, {1.0, -1.0 / 6, 3.0 / 40, -15.0 / 336});
-  return nearZero(e, x, 0.125, near, far);
-}
-
-/// log(x + sqrt(x - 1) sqrt(x + 1)).
-Val acosh(Emitter &e, Val x) {
-  auto root = [&](double shift) { return e.sqrt(e.add(x, shift)); };
-  Val product = e.mul(root(-1.0), root(1.0));
-  return e.log(e.add(x, product));
-}
-
-/// log((1 + x) / (1 - x)) / 2.
-Val atanh(Emitter &e, Val x) {
-  Val ratio = e.div(e.add(x, 1.0), e.sub(1, x));
-  Val far = e.mul(e.log(ratio), 0.5);
-  Val near = oddSeries(e, x, {1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9});
-  return nearZero(e, x, 0.125, near, far);
-}
-
 template <BinaryKind kind> Val bitwise(NodeContext &c, Val x) {
   return c.emit.binary(kind, x, c.secondIn(1));
 }
@@ -348,12 +262,12 @@ static void addComposed(OpTable &table) {
   table["Tan"] = tangent;
   table["Atan"] = arcTangent;
   table["Asin"] = arcSine;
-  table["Acos"] = acos;
-  table["Sinh"] = sinh;
-  table["Cosh"] = cosh;
-  table["Asinh"] = asinh;
-  table["Acosh"] = acosh;
-  table["Atanh"] = atanh;
+  table["Acos"] = arcCosine;
+  table["Sinh"] = sineHyperbolic;
+  table["Cosh"] = cosineHyperbolic;
+  table["Asinh"] = areaSine;
+  table["Acosh"] = areaCosine;
+  table["Atanh"] = areaTangent;
   table["BitwiseAnd"] = bitwise<BinaryKind::logical_and>;
   table["BitwiseOr"] = bitwise<BinaryKind::logical_or>;
   table["BitwiseXor"] = bitwise<BinaryKind::logical_xor>;

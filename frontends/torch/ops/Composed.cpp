@@ -1,5 +1,6 @@
 //===- Composed.cpp - Elementwise ATen operators composed of others -------===//
 #include "frontends/emit/Elementwise.h"
+#include "frontends/emit/Functions.h"
 #include "frontends/torch/Call.h"
 
 #include <cmath>
@@ -85,6 +86,46 @@ template <bool isSoft> Val shrink(Call &c, Val x) {
   return e.select(e.gt(e.abs(x), bound), part, 0);
 }
 
+/// Computes in f32 at least, so that 16-bit types lose nothing more.
+template <Val function(Emitter &, Val)> Val wide(Emitter &e, Val x) {
+  return e.convert(function(e, e.convert(x, e.statisticsType(x))), x.element());
+}
+
+/// The term slope (x - x) is zero and has torch's gradient, which that of the
+/// approximation only comes near.
+Val erfinv(Call &c, Val given) {
+  Emitter &e = c.emit;
+  Type element = c.resultElement();
+  if (!element)
+    return {};
+  Val x = e.convert(given, element);
+  Val wideX = e.convert(x, e.statisticsType(x));
+  Val fixed = c.trains ? withoutGradient(e, wideX) : wideX;
+  Val y = inverseErf(e, fixed);
+  if (c.trains && reachesParameter(wideX)) {
+    Val slope = e.mul(e.exp(e.mul(y, y)), std::sqrt(M_PI) / 2);
+    y = e.add(y, e.mul(slope, e.sub(wideX, fixed)));
+  }
+  return e.convert(y, element);
+}
+
+Val erfc(Emitter &e, Val x) { return e.sub(1, e.unary(UnaryKind::erf, x)); }
+
+/// x log(y), where 0 log(y) is 0.
+Val xlogy(Emitter &e, Val x, Val y) {
+  Val isZero = e.eq(x, 0);
+  return e.select(isZero, 0, e.mul(x, e.log(e.select(isZero, 1, y))));
+}
+
+Val frac(Call &c, Val x) { return c.emit.sub(x, trunc(c, x)); }
+
+/// sin(pi x) / (pi x), and 1 at 0.
+Val sinc(Emitter &e, Val x) {
+  Val isZero = e.eq(x, 0);
+  Val angle = e.mul(e.select(isZero, 1, x), M_PI);
+  return e.select(isZero, 1, e.div(e.sin(angle), angle));
+}
+
 } // namespace
 
 void addComposed(OperatorTable &t) {
@@ -98,6 +139,23 @@ void addComposed(OperatorTable &t) {
   t["trunc.default"] = {"self", trunc};
   t["isnan.default"] = {"self", isSpecial<false>};
   t["isinf.default"] = {"self", isSpecial<true>};
+  t["atan.default"] = {"self", wide<arcTangent>};
+  t["asin.default"] = {"self", wide<arcSine>};
+  t["acos.default"] = {"self", wide<arcCosine>};
+  t["sinh.default"] = {"self", wide<sineHyperbolic>};
+  t["cosh.default"] = {"self", wide<cosineHyperbolic>};
+  t["asinh.default"] = {"self", wide<areaSine>};
+  t["acosh.default"] = {"self", wide<areaCosine>};
+  t["atanh.default"] = {"self", wide<areaTangent>};
+  t["atan2.default"] = {"self, other", arcTangentOf};
+  t["lgamma.default"] = {"self", wide<logGamma>};
+  t["erfinv.default"] = {"self", erfinv};
+  t["erfc.default"] = {"self", erfc};
+  t["sinc.default"] = {"self", sinc};
+  t["frac.default"] = {"self", frac};
+  for (const char *form : {"Tensor", "Scalar_Other", "Scalar_Self"})
+    for (const char *name : {"xlogy.", "special_xlogy."})
+      t[std::string(name) + form] = {"self, other", xlogy};
   t["prelu.default"] = {"self, weight", prelu};
   t["celu.default"] = {"self, alpha=1", celu};
   t["threshold.default"] = {"self, threshold, value", threshold};
