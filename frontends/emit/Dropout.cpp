@@ -75,6 +75,16 @@ static Val nextKey(Emitter &emit) {
   return key;
 }
 
+/// Returns an unsigned number per element of `shape`. Its highest 31 bits are
+/// random.
+static Val drawBits(Emitter &emit, llvm::ArrayRef<int64_t> shape) {
+  Unsigned u(emit);
+  Val key = nextKey(emit);
+  Val place = emit.reshape(u.of(emit.iota({numElements(shape)}, 0)), shape);
+  Val from = u.add(u.mul(place, kGolden), u.add(key, u.number(kGolden)));
+  return u.mixedHigh(from);
+}
+
 double activeDropout(Emitter &emit, double p) {
   if (!emit.evaluates || !(p > 0 && p <= 1))
     return p;
@@ -96,11 +106,38 @@ Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
     limit += static_cast<uint64_t>(std::ldexp(p - 0.5, 64));
   if (p == 0 || p == 1 || count == 0)
     return emit.splat(p < 1, emit.boolean(), shape);
+  return emit.ge(drawBits(emit, shape), Unsigned(emit).number(limit));
+}
+
+Val drawUniform(Emitter &emit, llvm::ArrayRef<int64_t> shape, Type element) {
+  if (numElements(shape) == 0)
+    return emit.splat(0, element, shape);
+  // As many bits as the type holds, so that no number rounds to 1.
+  unsigned bits = std::min(31u, cast<FloatType>(element).getFPMantissaWidth());
   Unsigned u(emit);
-  Val key = nextKey(emit);
-  Val place = emit.reshape(u.of(emit.iota({count}, 0)), shape);
-  Val from = u.add(u.mul(place, kGolden), u.add(key, u.number(kGolden)));
-  return emit.ge(u.mixedHigh(from), u.number(limit));
+  Val high =
+      emit.div(drawBits(emit, shape), u.number(uint64_t(1) << (64 - bits)));
+  Val number = emit.convert(emit.convert(high, emit.i64()), element);
+  return emit.mul(number, std::ldexp(1.0, -static_cast<int>(bits)));
+}
+
+/// The method of Box and Muller.
+Val drawNormal(Emitter &emit, llvm::ArrayRef<int64_t> shape, Type element) {
+  Type wide = element.isF64() ? element : emit.f32();
+  Val radius = emit.sub(1, drawUniform(emit, shape, wide));
+  Val angle = emit.mul(drawUniform(emit, shape, wide), 2 * M_PI);
+  radius = emit.sqrt(emit.mul(emit.log(radius), -2));
+  return emit.convert(emit.mul(radius, emit.cos(angle)), element);
+}
+
+Val drawIntegers(Emitter &emit, llvm::ArrayRef<int64_t> shape, int64_t limit) {
+  if (numElements(shape) == 0)
+    return emit.splat(0, emit.i64(), shape);
+  Unsigned u(emit);
+  Val high = emit.div(drawBits(emit, shape), u.number(uint64_t(1) << 33));
+  Val scaled = u.mul(high, static_cast<uint64_t>(limit));
+  return emit.convert(emit.div(scaled, u.number(uint64_t(1) << 31)),
+                      emit.i64());
 }
 
 Val applyDropout(Emitter &emit, Val x, Val kept, double p) {

@@ -143,6 +143,7 @@ void addElementwise(OperatorTable &table);
 void addIndexing(OperatorTable &table);
 void addLosses(OperatorTable &table);
 void addMovement(OperatorTable &table);
+void addRandom(OperatorTable &table);
 void addRows(OperatorTable &table);
 void addScatter(OperatorTable &table);
 void addSpatial(OperatorTable &table);

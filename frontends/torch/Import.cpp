@@ -25,6 +25,7 @@ static const OperatorTable &operatorTable() {
     addIndexing(t);
     addLosses(t);
     addMovement(t);
+    addRandom(t);
     addRows(t);
     addScatter(t);
     addSpatial(t);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Dropout in training: every sharding drops the elements that one device drops, as specified in Dropout.h.
+"""Dropout and random numbers in training: every sharding drops the elements that one device drops, as specified in Dropout.h.
 
 Needs the onnx package, which is in the environment of the build folder.
 """
@@ -201,6 +201,19 @@ class Dropout(unittest.TestCase):
             self.assertEqual((said[0], said[3]), ("loss", "8"))
             losses.append(float(said[1]))
         self.assertLess(abs(losses[0] / losses[1] - 1), LOSS_TOLERANCE)
+
+    def test_random_numbers_have_the_moments_of_torch(self):
+        """The loss of (w - 1)^2 from w = 0 on, and 1 more for each operator whose numbers look wrong."""
+        os.mkdir(f"{self.folder}/batches")
+        np.save(f"{self.folder}/batches/x.npy", np.ones((3, 4, 2), np.float32))
+        for ranks, strategy in ((1, "dp=1"), (2, "dp=2,micro_batch=1"), (2, "tp=2")):
+            plan = f"{self.folder}/plan"
+            e2e.must([e2e.tool("dpc-opt"), f"{TORCH}/random.pt2", f"--cluster=local:{ranks}", "--global-batch=4", f"--strategy={strategy}", "--train=sgd",
+                      "--lr=0.25", "--verify=off", "-o", plan])
+            e2e.must([e2e.tool("dpc-run"), plan, f"--batches={self.folder}/batches", "--steps=3", "--poison", f"--metrics={plan}.jsonl"])
+            self.assertEqual([row["loss"] for row in e2e.read_metrics(f"{plan}.jsonl")], [1, 0.25, 0.0625], strategy)
+        done = e2e.call([e2e.tool("dpc-opt"), f"{TORCH}/random.pt2", "--infer", "--cluster=local:1", "--global-batch=4", "-o", plan])
+        self.assertIn("draws random numbers, which inference does not support", done.stderr)
 
     def test_inference_leaves_nothing_out(self):
         write_columns(f"{self.folder}/plain.onnx", loss=False)

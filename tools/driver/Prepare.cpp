@@ -61,11 +61,19 @@ static void listParameters(func::FuncOp program, bool trains,
   }
 }
 
-static LogicalResult prepareInference(ModuleOp module, std::string &message) {
+static LogicalResult prepareInference(ModuleOp module, bool infers,
+                                      std::string &message) {
   auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
   removeGradientStops(forward);
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (roleOf(forward.getArgument(i)) == role::kScalar) {
+      // --infer turns dropout off, but not what the model draws otherwise.
+      if (infers) {
+        message = "draws random numbers, which inference does not support; "
+                  "export the model after .eval(), or make the numbers an "
+                  "input";
+        return failure();
+      }
       message = "has dropout in training mode, but no loss; accepted: a loss "
                 "to train, --infer, which turns dropout off, or a model "
                 "without active dropout, such as after .eval()";
@@ -233,7 +241,8 @@ static LogicalResult fuse(Session &session, ModuleOp model,
                      "; to change this, export it after model.train()");
     model->removeAttr(attr::kEvaluationMode);
   }
-  if (std::string why; !trains && failed(prepareInference(model, why)))
+  if (std::string why;
+      !trains && failed(prepareInference(model, options.infer, why)))
     return session.fail(options.model + " " + why);
   if (options.emit.count("plan")) {
     auto made = settingsOf(session, model, trains);
