@@ -339,7 +339,12 @@ Type Call::resultElement(int64_t i) {
     fail("the file does not describe the result");
     return {};
   }
-  Type element = elementOf(meta->second.dtype, context());
+  int64_t dtype = meta->second.dtype;
+  // COMPLEXHALF, COMPLEXFLOAT and COMPLEXDOUBLE follow after their parts.
+  constexpr int64_t kFirst = 9, kLast = 11, kApart = 3;
+  if (ofComplexPart && dtype >= kFirst && dtype <= kLast)
+    dtype -= kApart;
+  Type element = elementOf(dtype, context());
   if (!element)
     fail("elements of {0} are not supported; accepted: FLOAT, HALF, BFLOAT16, "
          "DOUBLE, LONG, INT, BOOL",

@@ -41,6 +41,8 @@ public:
   const Graph &graph;
   const Node &node;
   llvm::SmallVector<Val> results;
+  /// Whether the operands are the parts of complex ones (Complex.h).
+  bool ofComplexPart = false;
   /// Whether the model has a loss, and gradients therefore matter.
   bool trains = false;
 
@@ -136,6 +138,7 @@ Val withoutGradient(Emitter &emit, Val x);
 // One function per file of ops/ registers its converters.
 /// Adds other names of operators that the table has.
 void addAliases(OperatorTable &table);
+void addComplex(OperatorTable &table);
 void addComposed(OperatorTable &table);
 void addConstructors(OperatorTable &table);
 void addContractions(OperatorTable &table);

@@ -1,7 +1,7 @@
 //===- Import.cpp - Import of .pt2 files into dpc modules -----------------===//
 #include "frontends/torch/Import.h"
 #include "frontends/emit/Forward.h"
-#include "frontends/torch/Call.h"
+#include "frontends/torch/Complex.h"
 #include "frontends/torch/Liveness.h"
 #include "frontends/torch/ProgramRemarks.h"
 #include "frontends/torch/Unsupported.h"
@@ -18,6 +18,7 @@ static constexpr int64_t kMaxElements = int64_t(1) << 48;
 static const OperatorTable &operatorTable() {
   static const OperatorTable table = [] {
     OperatorTable t;
+    addComplex(t);
     addComposed(t);
     addConstructors(t);
     addContractions(t);
@@ -232,7 +233,7 @@ llvm::Error Importer::convertNodes() {
 llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
                                    llvm::ArrayRef<Val> results) {
   for (const auto &[name, result] : llvm::zip(node.outputs, results)) {
-    if (!result)
+    if (!result || result.parts)
       continue;
     if (numElements(result.shape()) > kMaxElements)
       return makeError("the result {0} is too large", result);
@@ -434,7 +435,13 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
   Call call(emit, graph, node, op->signature, body.values);
   call.trains = hasLoss();
   call.checkArguments();
-  if (!emit.failed())
+  if (bool isComplex = readsComplex(node, body.values);
+      isComplex && writesFirst(node))
+    emit.fail("writes to a complex tensor, which is not supported; make a new "
+              "one");
+  else if (isComplex)
+    convertComplex(call, *op, body.values);
+  else if (!emit.failed())
     op->convert(call);
   if (emit.failed())
     return nodeError(node, index, emit.error);
@@ -490,7 +497,12 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
     std::string name = output.key.empty() ? value : output.key;
     while (!names.insert(name).second)
       name += "_";
-    results.push_back({std::move(name), main.lookup(value)});
+    Val result = main.lookup(value);
+    if (result.parts)
+      return makeError("{0}: the output '{1}' is complex, which is not "
+                       "supported; return torch.view_as_real of it",
+                       archive.path(), name);
+    results.push_back({std::move(name), result});
   }
   if (results.empty())
     return makeError("{0}: the program returns no tensor", archive.path());

@@ -174,9 +174,9 @@ TEST(TorchIndices, BinaryLossesMarkTheirTargets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
-                         testing::Values("elementwise", "functions", "integers",
-                                         "labels", "losses", "modes",
-                                         "movement", "names", "nans", "places",
-                                         "products", "rows", "spatial",
-                                         "windows", "writes"),
+                         testing::Values("complex", "elementwise", "functions",
+                                         "integers", "labels", "losses",
+                                         "modes", "movement", "names", "nans",
+                                         "places", "products", "rows",
+                                         "spatial", "windows", "writes"),
                          [](const auto &info) { return info.param; });
