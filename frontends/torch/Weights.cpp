@@ -232,6 +232,10 @@ bool Placer::matches(const NameFilter &filter, const Weight &weight) const {
 llvm::Expected<std::optional<Val>>
 Placer::constantOf(const Weight &weight) const {
   bool isFloat = isa<FloatType>(weight.type.getElementType());
+  // A weight without elements has no record, and nothing to train.
+  if (weight.type.getNumElements() == 0)
+    return Val(ConstTensor::dense(weight.type.getElementType(),
+                                  weight.type.getShape(), {}));
   if (weight.spec->kind == InputSpec::Kind::Parameter || trains(weight) ||
       !weight.record || weight.type.getNumElements() > kMaxConstantElements)
     return std::nullopt;
