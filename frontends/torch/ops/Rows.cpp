@@ -124,7 +124,8 @@ Val rmsNorm(Call &c, Val x) {
 
 Val groupNorm(Call &c, Val x) {
   Emitter &e = c.emit;
-  int64_t groups = c.integer("num_groups");
+  bool isNative = c.target().starts_with("native");
+  int64_t groups = c.integer(isNative ? "group" : "num_groups");
   if (x.rank() < 2 || groups < 1 || x.dim(1) % groups)
     return c.fail("num_groups={0} does not divide the channels", groups);
   Val y = normalizedGroups(e, x, groups, c.number("eps"));
@@ -408,6 +409,8 @@ void addRows(OperatorTable &t) {
                            rmsNorm};
   t["group_norm.default"] = {
       "input, num_groups, weight=None, bias=None, eps=1e-5", groupNorm};
+  t["native_group_norm.default"] = {
+      "input, weight, bias, N, C, HxW, group, eps", groupNorm};
   t["instance_norm.default"] = {
       "input, weight, bias, running_mean, running_var, use_input_stats, "
       "momentum, eps",
