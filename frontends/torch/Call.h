@@ -150,6 +150,7 @@ void addRandom(OperatorTable &table);
 void addRows(OperatorTable &table);
 void addScatter(OperatorTable &table);
 void addSpatial(OperatorTable &table);
+void addSpectral(OperatorTable &table);
 void addSymbolic(OperatorTable &table);
 void addWindows(OperatorTable &table);
 

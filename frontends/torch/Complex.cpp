@@ -11,8 +11,6 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-namespace {
-
 Val pairOf(Val re, Val im) {
   if (!re || !im)
     return {};
@@ -26,6 +24,8 @@ bool isComplex(const Val &x) { return x.parts && x.parts->size() == 2; }
 
 Val real(const Val &x) { return (*x.parts)[0]; }
 Val imaginary(const Val &x) { return (*x.parts)[1]; }
+
+namespace {
 
 Val polar(Emitter &e, Val size, Val angle) {
   return pairOf(e.mul(size, e.cos(angle)), e.mul(size, e.sin(angle)));
@@ -81,7 +81,11 @@ bool isOwn(llvm::StringRef op) {
       "imag",          "angle",
       "conj",          "_conj",
       "conj_physical", "resolve_conj",
-      "sym_size",      "_assert_tensor_metadata"};
+      "sym_size",      "_assert_tensor_metadata",
+      "fft_fft",       "fft_ifft",
+      "fft_fft2",      "fft_ifft2",
+      "fft_fftn",      "fft_ifftn",
+      "fft_irfft"};
   return own.contains(op);
 }
 

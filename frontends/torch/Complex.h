@@ -11,6 +11,12 @@
 
 namespace dpc::frontend::pt2 {
 
+/// Returns a complex value; null if a part is null.
+Val pairOf(Val re, Val im);
+bool isComplex(const Val &x);
+Val real(const Val &x);
+Val imaginary(const Val &x);
+
 /// Whether an operand of the node is complex.
 bool readsComplex(const Node &node, const Values &values);
 

@@ -30,6 +30,7 @@ static const OperatorTable &operatorTable() {
     addRows(t);
     addScatter(t);
     addSpatial(t);
+    addSpectral(t);
     addSymbolic(t);
     addWindows(t);
     addAliases(t);

@@ -42,7 +42,7 @@ static std::string remedyFor(llvm::StringRef target) {
                      list);
   constexpr const char *dependsOnData =
       "the shape of its result depends on data; ";
-  if (op.starts_with("fft_") || op == "stft" || op == "istft")
+  if (op == "stft" || op == "istft")
     return "multiply by the matrix of the transform";
   if (op.starts_with("linalg_"))
     return "compute it outside of the model";

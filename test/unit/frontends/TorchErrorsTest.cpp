@@ -266,8 +266,8 @@ TEST(TorchErrors, CompressedWeight) {
 
 TEST(TorchErrors, Nodes) {
   expectRefused(replaced(kModel, "torch.ops.aten.relu.default",
-                         "torch.ops.aten.fft_fft.default"),
-                {"node 1 'relu'", "aten.fft_fft.default", "not supported"});
+                         "torch.ops.aten.stft.default"),
+                {"node 1 'relu'", "aten.stft.default", "not supported"});
   expectRefused(replaced(kModel, "torch.ops.aten.relu.default",
                          "torch.ops.aten.nonzero.default"),
                 {"node 1 'relu'", "depends on data", "torch.where"});
