@@ -148,6 +148,7 @@ void addLosses(OperatorTable &table);
 void addMovement(OperatorTable &table);
 void addRandom(OperatorTable &table);
 void addRows(OperatorTable &table);
+void addSampling(OperatorTable &table);
 void addScatter(OperatorTable &table);
 void addSpatial(OperatorTable &table);
 void addSpectral(OperatorTable &table);

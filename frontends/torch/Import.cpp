@@ -28,6 +28,7 @@ static const OperatorTable &operatorTable() {
     addMovement(t);
     addRandom(t);
     addRows(t);
+    addSampling(t);
     addScatter(t);
     addSpatial(t);
     addSpectral(t);

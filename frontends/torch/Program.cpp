@@ -47,10 +47,8 @@ static TensorMeta readMeta(const Json &json) {
   meta.dtype = json["dtype"].integer();
   for (const Json &size : json["sizes"].elements())
     meta.sizes.push_back(readSize(size));
-  for (const Json &stride : json["strides"].elements()) {
-    Size read = readSize(stride);
-    meta.strides.push_back(read.expression.empty() ? read.value : -1);
-  }
+  for (const Json &stride : json["strides"].elements())
+    meta.strides.push_back(readSize(stride));
   Size offset = readSize(json["storage_offset"]);
   meta.storageOffset = offset.expression.empty() ? offset.value : -1;
   meta.requiresGrad = json["requires_grad"].boolean();

@@ -32,7 +32,7 @@ struct Size {
 struct TensorMeta {
   int64_t dtype = 0;
   std::vector<Size> sizes;
-  std::vector<int64_t> strides; ///< -1: symbolic
+  std::vector<Size> strides;
   int64_t storageOffset = 0;
   bool requiresGrad = false;
 };

@@ -14,9 +14,8 @@ static bool hasSameLayout(const TensorMeta &a, const TensorMeta &b) {
   auto isSame = [](const Size &x, const Size &y) {
     return x.expression == y.expression && x.value == y.value;
   };
-  return a.strides == b.strides && a.sizes.size() == b.sizes.size() &&
-         std::equal(a.sizes.begin(), a.sizes.end(), b.sizes.begin(), isSame) &&
-         !llvm::is_contained(a.strides, -1);
+  return llvm::equal(a.strides, b.strides, isSame) &&
+         llvm::equal(a.sizes, b.sizes, isSame);
 }
 
 /// Returns the kind of an operator whose result can be its first argument.
@@ -32,9 +31,7 @@ static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
   if (from->second.dtype != to->second.dtype)
     return Kind::None;
   // contiguous() copies unless the layout stays.
-  if (op == "contiguous" && !hasSameLayout(from->second, to->second) &&
-      !llvm::is_contained(from->second.strides, -1) &&
-      !llvm::is_contained(to->second.strides, -1))
+  if (op == "contiguous" && !hasSameLayout(from->second, to->second))
     return Kind::None;
   if (op == "dropout" || !hasSameLayout(from->second, to->second))
     return Kind::MayBeView;

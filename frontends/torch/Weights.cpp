@@ -116,7 +116,8 @@ llvm::Error Placer::readFilters(const ImportOptions &options,
 static bool isRowMajor(const TensorMeta &meta, llvm::ArrayRef<int64_t> shape) {
   int64_t expected = 1;
   for (size_t d = shape.size(); d-- > 0;) {
-    if (shape[d] != 1 && meta.strides[d] != expected)
+    if (shape[d] != 1 && (!meta.strides[d].expression.empty() ||
+                          meta.strides[d].value != expected))
       return false;
     expected *= shape[d];
   }
