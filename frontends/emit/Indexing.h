@@ -43,7 +43,8 @@ Val rowSums(Emitter &e, Val updates, Val places, int64_t rows);
 /// Adds `updates` [k, columns] to the rows `places` [k] of `table`, or replaces
 /// these rows. A row that is replaced several times gets the mean of its
 /// updates, because no order is defined.
-Val writeRows(Emitter &e, Val table, Val updates, Val places, bool adds);
+Val writeRows(Emitter &e, Val table, Val updates, Val places, bool adds,
+              Negative negative);
 
 /// Replaces positions begin, begin + step, .. of dimension `dim` by `part`.
 Val replaced(Emitter &e, Val base, Val part, int64_t dim, int64_t begin,

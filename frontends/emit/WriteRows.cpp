@@ -55,11 +55,14 @@ static Val replacedRows(Emitter &e, Val table, Val updates,
   return e.take(e.concat({table, updates}, 0), 0, positions);
 }
 
-Val writeRows(Emitter &e, Val table, Val updates, Val places, bool adds) {
+Val writeRows(Emitter &e, Val table, Val updates, Val places, bool adds,
+              Negative negative) {
   if (!table || !updates || !places)
     return {};
   int64_t rows = table.dim(0);
-  places = wrapped(e, e.convert(places, e.i64()), rows);
+  places = e.convert(places, e.i64());
+  if (negative == Negative::wrap)
+    places = wrapped(e, places, rows);
   if (updates.dim(0) == 0 || table.dim(1) == 0)
     return table;
   if (places && places.constant) {

@@ -118,6 +118,22 @@ func.func @forward(%w: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"},
 
 // -----
 
+// The gradient of a sum of rows is the gradient of the row to which each was added.
+// CHECK-LABEL: func.func @train_step
+// CHECK: dpc.embedding_grad %[[IDS:[^,]*]], %{{.*}}"forward"
+// CHECK: %[[DY:.*]] = dpc.binary add %{{.*}} "backward"
+// CHECK: dpc.embedding %[[DY]], %[[IDS]] {{.*}}"backward"
+func.func @forward(%w: tensor<3x4xf32> {dpc.name = "w", dpc.role = "parameter"},
+                   %ids: tensor<3xi64> {dpc.name = "ids", dpc.role = "input"})
+    -> (tensor<f32> {dpc.loss}) {
+  %0 = dpc.embedding_grad %ids, %w : (tensor<3xi64>, tensor<3x4xf32>) -> tensor<5x4xf32>
+  %1 = dpc.binary mul %0, %0 : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+  %2 = dpc.reduce sum %1 dims = [0, 1] : tensor<5x4xf32> -> tensor<f32>
+  return %2 : tensor<f32>
+}
+
+// -----
+
 // A factor of unknown sign is not split off, and neither is a sum of two losses.
 // CHECK-LABEL: func.func @train_step
 // CHECK: %[[ONE:.*]] = dpc.constant dense<1.000000e+00> : tensor<f32> {dpc.phase = "update"}

@@ -140,7 +140,8 @@ Val fromRows(Emitter &e, Val rows, llvm::ArrayRef<int64_t> shape, int64_t dim) {
 }
 
 /// index_add, index_copy, index_fill: writes slices to positions of `dim`.
-Val writeAlong(Call &c, Val x, Val source, bool adds) {
+Val writeAlong(Call &c, Val x, Val source, bool adds,
+               Negative negative = Negative::refuse) {
   Emitter &e = c.emit;
   Val index = c.tensor("index");
   int64_t dim = c.dimOf("dim", x.rank());
@@ -159,7 +160,7 @@ Val writeAlong(Call &c, Val x, Val source, bool adds) {
                              : e.broadcastTo(source, shape);
   Val places = e.reshape(index, {shape[dim]});
   Val rows = writeRows(e, rowsAlong(e, x, dim), rowsAlong(e, source, dim),
-                       places, adds);
+                       places, adds, negative);
   return rows ? e.reshape(fromRows(e, rows, x.shape(), dim), own) : Val();
 }
 
@@ -173,7 +174,7 @@ Val indexCopy(Call &c, Val x) {
   return writeAlong(c, x, c.tensor("source"), /*adds=*/false);
 }
 Val indexFill(Call &c, Val x) {
-  return writeAlong(c, x, c.operand("value"), /*adds=*/false);
+  return writeAlong(c, x, c.operand("value"), /*adds=*/false, Negative::wrap);
 }
 
 /// Writes the numbers 0, 1, .. to the positions of a permutation, which gives
@@ -244,9 +245,9 @@ Val indexPut(Call &c, Val x) {
   values = e.reshape(e.transpose(e.broadcastTo(values, shape), back),
                      {count, columns});
   int64_t rows = numElements(front.shape().take_front(points->indexed));
-  Val written =
-      writeRows(e, e.reshape(front, {rows, columns}), values,
-                e.reshape(points->position, {count}), c.flag("accumulate"));
+  Val written = writeRows(e, e.reshape(front, {rows, columns}), values,
+                          e.reshape(points->position, {count}),
+                          c.flag("accumulate"), Negative::wrap);
   return e.transpose(e.reshape(written, front.shape()), backX);
 }
 
