@@ -146,8 +146,8 @@ ParseResult parsePartial(AsmParser &parser, MeshAttr mesh,
         SMLoc loc = parser.getCurrentLocation();
         if (parser.parseKeyword(&name))
           return failure();
-        if (name == partialKindName(kRouted)) {
-          kinds.push_back(kRouted);
+        if (name == partialKindName(kRoutedKind)) {
+          kinds.push_back(kRoutedKind);
           return success();
         }
         std::optional<ReduceKind> kind = symbolizeReduceKind(name);

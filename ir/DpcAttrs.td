@@ -75,7 +75,9 @@ def Dpc_ShardingAttr : Dpc_Attr<"Sharding", "sharding",
     The shards of a factor of n elements over k ranks have ceil(n / k) elements; the
     last ones may end in padding. `partial = {dp : sum}` means that the value is the
     sum of the values of the ranks along `dp`. `partial = {ep : routed}` means that
-    each row is valid only on the rank along `ep` that has the expert of the row.
+    each row is valid only on the rank along `ep` that has the expert of the row,
+    and has arbitrary elements on the others. The number of experts, which decides
+    where `ep` splits them, is that of the ops that read and write the value.
 
     Example:
 

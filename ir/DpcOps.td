@@ -440,7 +440,8 @@ def Dpc_ReshardOp : Op<Dpc_Dialect, "reshard", [Pure]> {
     Constraints:
     * (C1) operand and result have the same shape and element type, and shardings
       of the same mesh;
-    * (C2) the result is partial only over axes over which the operand is partial.
+    * (C2) the result is partial only over axes over which the operand is partial,
+      and routed over all axes over which the operand is routed.
   }];
   let arguments = (ins Dpc_Tensor:$x);
   let results = (outs Dpc_Tensor:$result);

@@ -148,7 +148,7 @@ ShardingSpec ShardingSpec::get(ShardingAttr attr, ArrayRef<int64_t> shape) {
   }
   for (auto [axis, kind] :
        llvm::zip(attr.getPartialAxes(), attr.getPartialKinds()))
-    if (kind == kRouted)
+    if (kind == kRoutedKind)
       spec.routed.push_back(axis);
     else
       spec.partial.push_back({axis, static_cast<ReduceKind>(kind)});
@@ -177,7 +177,7 @@ ShardingAttr ShardingSpec::toAttr() const {
   for (const PartialAxis &p : partial)
     sorted.emplace_back(p.axis, static_cast<int64_t>(p.kind));
   for (int64_t axis : routed)
-    sorted.emplace_back(axis, kRouted);
+    sorted.emplace_back(axis, kRoutedKind);
   llvm::sort(sorted);
   SmallVector<int64_t> partialAxes, partialKinds;
   for (auto [axis, kind] : sorted) {
@@ -206,8 +206,9 @@ SmallVector<int64_t> ShardingSpec::globalShape() const {
 }
 
 StringRef dpc::partialKindName(int64_t kind) {
-  return kind == kRouted ? "routed"
-                         : stringifyReduceKind(static_cast<ReduceKind>(kind));
+  return kind == kRoutedKind
+             ? "routed"
+             : stringifyReduceKind(static_cast<ReduceKind>(kind));
 }
 
 std::optional<ReduceKind> ShardingSpec::partialOver(int64_t axis) const {

@@ -96,7 +96,7 @@ struct PartialAxis {
 
 /// In ShardingAttr::getPartialKinds, marks an axis over which the value is
 /// routed. Other numbers are a ReduceKind.
-inline constexpr int64_t kRouted = -1;
+inline constexpr int64_t kRoutedKind = -1;
 
 /// Returns "routed" or the name of the reduction.
 llvm::StringRef partialKindName(int64_t kind);

@@ -243,7 +243,7 @@ LogicalResult ReshardOp::verify() {
   // The rows of a routed value are on different ranks, which the type does not
   // say, so that no collective completes them.
   for (auto [axis, kind] : old)
-    if (kind == kRouted && !checks.failed())
+    if (kind == kRoutedKind && !checks.failed())
       checks.require(
           "C2", ShardingSpec::get(tensorType(getResult()))->isRoutedOver(axis),
           "operand is routed over ", from.getMesh().getNames()[axis],

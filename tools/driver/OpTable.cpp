@@ -33,8 +33,7 @@ static const std::vector<Exception> &exceptions() {
       {OpColumn::gradient, "has no operands", "constant iota"},
       {OpColumn::gradient,
        "is a gradient; there are no second derivatives of it",
-       "attention_grad batch_norm_grad cross_entropy_grad embedding_grad "
-       "expert_matmul_grad "
+       "attention_grad batch_norm_grad cross_entropy_grad expert_matmul_grad "
        "max_pool_grad norm_grad softmax_grad"},
       {OpColumn::gradient, "part of the update", "adamw global_norm sgd"},
       {OpColumn::gradient,

@@ -187,6 +187,8 @@ std::vector<Case> movementCases() {
           "tensor<3xf64>"),
       one("embedding", "dpc.embedding %a0, %a1",
           {"tensor<4x3xf64>", "tensor<2x5xi64>"}, "tensor<2x5x3xf64>"),
+      one("embedding_grad", "dpc.embedding_grad %a0, %a1",
+          {"tensor<2x5xi64>", "tensor<2x5x3xf64>"}, "tensor<4x3xf64>"),
       one("expert_matmul", "dpc.expert_matmul %a0, %a1, %a2",
           {"tensor<5x3xf64>", "tensor<5xi64>", "tensor<4x3x2xf64>"},
           "tensor<5x2xf64>"),
