@@ -212,7 +212,7 @@ std::optional<Attended> attended(Call &c) {
   if (k.dim(1) != v.dim(1) || q.dim(1) == 1) {
     int64_t heads = std::max({q.dim(1), k.dim(1), v.dim(1)});
     for (Val *x : operands)
-      if (x->dim(1) == 1)
+      if (x->dim(1) == 1 && heads > 1)
         *x = repeatedHeads(e, *x, heads);
   }
   all.batch = *batch;
