@@ -54,8 +54,6 @@ static std::string remedyFor(llvm::StringRef target) {
               "bincount"},
              dependsOnData +
                  std::string("use counts over a fixed number of classes"))
-      .Cases({"searchsorted", "bucketize"},
-             "count the smaller elements: (edges < x[..., None]).sum(-1)")
       .Cases({"multinomial", "randperm"}, "draw it outside of the model")
       .Default("compute it with other operators (frontends/torch/README.md "
                "lists the supported ones)");

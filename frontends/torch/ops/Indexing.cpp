@@ -195,6 +195,42 @@ Val takeAlongDim(Call &c, Val x) {
                      dim, Negative::refuse);
 }
 
+/// Counts the boundaries below each element or, if `right`, up to it.
+Val countBelow(Call &c, Val sorted, Val x, bool right) {
+  Emitter &e = c.emit;
+  Type element = c.resultElement();
+  int64_t k = sorted.rank() ? sorted.shape().back() : 0;
+  bool isShared = sorted.rank() == 1;
+  if (!element || sorted.rank() == 0 ||
+      (!isShared && (x.rank() != sorted.rank() ||
+                     x.shape().drop_back() != sorted.shape().drop_back())))
+    return c.fail("boundaries {0} do not fit {1}", sorted, x);
+  Shape own(x.shape()), edges(sorted.shape());
+  own.push_back(1);
+  edges.insert(edges.end() - 1, 1);
+  Type common = commonType(sorted, false, x, x.rank() == 0);
+  Val left = e.reshape(e.convert(sorted, common), isShared ? Shape{k} : edges);
+  Val value = e.reshape(e.convert(x, common), own);
+  Val below = right ? e.le(left, value) : e.lt(left, value);
+  return below ? e.reduce(ReduceKind::sum, e.convert(below, element),
+                          {below.rank() - 1})
+               : Val();
+}
+
+Val searchSorted(Call &c, Val sorted) {
+  Val x = c.operand("self");
+  std::string side = c.text("side");
+  if (c.has("sorter"))
+    return c.fail("a sorter is not supported; sort the boundaries");
+  return x ? countBelow(c, sorted, x, c.flag("right") || side == "right")
+           : Val();
+}
+
+Val bucketize(Call &c, Val boundaries) {
+  Val x = c.operand("self");
+  return x ? countBelow(c, boundaries, x, c.flag("right")) : Val();
+}
+
 /// Returns the bin of each element: `bins` equal parts of [low, high], of which
 /// the last includes `high`; -1 for elements outside.
 Val binOf(Emitter &e, Val x, int64_t bins, double low, double high) {
@@ -281,6 +317,14 @@ void addIndexing(OperatorTable &t) {
   t["index.Tensor"] = {"self, indices", index};
   t["gather.default"] = {"self, dim, index, sparse_grad=False", gather};
   t["take_along_dim.default"] = {"self, indices, dim=None", takeAlongDim};
+  for (const char *form : {"Tensor", "Scalar"}) {
+    t[std::string("searchsorted.") + form] = {
+        "sorted_sequence, self, out_int32=False, right=False, side=None, "
+        "sorter=None",
+        searchSorted};
+    t[std::string("bucketize.") + form] = {
+        "boundaries, self, out_int32=False, right=False", bucketize};
+  }
   t["histc.default"] = {"self, bins=100, min=0, max=0", histc};
   // The product of transformers.integrations.moe, and PyTorch's.
   t["transformers.grouped_mm_fallback.default"] = {"input, weight, offs",

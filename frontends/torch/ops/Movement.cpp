@@ -256,6 +256,39 @@ Val shuffleChannels(Call &c, Val x) {
                         x.shape());
 }
 
+/// The elements of a diagonal are a slice of the flattened matrix.
+Val diagonal(Call &c, Val x) {
+  Emitter &e = c.emit;
+  if (x.rank() < 2)
+    return c.fail("needs a matrix, not {0}", x);
+  bool isTrace = c.target().starts_with("trace");
+  int64_t offset = isTrace ? 0 : c.integer("offset");
+  int64_t a = isTrace ? 0 : c.dimOf("dim1", x.rank());
+  int64_t b = isTrace ? 1 : c.dimOf("dim2", x.rank());
+  if (e.failed() || a == b)
+    return c.fail("a diagonal needs two dimensions");
+  Shape perm;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (d != a && d != b)
+      perm.push_back(d);
+  perm.append({a, b});
+  Val moved = e.transpose(x, perm);
+  int64_t last = x.rank() - 2, rows = x.dim(a), columns = x.dim(b);
+  int64_t row = std::max<int64_t>(-offset, 0);
+  int64_t column = std::max<int64_t>(offset, 0);
+  int64_t count = std::max<int64_t>(std::min(rows - row, columns - column), 0);
+  Shape flat = joinShapes({moved.shape().take_front(last), {rows * columns}});
+  Val line = e.reshape(moved, flat);
+  return count ? e.sliceDim(line, last, row * columns + column, count,
+                            columns + 1)
+               : e.sliceDim(line, last, 0, 0);
+}
+
+Val trace(Call &c, Val x) {
+  Val line = x.rank() == 2 ? diagonal(c, x) : c.fail("needs a matrix");
+  return c.emit.reduce(ReduceKind::sum, line, {0});
+}
+
 Val flip(Call &c, Val x) {
   Shape asked = c.ints("dims");
   for (int64_t d : asked) {
@@ -543,6 +576,8 @@ void addMovement(OperatorTable &t) {
   t["concat.default"] = {"tensors, dim=0", cat};
   t["stack.default"] = {"tensors, dim=0", stack};
   t["diff.default"] = {"self, n=1, dim=-1, prepend=None, append=None", diff};
+  t["diagonal.default"] = {"self, offset=0, dim1=0, dim2=1", diagonal};
+  t["trace.default"] = {"self", trace};
   t["roll.default"] = {"self, shifts, dims=[]", roll};
 }
 

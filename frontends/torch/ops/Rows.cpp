@@ -311,6 +311,25 @@ template <bool isSort> Val topk(Call &c, Val x) {
   return values;
 }
 
+/// The lower of two middle elements. Without `dim`, that of all elements.
+Val median(Call &c, Val x) {
+  Emitter &e = c.emit;
+  bool ofAll = !c.has("dim");
+  if (ofAll || x.rank() == 0)
+    x = e.reshape(x, {numElements(x.shape())});
+  int64_t dim = ofAll ? 0 : c.dimOf("dim", x.rank());
+  if (e.failed() || x.dim(dim) == 0)
+    return c.fail("input {0} has no elements", x);
+  int64_t middle = (x.dim(dim) - 1) / 2;
+  auto [values, places] = e.topk(x, dim, middle + 1, /*largest=*/false);
+  auto picked = [&](Val sorted) {
+    Val one = e.sliceDim(sorted, dim, middle, 1);
+    return c.flag("keepdim") ? one : e.dropDim(one, dim);
+  };
+  c.out(1, picked(places));
+  return picked(values);
+}
+
 /// The sort is stable: equal elements keep their order.
 Val argsort(Call &c, Val x) {
   if (x.rank() == 0)
@@ -422,6 +441,8 @@ void addRows(OperatorTable &t) {
   t["sort.default"] = {"self, dim=-1, descending=False", topk<true>};
   llvm::StringRef stable = "self, stable=False, dim=-1, descending=False";
   t["sort.stable"] = {stable, topk<true>};
+  t["median.default"] = {"self, dim=None, keepdim=False", median};
+  t["median.dim"] = {"self, dim, keepdim=False", median};
   t["argsort.default"] = {stable, argsort};
   t["argsort.stable"] = {stable, argsort};
   llvm::StringRef one = "self, dim=None, keepdim=False";
