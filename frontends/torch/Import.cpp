@@ -290,6 +290,9 @@ bool Importer::isReadLater(const Body &body, llvm::StringRef name,
 llvm::Error Importer::write(Body &body, llvm::StringRef target, size_t index,
                             Val value) {
   const Views &views = body.views;
+  // Dropout in place writes nothing new in evaluation mode.
+  if (Val &old = body.values[target]; value.value && value.value == old.value)
+    return llvm::Error::success();
   body.values[target] = std::move(value);
   llvm::SmallVector<llvm::StringRef> others;
   for (const std::string &name : views.sharing(target)) {

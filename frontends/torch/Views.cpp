@@ -18,6 +18,26 @@ static bool hasSameLayout(const TensorMeta &a, const TensorMeta &b) {
          llvm::equal(a.sizes, b.sizes, isSame);
 }
 
+/// Whether elements are known to be in row-major order without gaps. A reshape
+/// of such a tensor is a view.
+static bool isContiguous(const TensorMeta &meta) {
+  int64_t expected = 1;
+  if (meta.strides.size() != meta.sizes.size())
+    return false;
+  for (size_t d = meta.sizes.size(); d-- > 0;) {
+    const Size &size = meta.sizes[d], &stride = meta.strides[d];
+    bool isOne = size.expression.empty() && size.value == 1;
+    if (!isOne && (!stride.expression.empty() || stride.value != expected))
+      return false;
+    // The stride of the first dimension is independent of its size.
+    if (!size.expression.empty())
+      return d == 0;
+    if (llvm::MulOverflow(expected, size.value, expected))
+      return false;
+  }
+  return true;
+}
+
 /// Returns the kind of an operator whose result can be its first argument.
 static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
                        llvm::StringRef result) {
@@ -72,7 +92,12 @@ static Kind kindOf(const Graph &graph, const Node &node,
     return Kind::View;
   if (self.contains(op))
     return kindOfSelf(graph, node, op, result);
-  return either.contains(op) ? Kind::MayBeView : Kind::None;
+  if (!either.contains(op))
+    return Kind::None;
+  auto base = graph.tensors.find(node.inputs[0].second.names[0]);
+  return base != graph.tensors.end() && isContiguous(base->second)
+             ? Kind::View
+             : Kind::MayBeView;
 }
 
 Views::Views(const Graph &graph) {
