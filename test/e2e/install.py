@@ -147,7 +147,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.answers("dpc-model", "l"), ["llama"])
         self.assertEqual(self.answers("dpc-model", "--comp"), ["--completion="])
         self.assertEqual(self.answers("dpc-model", "--completion", "=", "z"), ["zsh"])
-        self.assertEqual(self.answers("dpc-model", "llama", "--kv"), ["--kv-heads="])
+        self.assertEqual(self.answers("dpc-model", "llama", "--kv-h"), ["--kv-heads="])
         self.assertEqual(self.answers("dpc-model", "gpt", "--kv"), [])  # gpt has no option that begins with --kv
         self.assertEqual(self.answers("dpc-model", "moe", "--layers", "=", "4", "--ex"), ["--experts=", "--expert-ffn="])
 
