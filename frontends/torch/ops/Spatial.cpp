@@ -162,20 +162,26 @@ Sizes poolSizes(Call &c, size_t spatial, bool dilates) {
   return sizes;
 }
 
+/// Sets both results of a max pool: the maxima and their positions, which torch
+/// and dpc count from the start of a plane.
+Val pooledMaxima(Call &c, Val x, Val original, const Sizes &sizes) {
+  auto windows = windowsOf(c, x, sizes);
+  if (!windows)
+    return {};
+  Emitter &e = c.emit;
+  MaxPoolOp op = makeMaxPool(e, x, *windows);
+  c.out(0, unbatched(c, Val(op.getY()), original));
+  c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.i64()), original));
+  return {};
+}
+
 template <int spatial> Val maxPool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
   Sizes sizes = poolSizes(c, spatial, true);
   if (!x || e.failed() || !x.isFloat())
     return {};
-  auto windows = windowsOf(c, x, sizes);
-  if (!windows)
-    return {};
-  MaxPoolOp op = makeMaxPool(e, x, *windows);
-  c.out(0, unbatched(c, Val(op.getY()), original));
-  // Torch and dpc both count indices from the start of a plane.
-  c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.i64()), original));
-  return {};
+  return pooledMaxima(c, x, original, sizes);
 }
 
 template <int spatial> Val averagePool(Call &c) {
@@ -265,13 +271,7 @@ template <int spatial> Val adaptiveMax(Call &c) {
     sizes.taps.push_back(in / out[d]);
   }
   sizes.strides = sizes.taps;
-  auto windows = windowsOf(c, x, sizes);
-  if (!windows)
-    return {};
-  MaxPoolOp op = makeMaxPool(e, x, *windows);
-  c.out(0, unbatched(c, Val(op.getY()), original));
-  c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.i64()), original));
-  return {};
+  return pooledMaxima(c, x, original, sizes);
 }
 
 /// Moves a running statistic: running * (1 - momentum) + batch * momentum. The
