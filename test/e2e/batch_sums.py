@@ -5,6 +5,7 @@
 whole batch. The other losses are built here and compared with the same model without micro-batches.
 """
 import array
+import math
 import os
 import random
 import unittest
@@ -103,6 +104,23 @@ class BalanceLoss(BatchSums):
         candidates = e2e.read_report(plan)["candidates"]
         self.assertTrue(any(c["strategy"]["micro_batch"] < BATCH for c in candidates))
         self.assertEqual([c["rejected"] for c in candidates if "rejected" in c and c["strategy"]["micro_batch"] < BATCH], [])
+
+
+class SamplesApart(BatchSums):
+    def test_lookups_of_samples_do_not_mix_them(self):
+        """Positions that all samples share, and x[arange(batch), i], do not depend on other samples."""
+        model = os.path.join(e2e.SOURCE, "test", "fixtures", "torch", "placed.pt2")
+        random.seed(5)
+        batches = self.path("batches")
+        os.mkdir(batches)
+        for name, shape, end in (("ids", [STEPS, BATCH, LENGTH], 32), ("labels", [STEPS, BATCH], 4)):
+            values = [random.randrange(end) for _ in range(math.prod(shape))]
+            e2e.write_npy(os.path.join(batches, name + ".npy"), "i8", shape, values)
+        rows = None
+        for strategy, ranks in (("dp=1", 1), ("dp=1,micro_batch=1", 1), ("dp=2,pp=2,micro_batch=2", 4)):
+            plan, _ = self.compile(model, strategy, ranks, "--verify=on")
+            rows = rows or self.train(plan, batches, STEPS)
+            self.follows(self.train(plan, batches, STEPS), [r["loss"] for r in rows], [r["grad_norm"] for r in rows], strategy)
 
 
 class OtherLosses(BatchSums):

@@ -10,6 +10,30 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
+/// Picks the known `positions` of dimension `dim`, whose place in the result
+/// has the dimensions `own`. Positions that all samples share are picked once.
+Val pickKnown(Emitter &e, Val x, int64_t dim, llvm::ArrayRef<int64_t> positions,
+              llvm::ArrayRef<int64_t> own) {
+  Shape before(x.shape().take_front(dim)), after(x.shape().drop_front(dim + 1));
+  Shape shape = joinShapes({before, own, after});
+  if (x.constant && x.constant->layout() == ConstTensor::Layout::Splat)
+    return Val(ConstTensor::splat(x.element(), shape, x.constant->at(0)));
+  if (own.size() > 1 && own[0] > 1) {
+    size_t size = positions.size() / own[0];
+    llvm::ArrayRef<int64_t> first = positions.take_front(size);
+    bool isShared = size > 0;
+    for (size_t n = size; isShared && n < positions.size(); n += size)
+      isShared = positions.slice(n, size) == first;
+    if (isShared) {
+      Shape dims = iotaDims(static_cast<int64_t>(shape.size()));
+      dims.erase(dims.begin() + dim);
+      return e.broadcast(pickKnown(e, x, dim, first, own.drop_front()), shape,
+                         dims);
+    }
+  }
+  return e.reshape(e.take(x, dim, positions), shape);
+}
+
 Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   Shape list = indices.constant->asInts();
   for (int64_t &index : list) {
@@ -17,12 +41,7 @@ Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
     if (index < 0 || index >= x.dim(dim))
       return e.fail("index {0} is outside dimension {1} of {2}", index, dim, x);
   }
-  Shape shape(x.shape().take_front(dim));
-  shape.append(indices.shape().begin(), indices.shape().end());
-  shape.append(x.shape().begin() + dim + 1, x.shape().end());
-  if (x.constant && x.constant->layout() == ConstTensor::Layout::Splat)
-    return Val(ConstTensor::splat(x.element(), shape, x.constant->at(0)));
-  return e.reshape(e.take(x, dim, list), shape);
+  return pickKnown(e, x, dim, list, indices.shape());
 }
 
 Val taken(Call &c, Val x, int64_t dim, Val indices, Negative negative) {
@@ -140,6 +159,27 @@ Val pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   return picked ? e.transpose(picked, points->resultPerm()) : Val();
 }
 
+/// x[arange(n), i]: picks a row of each sample. The samples stay apart, so that
+/// micro-batches can split them. Returns null for other indices.
+Val pickPerSample(Emitter &e, Val x, llvm::ArrayRef<Val> indices) {
+  if (indices.size() != 2 || !indices[0] || !indices[1] || x.rank() < 2)
+    return {};
+  const Val &samples = indices[0], &rows = indices[1];
+  bool isEach = samples.constant && !samples.isFloat() && rows.value &&
+                isa<IntegerType>(rows.element()) &&
+                !rows.element().isInteger(1) &&
+                samples.shape() == x.shape().take_front(1) &&
+                rows.shape() == samples.shape() &&
+                llvm::equal(samples.constant->asInts(), iotaDims(x.dim(0)));
+  if (!isEach)
+    return {};
+  Shape shape(x.shape());
+  shape[1] = 1;
+  Val picked = gatherAlong(e, x, e.broadcast(rows, shape, {0}), /*axis=*/1);
+  shape.erase(shape.begin() + 1);
+  return picked ? e.reshape(picked, shape) : Val();
+}
+
 /// x[i], x[:, i], ..; a null index keeps the whole dimension.
 Val index(Call &c, Val x) {
   llvm::SmallVector<Val> indices = c.tensors("indices");
@@ -153,6 +193,8 @@ Val index(Call &c, Val x) {
     return {};
   if (dim == -1)
     return x;
+  if (Val picked = pickPerSample(c.emit, x, indices))
+    return picked;
   if (dim < 0 || dim >= x.rank())
     return pickPoints(c, x, indices);
   return taken(c, x, dim, indices[dim], Negative::wrap);
