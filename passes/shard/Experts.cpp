@@ -138,22 +138,24 @@ private:
   /// Adds the ops on routed rows, the lookups of biases of experts, and the
   /// linear ops after products.
   void addRows() {
-    SmallVector<ExpertMatmulOp> products;
+    SmallVector<Operation *> readers;
     for (Operation &op : facts.func->getRegion(0).front()) {
       if (!facts.isForward(&op))
         continue;
-      int64_t dim = facts.factors.rule(&op).experts;
       bool isRouted = op.hasAttr(attr::kRouted);
-      if (isRouted && dim < 0) {
-        experts.ops[&op] = {AxisChoice::routed};
-        gatherFor(&op);
-      } else if (isRouted && isa<EmbeddingOp>(op))
+      auto product = dyn_cast<ExpertMatmulOp>(op);
+      if (product && !experts.ops.contains(product))
+        continue;
+      if (product && !isRouted)
+        addSums(product);
+      else if (isRouted && isa<EmbeddingOp>(op))
         addBias(cast<EmbeddingOp>(op));
-      else if (isa<ExpertMatmulOp>(op) && experts.ops.contains(&op) &&
-               !isRouted)
-        products.push_back(cast<ExpertMatmulOp>(op));
+      else if (isRouted && !product)
+        experts.ops[&op] = {AxisChoice::routed};
+      if (product || isRouted)
+        readers.push_back(&op);
     }
-    llvm::for_each(products, [&](ExpertMatmulOp op) { addSums(op); });
+    llvm::for_each(readers, [&](Operation *op) { gatherFor(op); });
   }
 
   /// Splits a lookup of biases by expert.
