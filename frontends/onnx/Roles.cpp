@@ -32,6 +32,18 @@ const llvm::StringSet<> &gradientFreeOps() {
   return ops;
 }
 
+/// The first input that describes a shape or a way of resampling, by operator.
+/// The inputs after it are of the same kind.
+const llvm::StringMap<int> &firstShapeInputs() {
+  static const llvm::StringMap<int> inputs = {
+      {"Reshape", 1},   {"Expand", 1},          {"Tile", 1},  {"Slice", 1},
+      {"Pad", 1},       {"Resize", 1},          {"Split", 1}, {"Upsample", 1},
+      {"TopK", 1},      {"ConstantOfShape", 0}, {"Range", 0}, {"Squeeze", 1},
+      {"Unsqueeze", 1},
+  };
+  return inputs;
+}
+
 /// Whether `name` is a path that frameworks give to weights, such as
 /// "blocks.0.gate". Exporters name literals differently: "val_3",
 /// "/mul/Constant_output_0", "const_0.5".
@@ -103,18 +115,21 @@ public:
             << " trains it";
       return WeightRole::Constant;
     }
-    if (feedsOnly(name, isStatistics, false))
+    if (feedsOnly(name, isStatistics, isMovement))
       return WeightRole::Buffer;
-    if (feedsOnly(name, isGradientFree, false))
+    if (weight.hasData && isSmall(weight) &&
+        feedsOnly(name, isShape, [](const Node &) { return true; }))
+      return WeightRole::Constant;
+    if (feedsOnly(name, isGradientFree, isMovement))
       return weight.hasData && isSmall(weight) ? WeightRole::Constant
                                                : WeightRole::Buffer;
     // Only vectors are frequencies; a matrix that feeds Sin is a trained layer.
     bool isVector = llvm::count_if(weight.type.getShape(),
                                    [](int64_t d) { return d != 1; }) <= 1;
-    if (isVector && feedsOnly(name, isCosOrSin, true))
+    if (isVector && feedsOnly(name, isCosOrSin, isMovementOrProduct))
       return WeightRole::Buffer;
     if (weight.hasData && isSmall(weight) &&
-        feedsOnly(name, isMasking, false)) {
+        feedsOnly(name, isMasking, isMovement)) {
       auto values = file.decode(*weight.tensor, context);
       if (!values)
         return values.takeError();
@@ -145,6 +160,15 @@ private:
     return node.op_type() == "BatchNormalization" && node.input_size() >= 5 &&
            (node.input(3) == name || node.input(4) == name);
   }
+  static bool isShape(const Node &node, llvm::StringRef name) {
+    auto first = firstShapeInputs().find(node.op_type());
+    if (first == firstShapeInputs().end())
+      return false;
+    auto others = llvm::make_range(
+        node.input().begin(),
+        node.input().begin() + std::min(first->second, node.input_size()));
+    return !llvm::is_contained(others, name);
+  }
   static bool isGradientFree(const Node &node, llvm::StringRef) {
     return gradientFreeOps().contains(node.op_type());
   }
@@ -155,11 +179,18 @@ private:
     return node.op_type() == "Add" || node.op_type() == "Where";
   }
 
-  /// Whether all uses of `name` end at nodes that `accept` accepts. Follows
-  /// data movement, and multiplications if `throughMatmuls` is set.
-  template <typename Accept>
-  bool feedsOnly(llvm::StringRef name, Accept accept,
-                 bool throughMatmuls) const {
+  static bool isMovement(const Node &node) {
+    return movementOps().contains(node.op_type());
+  }
+  static bool isMovementOrProduct(const Node &node) {
+    llvm::StringRef op = node.op_type();
+    return isMovement(node) || op == "Mul" || op == "MatMul" || op == "Einsum";
+  }
+
+  /// Whether all uses of `name`, also through nodes that `follows` accepts, end
+  /// at nodes that `accept` accepts.
+  template <typename Accept, typename Follows>
+  bool feedsOnly(llvm::StringRef name, Accept accept, Follows follows) const {
     llvm::SmallVector<std::string> work = {name.str()};
     llvm::StringSet<> seen;
     while (!work.empty()) {
@@ -172,9 +203,7 @@ private:
       for (const Node *node : found->second) {
         if (accept(*node, value))
           continue;
-        llvm::StringRef op = node->op_type();
-        bool product = op == "Mul" || op == "MatMul" || op == "Einsum";
-        if (!movementOps().contains(op) && !(throughMatmuls && product))
+        if (!follows(*node))
           return false;
         work.append(node->output().begin(), node->output().end());
       }

@@ -9,6 +9,8 @@
 //   * scalars (rank 0), because exporters store literals this way, unless the
 //     name is the path of a weight, such as "blocks.0.gate";
 //   * initializers that only feed operators without a gradient;
+//   * initializers from which only shapes, axes and scales of Resize are
+//     computed: these are constants;
 //   * initializers that the option `--frozen` names.
 //
 // Initializers that the option `--trainable` names are always trained.

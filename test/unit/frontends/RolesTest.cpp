@@ -59,6 +59,25 @@ TEST(OnnxRoles, Defaults) {
                                       "dpc.batch_dim = 0", "\"x\"", "\"t\""}));
 }
 
+// YOLOv8 and PP-OCR store the scales of Resize as float initializers.
+TEST(OnnxRoles, ShapesAndScalesAreNotTrained) {
+  ModelBuilder m;
+  m.input("x", "f32[1,2,3,4]").floats("w", {4, 4}, {0.5f});
+  m.floats("scales", {4}, {1, 1, 0.5f, 2}).floats("factors", {4}, {1, 1, 4, 1});
+  m.floats("sizes", {2}, {12, 8});
+  m.node("MatMul x w -> a").node("Mul scales factors -> s");
+  m.node("Resize a _ s -> b", {{"mode", "nearest"}});
+  m.node("Cast sizes -> n", {{"to", int64_t(7)}}).node("Reshape b n -> y");
+  Imported imported = import(m.output("y"));
+  ASSERT_EQ(imported.error, "");
+  EXPECT_EQ(roleOf(imported, "w"), "parameter");
+  for (const char *name : {"scales", "factors", "sizes"})
+    EXPECT_EQ(roleOf(imported, name), "") << name;
+  // A factor of data as well is trained, so that the scales are not known.
+  m.node("Mul a factors -> c").output("c");
+  EXPECT_TRUE(inOrder(import(m).error, {"input 2 's' is computed from data"}));
+}
+
 TEST(OnnxRoles, NamedBuffersAreNotTrained) {
   for (const char *names : {"[\"distances\"]", "distances", ""}) {
     ModelBuilder m;
