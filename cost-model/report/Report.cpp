@@ -332,6 +332,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   report["parameters"] = {{"count", result.totals.parameters},
                           {"trained", context.trained},
                           {"frozen", context.frozen}};
+  if (context.experts)
+    report["experts"] = expertsToJson(*context.experts);
   report["remarks"] = context.remarks;
   report["verification"] = verificationToJson(context.verification);
   if (context.better)

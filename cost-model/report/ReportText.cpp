@@ -443,6 +443,8 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
              sharesLine(winner) +
              placementLine(cluster, winner.decisions.order);
   }
+  if (context.experts)
+    facts += expertLine(*context.experts) + "\n";
   for (size_t at = 0, end = 0; at < facts.size(); at = end + 1) {
     end = facts.find('\n', at);
     append(head, wrapLines(facts.substr(at, end - at), form));

@@ -4,7 +4,10 @@
 
 #include "cost-model/machine/Fp8GemmRates.h"
 #include "ir/GemmEpilogues.h"
+#include "passes/cost/ExpertLoads.h"
 #include "passes/graph/Fp8.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace dpc;
@@ -69,8 +72,8 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
 }
 
 /// Returns the seconds of the products of rows with `stacked` matrices of
-/// experts. The rows are spread evenly over the experts, one GEMM each. If the
-/// experts are split, a rank computes its share of the rows.
+/// experts, one GEMM each, of equal sizes. If the experts are split, this is
+/// the time of the rank that the expected routing gives the most rows.
 static double expertSeconds(Operation *op, Value ids, Value stacked,
                             std::optional<Type> global,
                             const cost::Device &device) {
@@ -78,6 +81,8 @@ static double expertSeconds(Operation *op, Value ids, Value stacked,
   int64_t all = global ? cast<RankedTensorType>(*global).getDimSize(0) : w[0];
   int64_t rows = llvm::divideCeil(tensorType(ids).getNumElements() * w[0],
                                   std::max<int64_t>(1, all));
+  if (w[0] < all)
+    rows = std::llround(rows * expertLoad(op, w[0]));
   cost::GemmShape shape;
   shape.batch = std::max<int64_t>(1, std::min(w[0], rows));
   rows = llvm::divideCeil(rows, shape.batch);

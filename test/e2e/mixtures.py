@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Mixtures of experts of transformers train as in torch, with every kind of parallelism, however the router spreads the rows (test/fixtures/mixtures)."""
+import json
 import os
 import re
 import unittest
@@ -115,6 +116,32 @@ class Mixtures(e2e.ScratchTest):
             forward = [line for line in local if '"forward"' in line and "dpc.group" not in line]
         sums = [line for line in forward if "reduce_scatter" in line]
         self.assertEqual([line.split(" -> ")[-1].strip() for line in sums], ["tensor<1x256xf32>"] * 2)
+
+    def report(self, strategy, routing, name="mixtral"):
+        said = e2e.must([e2e.tool("dpc-opt"), os.path.join(FOLDER, f"{name}.pt2"), "--cluster=local:4", "--global-batch=4096", f"--strategy={strategy}",
+                         f"--routing={routing}", "--verify=off", "--emit=report", "--report=json", "-o", self.path("report")])
+        return json.loads(said)
+
+    def test_a_skew_takes_time_where_experts_are_split(self):
+        counts = self.path("counts.json")
+        with open(counts, "w") as out:
+            json.dump([[5, 1, 1, 1], [1, 1, 5, 1]], out)
+        seconds = {}
+        for strategy in ("dp=4", "dp=4,ep=4"):
+            for routing in ("balanced", "zipf:1.2", counts):
+                report = self.report(strategy, routing)
+                seconds[strategy, routing] = report["chosen"]["predicted"]["step_seconds"]
+                fullest = report["experts"]["fullest_rank"]
+        self.assertEqual(report["experts"]["routing"], counts)
+        self.assertEqual([fullest[counts], fullest["balanced"]], [2.5, 1.0])
+        # Without ep, each rank has all experts.
+        self.assertEqual(len({seconds["dp=4", routing] for routing in ("balanced", "zipf:1.2", counts)}), 1)
+        self.assertLess(seconds["dp=4,ep=4", "balanced"], seconds["dp=4,ep=4", "zipf:1.2"])
+        self.assertLess(seconds["dp=4,ep=4", "zipf:1.2"], seconds["dp=4,ep=4", counts])
+        done = e2e.call([e2e.tool("dpc-opt"), os.path.join(FOLDER, "deepseek-v3.pt2"), "--cluster=local:4", "--global-batch=8", f"--routing={counts}",
+                         "-o", self.path("plan")])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"--routing={counts}: layer 0 has counts of 4 experts; accepted: 8, like the model", done.stderr)
 
 
 if __name__ == "__main__":

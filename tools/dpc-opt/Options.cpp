@@ -7,6 +7,7 @@
 #include "runtime/plan/PlanCommand.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dpc-opt/Doctor.h"
+#include "tools/dpc-opt/SearchOptions.h"
 #include "tools/dpc-opt/StalePlan.h"
 #include "tools/driver/Exports.h"
 #include "tools/driver/Inputs.h"
@@ -24,7 +25,6 @@ using Strings = std::vector<std::string>;
 /// Options whose words CLI11 cannot convert.
 struct RawOptions {
   Strings bind, frozen, trainable, emit, lrSchedule, lossScale;
-  std::string headroom;
 };
 
 /// Returns a validator for numbers of samples. The search tries each divisor of
@@ -166,79 +166,6 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
   app.add_option("--compress-weights", o.compressWeights,
                  "Approximate: zero=3 gathers weights as int8")
       ->check(CLI::IsMember({"int8"}));
-}
-
-/// Returns the values of --for.
-Strings plannedSoftware() {
-  Strings names = {"dpc"};
-  for (const exports::Target *target : exports::trainingTargets())
-    names.emplace_back(target->name);
-  return names;
-}
-
-/// Returns the share that "8%" or "2.5%" means, if it is a valid headroom.
-std::optional<double> parseHeadroom(const std::string &word) {
-  constexpr double kMost = 90;
-  double percent = 0;
-  bool isShare =
-      word.ends_with("%") &&
-      CLI::detail::lexical_cast(word.substr(0, word.size() - 1), percent) &&
-      percent >= 0 && percent <= kMost;
-  return isShare ? std::optional(percent / 100) : std::nullopt;
-}
-
-void addTargetOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
-  app.option_defaults()->group("Strategy");
-  Strings software = plannedSoftware();
-  std::string known = CLI::detail::join(software, ", ");
-  app.add_option("--for", o.plansFor,
-                 "Software that will run the plan: the search has only "
-                 "strategies that it can express, with its times and memory, "
-                 "and its configuration is written into exports/")
-      ->check(words(
-          CLI::detail::join(software, "|"),
-          [software](const std::string &word) {
-            return std::ranges::find(software, word) != software.end();
-          },
-          "software for which dpc can plan; accepted: " + known))
-      ->capture_default_str();
-  app.add_option("--headroom", raw.headroom,
-                 "Share of device memory that plans leave free (5%)")
-      ->check(words(
-          "N%",
-          [](const std::string &word) {
-            return parseHeadroom(word).has_value();
-          },
-          "a share from 0% to 90%, such as 8%"));
-}
-
-void addSearchOptions(CLI::App &app, CompileOptions &o) {
-  app.option_defaults()->group("Strategy");
-  app.add_flag("--print-pipeline", o.printPipeline,
-               "Instead of writing: print the passes that lower the program "
-               "for the chosen strategy, in the form of --pass-pipeline");
-  app.add_option("--objective", o.objective,
-                 "throughput or latency (for a fixed batch both mean the "
-                 "shortest step), or memory")
-      ->check(CLI::IsMember({"throughput", "memory", "latency"}))
-      ->capture_default_str();
-  app.add_option("--top", o.top, "Candidates the report keeps")
-      ->check(aboveZero())
-      ->capture_default_str();
-  app.add_option("--device-file", o.device,
-                 "Calibrated device file for local:N (see --calibrate)");
-  app.add_option("--calibrate", o.calibrate,
-                 "Measure this machine and write a device file; with --links, "
-                 "write the --cluster with measured levels; with a MODEL, also "
-                 "use this file");
-  app.add_option(
-      "--device", o.calibrated,
-      "For --calibrate: cpu (default), cuda (this machine's GPU), or "
-      "the FILE that dpc-run --measure-device wrote");
-  app.add_option("--links", o.links,
-                 "For --calibrate: files that nccl-tests, or dpc-run "
-                 "--measure-links, wrote on the cluster")
-      ->delimiter(',');
 }
 
 Strings emitNames() {
@@ -462,8 +389,6 @@ void finish(CompileOptions &o, const RawOptions &raw) {
                                ": accepted: 0 to 4294967295");
   o.frozen = raw.frozen;
   o.trainable = raw.trainable;
-  if (!raw.headroom.empty())
-    o.headroom = parseHeadroom(raw.headroom);
   finishEmit(o, raw.emit);
   if (o.emit.count("onnx") && !o.model.ends_with(".onnx"))
     throw CLI::ValidationError("--emit=onnx annotates an .onnx model: '" +
@@ -569,7 +494,6 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   addModelOptions(app, options, raw);
   addTrainOptions(app, options, raw);
   addPlanOptions(app, options);
-  addTargetOptions(app, options, raw);
   addSearchOptions(app, options);
   addOutputOptions(app, options, raw);
   Questions questions;

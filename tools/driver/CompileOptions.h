@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/export/Import.h"
+#include "cost-model/strategy/Routing.h"
 
 #include <cstdint>
 #include <map>
@@ -43,6 +44,7 @@ struct CompileOptions {
   /// The share of device memory that plans leave free; absent:
   /// cost::kDefaultHeadroom, unless no plan fits then.
   std::optional<double> headroom;
+  cost::Routing routing; ///< of tokens to experts
   std::string objective = "throughput";
   int64_t top = 10;
   std::string precision = "fp32";
