@@ -5,16 +5,15 @@
 #include "ir/Dialect.h"
 #include "ir/StopGradient.h"
 #include "ir/TensorUtils.h"
-#include "passes/cost/ExpertLoads.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
 #include "runtime/kernels/Matmul.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/ExportJob.h"
 #include "tools/driver/Inputs.h"
-#include "tools/driver/ModelShape.h"
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Remarks.h"
+#include "tools/driver/Routers.h"
 #include "tools/driver/RunSettings.h"
 #include "tools/driver/Suspicions.h"
 #include "tools/driver/WeightFacts.h"
@@ -207,30 +206,6 @@ static void remarkOnForward(Session &session, func::FuncOp forward,
     session.remark(text);
 }
 
-/// Stores how many rows --routing gives to the fullest ranks of experts. Fixed
-/// slots take the same time under any routing.
-static LogicalResult storeRouting(Session &session, ModuleOp model) {
-  const cost::Routing &routing = session.options().routing;
-  if (routing.isBalanced())
-    return success();
-  auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
-  int64_t experts = 0;
-  forward.walk([&](ExpertMatmulOp product) {
-    experts = std::max(experts, shapeOf(product.getW()).front());
-  });
-  exports::ModelShape shape = modelShapeOf(forward);
-  if (experts == 0 && shape.expertsPerToken == 0)
-    return session.fail("--routing=" + routing.name() + ": " +
-                        session.options().model +
-                        " has no experts; accepted: models with experts");
-  if (experts == 0)
-    return success();
-  if (std::string why = routing.whyNotFor(experts); !why.empty())
-    return session.fail(why);
-  setExpertLoads(model, routing.loads(experts, shape.expertsPerToken));
-  return success();
-}
-
 /// Adds the loss to `model`, an imported @forward, and fuses it. Sets `loss` to
 /// the name of the output that is the loss, or to "", and `settings` if a plan
 /// is written.
@@ -283,7 +258,9 @@ static LogicalResult fuse(Session &session, ModuleOp model,
   forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   markNormWeights(forward);
   remarkOnForward(session, forward, trains);
-  return storeRouting(session, model);
+  std::string why = storeRouting(model, session.options().routing);
+  return why.empty() ? success()
+                     : session.fail(session.options().model + ": " + why);
 }
 
 static FailureOr<ModelProgram> makeProgram(Session &session,

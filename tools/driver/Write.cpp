@@ -3,8 +3,8 @@
 #include "passes/shard/Passes.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/Exports.h"
-#include "tools/driver/ModelShape.h"
 #include "tools/driver/Remarks.h"
+#include "tools/driver/Routers.h"
 
 #include <nlohmann/json.hpp>
 
@@ -81,22 +81,6 @@ static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
     session.remark(text);
 }
 
-/// Returns nothing if no router is recognized.
-static std::optional<cost::ExpertLoads>
-expertLoadsOf(const CompileOptions &options, const Verified &verified) {
-  if (verified.result.totals.experts <= 1 || !verified.isExecutable())
-    return std::nullopt;
-  exports::ModelShape shape =
-      modelShapeOf(findProgram(verified.program.source()));
-  if (shape.expertsPerToken == 0)
-    return std::nullopt;
-  return cost::ExpertLoads{.experts = verified.result.totals.experts,
-                           .perToken = shape.expertsPerToken,
-                           .ranks = verified.winner().strategy.ep,
-                           .slotsPerChoice = shape.slotsPerChoice,
-                           .assumed = options.routing};
-}
-
 /// Returns the contents of the report besides the search result. They include
 /// the simulated step and the answers of --what-if only if `reports` is true.
 static cost::ReportContext contextOf(Session &session, const Verified &verified,
@@ -121,7 +105,10 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
     if (reports && options.whatIf)
       context.whatIfs = searchChanges(session, verified);
   }
-  context.experts = expertLoadsOf(options, verified);
+  if (verified.isExecutable())
+    context.experts = expertLoadsOf(
+        findProgram(verified.program.source()), verified.result.totals.experts,
+        verified.winner().strategy.ep, options.routing);
   context.notices = session.notices();
   context.remarks = groupedRemarks(session.remarks(), context.notices);
   return context;
