@@ -45,6 +45,12 @@ std::string Blocks::causalMask() {
   return g.op("Trilu", {masked, g.integer(1)}, {{"upper", int64_t(1)}});
 }
 
+std::string Blocks::windowMask() {
+  std::string shape = g.ints({d.seq, d.seq});
+  std::string masked = g.op("Expand", {g.number(-1e9F), shape});
+  return g.op("Trilu", {masked, g.integer(-d.window)}, {{"upper", int64_t(0)}});
+}
+
 /// ALiBi slopes (Press et al., 2021). If the number n of heads is a power of
 /// two, slope i is 2^(-8 i / n) with i = 1 to n. Otherwise, the slopes for the
 /// next lower power of two come first, then every other slope for the next
@@ -109,17 +115,33 @@ std::string Blocks::toHeads(const std::string &x, int64_t heads,
   return g.op("Transpose", {split}, {{"perm", Shape{0, 2, 1, 3}}});
 }
 
+std::string Blocks::softmaxWithSinks(const std::string &scores,
+                                     const std::string &name) {
+  std::string sinks = g.op("Reshape", {g.weight(name + ".sinks", {d.heads}),
+                                       g.ints({1, d.heads, 1, 1})});
+  std::string batch =
+      g.op("Shape", {scores}, {{"start", int64_t(0)}, {"end", int64_t(1)}});
+  std::string shape = g.op("Concat", {batch, g.ints({d.heads, d.seq, 1})},
+                           {{"axis", int64_t(0)}});
+  std::string all = g.op("Concat", {scores, g.op("Expand", {sinks, shape})},
+                         {{"axis", int64_t(-1)}});
+  all = g.op("Softmax", {all}, {{"axis", int64_t(-1)}});
+  return g.op("Slice", {all, g.ints({0}), g.ints({d.seq}), g.ints({-1})});
+}
+
 std::string Blocks::attend(const std::string &q, const std::string &k,
                            const std::string &v, int64_t width,
-                           const Shared &shared) {
+                           const std::string &name, const Shared &shared) {
   std::string keys = g.op("Transpose", {k}, {{"perm", Shape{0, 1, 3, 2}}});
   std::string scores = g.op("MatMul", {q, keys});
   scores = g.op(
       "Mul", {scores, g.number(1.0F / std::sqrt(static_cast<float>(width)))});
-  for (const std::string &term : {shared.bias, shared.mask})
+  for (const std::string &term : {shared.bias, shared.window, shared.mask})
     if (!term.empty())
       scores = g.op("Add", {scores, term});
-  std::string weights = g.op("Softmax", {scores}, {{"axis", int64_t(-1)}});
+  std::string weights =
+      d.hasSinks ? softmaxWithSinks(scores, name)
+                 : g.op("Softmax", {scores}, {{"axis", int64_t(-1)}});
   std::string mixed = g.op("Transpose", {g.op("MatMul", {weights, v})},
                            {{"perm", Shape{0, 2, 1, 3}}});
   return g.op("Reshape", {mixed, g.ints({0, 0, d.heads * d.valueDim})});
@@ -135,7 +157,7 @@ std::string Blocks::fusedAttention(const std::string &x,
   std::string mixed =
       attend(toHeads(parts[0], d.heads, d.headDim),
              toHeads(parts[1], d.heads, d.headDim),
-             toHeads(parts[2], d.heads, d.headDim), d.headDim, shared);
+             toHeads(parts[2], d.heads, d.headDim), d.headDim, name, shared);
   return linear(mixed, name + ".out", width, d.hidden, hasBiases);
 }
 
@@ -166,7 +188,7 @@ std::string Blocks::groupedAttention(const std::string &x,
   std::string q = turned(".q", d.heads), k = turned(".k", d.kvHeads);
   std::string v = project(".v", d.kvHeads);
   std::string mixed = attend(q, repeatHeads(k, d.seq), repeatHeads(v, d.seq),
-                             d.headDim, shared);
+                             d.headDim, name, shared);
   return linear(mixed, name + ".out", d.heads * d.headDim, d.hidden, hasBiases);
 }
 
@@ -206,7 +228,7 @@ std::string Blocks::latentAttention(const std::string &x,
   auto [keys, values] = splitLast(
       toHeads(pairs, d.heads, d.headDim + d.valueDim), d.headDim, d.valueDim);
   std::string k = g.op("Concat", {keys, key}, {{"axis", int64_t(-1)}});
-  return linear(attend(q, k, values, width, shared), name + ".out",
+  return linear(attend(q, k, values, width, name, shared), name + ".out",
                 d.heads * d.valueDim, d.hidden, false);
 }
 
@@ -227,80 +249,6 @@ std::string Blocks::swiGlu(const std::string &x, const std::string &name,
   std::string up = linear(x, name + ".up", d.hidden, width, false);
   return linear(g.op("Mul", {gate, up}), name + ".down", width, d.hidden,
                 false);
-}
-
-static std::string oneHot(OnnxGraph &g, const std::string &indices,
-                          int64_t depth) {
-  return g.op("OneHot", {indices, g.integer(depth), g.zeroAndOne()},
-              {{"axis", int64_t(-1)}});
-}
-
-/// Returns two masks [groups, group, experts, slots] for tokens [groups, group,
-/// hidden]. The first mask dispatches tokens to slots; the second mask holds
-/// the weights that combine the results of the experts.
-std::pair<std::string, std::string> Blocks::route(const std::string &tokens,
-                                                  const std::string &name) {
-  int64_t k = d.topk, e = d.experts;
-  auto slots = static_cast<int64_t>(std::ceil(
-      d.capacity * static_cast<double>(d.group * k) / static_cast<double>(e)));
-  std::string gates =
-      g.op("Softmax", {linear(tokens, name + ".gate", d.hidden, e, false)},
-           {{"axis", int64_t(-1)}});
-  auto top = g.ops("TopK", 2, {gates, g.ints({k})}, {{"axis", int64_t(-1)}});
-  std::string sum =
-      g.op("ReduceSum", {top[0], g.ints({-1})}, {{"keepdims", int64_t(1)}});
-  std::string weights = g.op("Div", {top[0], sum});
-  // [groups, topk, group, experts]: first choices precede second choices.
-  std::string chosen = oneHot(g, top[1], e);
-  std::string inOrder = g.op(
-      "Reshape", {g.op("Transpose", {chosen}, {{"perm", Shape{0, 2, 1, 3}}}),
-                  g.ints({0, k * d.group, e})});
-  std::string places =
-      g.op("CumSum", {inOrder, g.integer(1)}, {{"exclusive", int64_t(1)}});
-  places =
-      g.op("Transpose", {g.op("Reshape", {places, g.ints({0, k, d.group, e})})},
-           {{"perm", Shape{0, 2, 1, 3}}});
-  std::string fits = g.op(
-      "Cast", {g.op("Less", {places, g.number(static_cast<float>(slots))})},
-      {{"to", int64_t(TensorProto::FLOAT)}});
-  std::string kept = g.op("Mul", {chosen, fits});
-  std::string place =
-      g.op("ReduceSum", {g.op("Mul", {places, kept}), g.ints({-1})},
-           {{"keepdims", int64_t(0)}});
-  std::string slot = oneHot(
-      g, g.op("Cast", {place}, {{"to", int64_t(TensorProto::INT64)}}), slots);
-  std::string dispatch = g.op("Einsum", {kept, slot},
-                              {{"equation", std::string("ntke,ntkc->ntec")}});
-  std::string weighted =
-      g.op("Mul", {kept, g.op("Unsqueeze", {weights, g.ints({-1})})});
-  std::string combine = g.op("Einsum", {weighted, slot},
-                             {{"equation", std::string("ntke,ntkc->ntec")}});
-  return {dispatch, combine};
-}
-
-std::string Blocks::experts(const std::string &x, const std::string &name) {
-  int64_t e = d.experts, width = d.expertFfn;
-  auto einsum = [&](const char *equation, const std::string &a,
-                    const std::string &b) {
-    return g.op("Einsum", {a, b}, {{"equation", std::string(equation)}});
-  };
-  std::string tokens = g.op("Reshape", {x, g.ints({-1, d.group, d.hidden})});
-  auto [dispatch, combine] = route(tokens, name);
-  std::string given = einsum("ntec,ntd->encd", dispatch, tokens);
-  auto weight = [&](const char *part, const Shape &shape) {
-    return g.weight(name + ".experts." + part, shape);
-  };
-  std::string gate = silu(
-      einsum("encd,edf->encf", given, weight("gate", {e, d.hidden, width})));
-  std::string up =
-      einsum("encd,edf->encf", given, weight("up", {e, d.hidden, width}));
-  std::string made = einsum("encf,efd->encd", g.op("Mul", {gate, up}),
-                            weight("down", {e, width, d.hidden}));
-  std::string y = einsum("ntec,encd->ntd", combine, made);
-  y = g.op("Reshape", {y, g.ints({-1, d.seq, d.hidden})});
-  if (d.sharedExperts == 0)
-    return y;
-  return g.op("Add", {y, swiGlu(x, name + ".shared", d.sharedExperts * width)});
 }
 
 void Blocks::crossEntropy(const std::string &logits, const std::string &labels,

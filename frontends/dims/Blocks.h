@@ -8,6 +8,7 @@ namespace dpc::model {
 
 struct Shared {
   std::string mask;     ///< Added to the scores, or "".
+  std::string window;   ///< The mask of layers with a window, or "".
   std::string bias;     ///< ALiBi [1, heads, 1, seq] for the scores, or "".
   std::string cos, sin; ///< RoPE tables [seq, headDim], or "".
 };
@@ -36,6 +37,9 @@ public:
 
   /// An additive mask [seq, seq]: -1e9 above the diagonal, 0 elsewhere.
   std::string causalMask();
+  /// An additive mask [seq, seq]: -1e9 for keys at least ModelDims::window
+  /// before the query, 0 elsewhere.
+  std::string windowMask();
   /// Returns slope x key position as [1, heads, 1, seq].
   std::string alibi();
   /// Sets `shared.cos` and `shared.sin`.
@@ -59,8 +63,6 @@ public:
   std::string swiGlu(const std::string &x, const std::string &name,
                      int64_t width);
   std::string silu(const std::string &x);
-  /// Adds a mixture of experts, with shared experts if the dims have them.
-  std::string experts(const std::string &x, const std::string &name);
 
   /// Adds the mean cross entropy of logits [.., classes] and labels [..].
   void crossEntropy(const std::string &logits, const std::string &labels,
@@ -72,13 +74,16 @@ private:
   std::string rope(const std::string &x, const Shared &shared);
   std::string repeatHeads(const std::string &x, int64_t length);
   /// Adds softmax(q k^T / sqrt(width) + masks) v for q and k of `width`
-  /// columns, and returns it as [batch, length, heads x valueDim].
+  /// columns, and returns it as [batch, length, heads x valueDim]. `name`
+  /// prefixes the sinks, if the dims have them.
   std::string attend(const std::string &q, const std::string &k,
-                     const std::string &v, int64_t width, const Shared &shared);
+                     const std::string &v, int64_t width,
+                     const std::string &name, const Shared &shared);
   std::pair<std::string, std::string> splitLast(const std::string &x,
                                                 int64_t first, int64_t second);
-  std::pair<std::string, std::string> route(const std::string &tokens,
-                                            const std::string &name);
+  /// Adds a column of learned scores, whose values are 0, to the softmax.
+  std::string softmaxWithSinks(const std::string &scores,
+                               const std::string &name);
 
   OnnxGraph &g;
   const ModelDims &d;

@@ -1,5 +1,5 @@
 //===- Families.cpp - Networks of all model families ----------------------===//
-#include "frontends/dims/Blocks.h"
+#include "frontends/dims/ExpertBlocks.h"
 #include "frontends/dims/ModelBuilder.h"
 #include "frontends/dims/StatedDims.h"
 
@@ -13,7 +13,7 @@ class Builder {
 public:
   explicit Builder(const ModelDims &dims)
       : d(dims), g(std::string(stringifyFamily(dims.family))),
-        b(g, d, dims.family != Family::mpt && !dims.isGated()) {}
+        b(g, d, dims.isGated() ? dims.biased : dims.family != Family::mpt) {}
 
   Model run();
 
@@ -30,7 +30,7 @@ private:
   std::string add(const std::string &x, const std::string &y) {
     return g.op("Add", {x, y});
   }
-  std::string decoderLayer(std::string x, int64_t layer, const Shared &shared);
+  std::string decoderLayer(std::string x, int64_t layer, Shared shared);
   std::string norm(const std::string &x, const std::string &name) {
     return d.isGated() ? b.rmsNorm(x, name, d.hidden) : b.layerNorm(x, name);
   }
@@ -58,8 +58,9 @@ std::string Builder::head(const std::string &x, const std::string &table) {
               {x, g.op("Transpose", {table}, {{"perm", Shape{1, 0}}})});
 }
 
-std::string Builder::decoderLayer(std::string x, int64_t layer,
-                                  const Shared &shared) {
+std::string Builder::decoderLayer(std::string x, int64_t layer, Shared shared) {
+  if (layer % 2 == 1)
+    shared.window.clear();
   std::string name = layerName(layer);
   std::string y = norm(x, name + ".norm1");
   std::string attention = name + ".attention";
@@ -68,7 +69,7 @@ std::string Builder::decoderLayer(std::string x, int64_t layer,
                            : b.fusedAttention(y, attention, shared));
   y = norm(x, name + ".norm2");
   if (d.family == Family::moe && layer >= d.denseLayers)
-    return add(x, b.experts(y, name + ".moe"));
+    return add(x, ExpertBlocks(g, d, b).mixture(y, name + ".moe"));
   if (d.isGated())
     return add(x, b.swiGlu(y, name + ".ffn", d.ffn));
   return add(x, b.geluFfn(y, name + ".ffn",
@@ -82,6 +83,8 @@ void Builder::decoder() {
   std::string x = g.op("Gather", {table, ids});
   Shared shared;
   shared.mask = b.causalMask();
+  if (d.window > 0)
+    shared.window = b.windowMask();
   if (d.family == Family::gpt)
     x = add(x, g.weight("positions.weight", {d.seq, d.hidden}));
   else if (d.isGated())

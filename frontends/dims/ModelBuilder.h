@@ -19,6 +19,8 @@
 // One-hot masks dispatch tokens to experts (GShard). Each expert has
 // capacity x group x topk / experts slots per group of tokens. First choices
 // get slots before second choices; a token that finds no free slot is dropped.
+// With a capacity of 0 there are no slots: each choice of a token picks the
+// matrices of its expert, which the importer recognizes (dpc.expert_matmul).
 //
 // The loss of dit is the mean squared error of the predicted noise. The model
 // also predicts a variance, which the loss ignores.

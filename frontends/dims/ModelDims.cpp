@@ -174,12 +174,33 @@ static ModelDims qwen3(int64_t layers, int64_t hidden, int64_t heads,
   return d;
 }
 
+/// Returns a model of GPT-OSS (arXiv 2508.10925, section 2).
+static ModelDims gptOss(int64_t layers, int64_t experts) {
+  ModelDims d = ModelDims::defaults(Family::moe);
+  d.layers = layers;
+  d.hidden = d.ffn = d.expertFfn = 2880;
+  d.heads = 64;
+  d.kvHeads = 8;
+  d.headDim = 64;
+  d.biased = d.hasSinks = true;
+  d.window = 128;
+  d.gluLimit = 7;
+  d.vocab = 201088;
+  d.seq = 4096;
+  d.ropeTheta = 1.5e5;
+  d.experts = experts;
+  d.topk = 4;
+  return d;
+}
+
 const std::vector<Preset> &presets() {
   static const std::vector<Preset> all = {
       {"mixtral", "Mixtral 8x7B", ModelDims::defaults(Family::moe)},
       {"qwen3-30b-a3b", "Qwen3-30B-A3B", qwen3(48, 2048, 32, 768)},
       {"qwen3-235b-a22b", "Qwen3-235B-A22B", qwen3(94, 4096, 64, 1536)},
       {"deepseek-v3", "DeepSeek-V3 671B", deepseekV3()},
+      {"gpt-oss-20b", "GPT-OSS 20B", gptOss(24, 32)},
+      {"gpt-oss-120b", "GPT-OSS 120B", gptOss(36, 128)},
       {"kimi-k2", "Kimi K2 1T", kimiK2()},
   };
   return all;
@@ -229,7 +250,8 @@ static std::string checkRanges(const ModelDims &d) {
   add({{"kv-rank", d.kvRank, 0, kMaxWidth},
        {"q-rank", d.qRank, 0, kMaxWidth},
        {"rope-dim", d.ropeDim, d.isLatent() ? 2 : 0, kMaxWidth},
-       {"value-dim", d.valueDim, 1, kMaxWidth}});
+       {"value-dim", d.valueDim, 1, kMaxWidth},
+       {"window", d.window, 0, kMaxLength}});
   if (d.family == Family::moe)
     add({{"experts", d.experts, 2, kMaxCount},
          {"topk", d.topk, 1, kMaxCount},
@@ -255,10 +277,13 @@ static std::string checkExperts(const ModelDims &d) {
     return wrong("group", d.group,
                  "must divide --seq=" + text(d.seq) +
                      ", since a group lies in one sample");
-  if (!(d.capacity > 0.0 && d.capacity <= static_cast<double>(d.experts)))
+  if (!(d.capacity >= 0.0 && d.capacity <= static_cast<double>(d.experts)))
     return "--capacity=" + std::to_string(d.capacity) +
-           ": expected a number above 0 and up to the number of experts, " +
+           ": expected a number from 0 to the number of experts, " +
            text(d.experts);
+  if (!(d.gluLimit >= 0.0 && std::isfinite(d.gluLimit)))
+    return "--glu-limit=" + std::to_string(d.gluLimit) +
+           ": expected a number of at least 0";
   return "";
 }
 
@@ -302,6 +327,8 @@ std::string ModelDims::refusal() const {
                      " heads");
   if (isLatent() && qkNorm)
     return "--qk-norm: latent attention norms its latent vectors instead";
+  if (isLatent() && biased)
+    return "--biases: latent attention has none";
   if (!isLatent() && (qRank > 0 || ropeDim > 0 || valueDim != headDim))
     return wrong("kv-rank", kvRank,
                  "--q-rank, --rope-dim and --value-dim need latent attention "

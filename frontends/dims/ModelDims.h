@@ -44,6 +44,14 @@ struct ModelDims {
   double ropeTheta = 0.0; ///< base of the rotary frequencies
   bool qkNorm = false;    ///< RMS norms of each head of q and k
 
+  // Of llama and moe, as in GPT-OSS.
+  bool biased = false;   ///< biases of attention, routers and experts
+  bool hasSinks = false; ///< a learned score of each head without a value
+  int64_t window = 0;    ///< of layers 0, 2, ..: keys of a query; 0: all
+  /// 0: experts are a SwiGLU. Otherwise (up + 1) * gate * sigmoid(1.702 gate),
+  /// with gate at most and |up| at most this number.
+  double gluLimit = 0;
+
   // Multi-head latent attention (DeepSeek-V2, section 2.1): keys and values
   // come from one narrow latent vector. `headDim` elements of each head of q
   // and k have no rotary embedding, and `ropeDim` further ones have it.
@@ -59,7 +67,9 @@ struct ModelDims {
   /// Number of tokens that share the slots of the experts; must divide `seq`. 0
   /// means the largest divisor of `seq` that is at most 256.
   int64_t group = 0;
-  double capacity = 1.0; ///< factor on the number of slots per expert
+  /// Factor on the number of slots per expert; 0: no slots, and no token is
+  /// dropped.
+  double capacity = 1.0;
 
   // Images, latents and patches are square; `image` and `patch` are widths.
   int64_t image = 0, patch = 0, channels = 0, classes = 0;

@@ -35,6 +35,7 @@ constexpr Size kSizes[] = {{"layers", &ModelDims::layers},
                            {"shared-experts", &ModelDims::sharedExperts},
                            {"dense-layers", &ModelDims::denseLayers},
                            {"group", &ModelDims::group},
+                           {"window", &ModelDims::window},
                            {"image", &ModelDims::image},
                            {"patch", &ModelDims::patch},
                            {"channels", &ModelDims::channels},
@@ -66,6 +67,9 @@ std::string stringifyDims(const ModelDims &dims) {
         "," + std::string(size.name) + "=" + std::to_string(dims.*size.value);
   return text + ",tied=" + (dims.tied ? "1" : "0") +
          ",qk-norm=" + (dims.qkNorm ? "1" : "0") +
+         ",biases=" + (dims.biased ? "1" : "0") +
+         ",sinks=" + (dims.hasSinks ? "1" : "0") +
+         ",glu-limit=" + numberText(dims.gluLimit) +
          ",rope-theta=" + numberText(dims.ropeTheta) +
          ",capacity=" + numberText(dims.capacity);
 }
@@ -76,8 +80,12 @@ static bool setSize(const std::string &name, const std::string &value,
     return parse(value, dims.ropeTheta);
   if (name == "capacity")
     return parse(value, dims.capacity);
-  for (auto [flag, field] :
-       {std::pair("tied", &ModelDims::tied), {"qk-norm", &ModelDims::qkNorm}})
+  if (name == "glu-limit")
+    return parse(value, dims.gluLimit);
+  for (auto [flag, field] : {std::pair("tied", &ModelDims::tied),
+                             {"qk-norm", &ModelDims::qkNorm},
+                             {"biases", &ModelDims::biased},
+                             {"sinks", &ModelDims::hasSinks}})
     if (name == flag) {
       dims.*field = value == "1";
       return true;

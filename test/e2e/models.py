@@ -18,7 +18,7 @@ EXPERTS = "--experts=4 --topk=2 --expert-ffn=24 --shared-experts=1 --dense-layer
 LATENT = "--kv-heads=4 --ffn=48 --head-dim=8 --rope-dim=4 --value-dim=6 --q-rank=12 --kv-rank=10".split()
 # What transformers counts in its models with the published sizes, without the module for multi-token prediction.
 PUBLISHED = {"mixtral": 46702792704, "qwen3-30b-a3b": 30532122624, "qwen3-235b-a22b": 235093634560, "deepseek-v3": 671026404352,
-             "kimi-k2": 1026408209408}
+             "kimi-k2": 1026408209408, "gpt-oss-20b": 20914757184, "gpt-oss-120b": 116829156672}
 
 # By family: dims, a strategy for four ranks, and how many of some ops the fused graph has.
 FAMILIES = {
@@ -29,6 +29,8 @@ FAMILIES = {
     "moe": ([*LLAMA, *EXPERTS], "dp=4,ep=2", {"norm": 5, "rope": 4, "silu": 3, "cross_entropy": 1}),
     "qwen3-30b-a3b": ([*LLAMA, *EXPERTS, "--head-dim=8"], "dp=2,tp=2,ep=2", {"norm": 9, "rope": 4, "silu": 3, "cross_entropy": 1}),
     "deepseek-v3": ([*SMALL, *TEXT, *EXPERTS, *LATENT], "dp=2,tp=2", {"norm": 9, "rope": 4, "silu": 3, "cross_entropy": 1}),
+    "gpt-oss-20b": ([*LLAMA, *EXPERTS, "--head-dim=8", "--window=4", "--glu-limit=0.1"], "dp=2,tp=2", {"norm": 5, "rope": 4, "silu": 2, "topk": 1,
+                                                                                                    "cross_entropy": 1, "attention": 0}),
     "bert": ([*SMALL, *TEXT], "tp=4,sp=true", {"norm": 6, "gelu": 3, "cross_entropy": 1}),
     "vit": ([*SMALL, *"--image=16 --patch=4 --classes=10".split()], "dp=2,tp=2", {"norm": 5, "gelu": 2, "cross_entropy": 1}),
     "dit": ([*SMALL, *"--image=8 --patch=2 --classes=10".split()], "dp=2,pp=2,micro_batch=1", {"norm": 5, "gelu_tanh": 2}),
@@ -61,7 +63,7 @@ class Models(e2e.ScratchTest):
         with open(os.path.join(dump, "01-fused.mlir"), encoding="utf-8") as fused:
             text = fused.read()
         attention = [line for line in text.splitlines() if "dpc.attention" in line]
-        self.assertEqual(len(attention), 2)
+        self.assertEqual(len(attention), ops.get("attention", 2))
         self.assertEqual(sum("causal" in line for line in attention), 2 if family in CAUSAL else 0)
         for name, count in ops.items():
             self.assertEqual(count_ops(text, name), count, name)
@@ -70,6 +72,18 @@ class Models(e2e.ScratchTest):
         losses = [line["loss"] for line in e2e.read_metrics(metrics)]
         self.assertEqual(len(losses), 3)
         self.assertTrue(all(math.isfinite(loss) for loss in losses))
+
+    def test_without_slots_every_choice_is_computed(self):
+        """The products pick the matrices of the chosen experts, so that ep finds them and no token is dropped."""
+        for family, products in (("moe", 3), ("deepseek-v3", 3), ("gpt-oss-20b", 3)):
+            words, _, ops = FAMILIES[family]
+            ops = {**ops, "expert_matmul": products, "topk": 1}
+            with self.subTest(family=family):
+                self.check_family(family, [*words, "--capacity=0"], "dp=4,ep=4", ops)
+                report = e2e.read_report(self.path(f"plan-{family}"))
+                self.assertEqual(report["experts"]["experts_per_rank"], 1)
+                self.assertEqual(report["experts"]["experts_per_token"], 2)
+                self.assertNotIn("choices_without_slot", report["experts"])
 
     def test_the_largest_model_is_read_and_recognized(self):
         file, said = self.model(LARGEST)
@@ -100,6 +114,10 @@ class Models(e2e.ScratchTest):
             (["deepseek-v3", "--qk-norm"], "--qk-norm: latent attention norms"),
             (["deepseek-v3", "--rope-dim=63"], "--rope-dim=63: must be even"),
             (["deepseek-v3", "--kv-heads=8"], "--kv-heads=8: latent attention has keys for each of the 128 heads"),
+            (["deepseek-v3", "--biases"], "--biases: latent attention has none"),
+            (["moe", "--capacity=-1"], "--capacity=-1.000000: expected a number from 0 to the number of experts, 8"),
+            (["moe", "--glu-limit=nan"], "--glu-limit=nan: "),
+            (["llama", "--window=-1"], "--window=-1: expected 0 to"),
             (["gptx"], "gptx: unknown family; accepted: gpt, bloom"),
             ([], "A subcommand is required"),
             (["gpt", "-o", self.path("no", "such.onnx")], "such.onnx: cannot be written"),

@@ -50,14 +50,24 @@ void addExpertOptions(CLI::App &app, ModelDims &d) {
           "Tokens that share the slots of the experts; 0: at most 256");
   app.add_option(
          "--capacity", d.capacity,
-         "Slots per token and choice; tokens without a slot are dropped")
+         "Slots per token and choice; tokens without a slot are dropped. 0: "
+         "no slots; all choices are computed")
+      ->capture_default_str();
+  app.add_option("--glu-limit", d.gluLimit,
+                 "Bound of the gates of experts, as in GPT-OSS; 0: SwiGLU")
       ->capture_default_str();
 }
 
-void addLatentOptions(CLI::App &app, ModelDims &d) {
-  app.add_flag("--qk-norm,!--no-qk-norm", d.qkNorm,
-               "Norm the heads of queries and keys")
-      ->default_str(d.qkNorm ? "qk-norm" : "no-qk-norm");
+void addAttentionOptions(CLI::App &app, ModelDims &d) {
+  auto add = [&](const std::string &name, bool &flag, const char *help) {
+    app.add_flag("--" + name + ",!--no-" + name, flag, help)
+        ->default_str((flag ? "" : "no-") + name);
+  };
+  add("qk-norm", d.qkNorm, "Norm the heads of queries and keys");
+  add("biases", d.biased, "Biases of attention, routers and experts");
+  add("sinks", d.hasSinks, "A learned score of each head without a value");
+  addSize(app, "--window", d.window,
+          "Keys of a query in every other layer; 0: all");
   addSize(app, "--kv-rank", d.kvRank,
           "Latent vector of keys and values (latent attention); 0: none");
   addSize(app, "--q-rank", d.qRank, "Latent vector of queries; 0: none");
@@ -85,7 +95,7 @@ void addModel(CLI::App &app, Options &options, std::string_view name,
     addSize(sub, "--head-dim", d.headDim, "Width of a head; 0: hidden / heads");
     sub.add_option("--rope-theta", d.ropeTheta, "Base of rotary frequencies")
         ->capture_default_str();
-    addLatentOptions(sub, d);
+    addAttentionOptions(sub, d);
   }
   d.isImage() ? addImageOptions(sub, d) : addTextOptions(sub, d);
   if (family == Family::moe)
