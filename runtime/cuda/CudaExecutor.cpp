@@ -208,6 +208,10 @@ Status CudaExecutor::bindTask(int id) {
   } else if (auto *matmul = std::get_if<MatmulOp>(&op)) {
     return DeviceBlas::checkTypes(*matmul, type(matmul->a), type(matmul->b),
                                   type(matmul->c));
+  } else if (auto *experts = std::get_if<ExpertMatmulOp>(&op)) {
+    if (experts->workspace < 0)
+      return Status::unsupported("a product of experts has no workspace; "
+                                 "compile the plan with --target-gpu");
   } else if (auto *conv = std::get_if<ConvOp>(&op)) {
     return prepareConv(context, *conv, convs);
   } else if (auto *attends = std::get_if<AttentionOp>(&op)) {

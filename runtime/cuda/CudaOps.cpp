@@ -28,8 +28,14 @@ struct CudaExecutor::OpRunner {
   Status operator()(const MatmulOp &op) const {
     return self.blas->run(gemmOf(self.plan, self.arena, task, op), stream);
   }
-  Status operator()(const ExpertMatmulOp &) const {
-    return Status::unsupported("products of experts have no kernel for GPUs");
+  Status operator()(const ExpertMatmulOp &op) const {
+    auto own = [&](const ScalarExpr &expr) {
+      return evaluate(expr, self.plan.mesh, self.rankIndex,
+                      task.entry->microBatch);
+    };
+    return self.context.own->experts(
+        op, expertArrays(self.plan, op, own, [&](int id) { return data(id); }),
+        data(op.workspace), stream);
   }
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);

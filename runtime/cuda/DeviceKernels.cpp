@@ -35,7 +35,16 @@ DeviceKernels::load(const CudaApi &cuda, const void *image) {
         std::pair("dpcFindNan", &self->findNanKernel),
         std::pair("dpcAmax", &self->amaxKernel),
         std::pair("dpcFp8", &self->fp8Kernel),
-        std::pair("dpcFp8Transposed", &self->fp8TransposedKernel)})
+        std::pair("dpcFp8Transposed", &self->fp8TransposedKernel),
+        std::pair("dpcExpertOrder", &self->expertOrderKernel),
+        std::pair("dpcExpertForwardF32", &self->expertForward[DType::F32]),
+        std::pair("dpcExpertForwardF64", &self->expertForward[DType::F64]),
+        std::pair("dpcExpertForwardBF16", &self->expertForward[DType::BF16]),
+        std::pair("dpcExpertForwardF16", &self->expertForward[DType::F16]),
+        std::pair("dpcExpertGradientF32", &self->expertGradient[DType::F32]),
+        std::pair("dpcExpertGradientF64", &self->expertGradient[DType::F64]),
+        std::pair("dpcExpertGradientBF16", &self->expertGradient[DType::BF16]),
+        std::pair("dpcExpertGradientF16", &self->expertGradient[DType::F16])})
     DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(kernel, self->library, name),
                        name));
   return self;

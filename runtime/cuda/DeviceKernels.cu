@@ -3,10 +3,14 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Group.h"
 #include "runtime/cuda/Fp8Kernels.cuh"
+#include "runtime/cuda/TensorCores.cuh"
 #include "runtime/plan/PlanEpilogue.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+// It uses the functions of TensorCores.cuh.
+#include "runtime/cuda/ExpertKernels.cuh"
 
 namespace {
 

@@ -2,13 +2,17 @@
 #pragma once
 
 #include "runtime/cuda/DeviceComm.h"
+#include "runtime/kernels/ExpertMatmul.h"
 #include "runtime/plan/Plan.h"
+
+#include <map>
 
 namespace dpc::rt {
 
 /// Kernels that no library provides: sums in the order of the ranks, fills, fp8
-/// codes, searches for NaN, and epilogues that cuBLASLt lacks. The parameters
-/// of a kernel are a pointer for each buffer, then an i64 for each scalar.
+/// codes, searches for NaN, products of experts, and epilogues that cuBLASLt
+/// lacks. The parameters of a kernel are a pointer for each buffer, then an i64
+/// for each scalar.
 class DeviceKernels {
 public:
   /// `image` is the compiled code of DeviceKernels.cu.
@@ -47,6 +51,10 @@ public:
   Status fp8Codes(const void *matrix, int64_t rows, int64_t columns, int64_t ld,
                   const void *amaxBits, DType format, bool transposes,
                   void *codes, void *inverse, cudaStream_t stream) const;
+  /// Computes `op` in a fixed order of sums. The host does not wait for the
+  /// ids, and no launch depends on them.
+  Status experts(const ExpertMatmulOp &op, const ExpertArrays &arrays,
+                 void *workspace, cudaStream_t stream) const;
 
 private:
   explicit DeviceKernels(const CudaApi &cuda) : cuda(cuda) {}
@@ -60,6 +68,8 @@ private:
   cudaKernel_t findNanKernel = nullptr;
   cudaKernel_t amaxKernel = nullptr, fp8Kernel = nullptr,
                fp8TransposedKernel = nullptr;
+  cudaKernel_t expertOrderKernel = nullptr;
+  std::map<DType, cudaKernel_t> expertForward, expertGradient; ///< by compute
 };
 
 /// Launches a kernel of a plan or of DeviceKernels.

@@ -242,6 +242,8 @@ struct AccessVisitor {
       out = {{op.x, op.ids, op.w}, {op.y}};
     else
       out = {{op.x, op.ids, op.y}, {op.w}};
+    if (op.workspace >= 0)
+      out.writes.push_back(op.workspace);
   }
   void operator()(const ConvOp &op) {
     switch (op.kind) {

@@ -306,6 +306,9 @@ struct ExpertMatmulOp {
   int64_t experts = 0, k = 0, n = 0;
   bool transW = false; ///< only forward
   ScalarExpr first, valid;
+  /// Scratch memory for the order of the rows (PlanExperts.h), or -1, with
+  /// which GPUs cannot run the product.
+  int workspace = -1;
   /// The type of the arithmetic, and of both factors. The result has this type,
   /// or f32 if the factors are bf16 or f16, which are summed in f32.
   DType compute = DType::F32;

@@ -1,4 +1,5 @@
 #include "runtime/plan/PlanChecks.h"
+#include "runtime/plan/PlanExperts.h"
 
 namespace dpc::rt {
 
@@ -48,6 +49,29 @@ Status checkSizes(const ExpertMatmulOp &op) {
   return Status::success();
 }
 
+Status checkWorkspace(const Plan &plan, const ExpertMatmulOp &op) {
+  int id = op.workspace;
+  if (id == -1 && !plan.targetGpu.empty())
+    return Status::invalid("workspace is -1, expected a buffer in a plan for "
+                           "GPUs");
+  if (id == -1)
+    return Status::success();
+  DPC_TRY(checkBufferId(plan, "workspace", id));
+  const Buffer &workspace = plan.buffers[id];
+  if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
+    return Status::invalid("workspace is buffer ", id,
+                           ", expected a workspace that is not a view");
+  int64_t needed = expertWorkspaceBytes(op.rows, op.experts);
+  if (workspace.bytes < needed)
+    return Status::invalid("workspace is buffer ", id, " of ", workspace.bytes,
+                           " bytes, expected at least ", needed);
+  for (auto [name, other] :
+       {std::pair("x", op.x), {"ids", op.ids}, {"w", op.w}, {"y", op.y}})
+    if (mayOverlap(plan, wholeOf(plan, other), wholeOf(plan, id)))
+      return Status::invalid(name, " overlaps workspace");
+  return Status::success();
+}
+
 } // namespace
 
 Status checkExpertMatmul(const Plan &plan, const ExpertMatmulOp &op) {
@@ -77,7 +101,7 @@ Status checkExpertMatmul(const Plan &plan, const ExpertMatmulOp &op) {
     if (mayOverlap(plan, wholeOf(plan, one->id), wholeOf(plan, written.id)))
       return Status::invalid(one->name, " overlaps ", written.name,
                              ", which is written");
-  return Status::success();
+  return checkWorkspace(plan, op);
 }
 
 } // namespace dpc::rt

@@ -117,7 +117,7 @@ template <typename V> void fields(V &visit, Is<ExpertMatmulOp> auto &v) {
   each(visit, "kind", v.kind, "x", v.x, "ids", v.ids, "w", v.w, "y", v.y,
        "rows", v.rows, "shares_x", v.sharesX, "shares_y", v.sharesY, "experts",
        v.experts, "k", v.k, "n", v.n, "trans_w", v.transW, "first", v.first,
-       "valid", v.valid, "compute", v.compute);
+       "valid", v.valid, "workspace", v.workspace, "compute", v.compute);
 }
 template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
   each(visit, "kind", v.kind, "x", v.x, "w", v.w, "y", v.y, "x_shape", v.xShape,

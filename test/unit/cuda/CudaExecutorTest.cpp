@@ -159,6 +159,25 @@ TEST_P(OnDevice, Fp8GemmsMatchTheCpu) {
   expectCpuResults(plan, GetParam(), 8);
 }
 
+TEST_P(OnDevice, ProductsOfExpertsMatchTheCpu) {
+  for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    Plan plan = leastSquares(2, 2);
+    EXPECT_EQ(addExperts(plan, type), 4);
+    expectCpuResults(plan, GetParam(), 8);
+  }
+}
+
+TEST_P(OnDevice, ProductsOfExpertsNeedAWorkspace) {
+  Plan plan = leastSquares(1, 1);
+  addExperts(plan);
+  for (Instruction &instruction : plan.phases["update"])
+    if (auto *op = std::get_if<ExpertMatmulOp>(&instruction.op))
+      op->workspace = -1;
+  EXPECT_THAT(errorOnDevice(plan, GetParam()),
+              HasSubstr("a product of experts has no workspace; compile the "
+                        "plan with --target-gpu"));
+}
+
 #ifdef DPC_HAS_CUDNN
 TEST_P(OnDevice, ConvolutionsMatchTheCpu) {
   size_t before = fakeAllocations();

@@ -38,7 +38,11 @@ CudaApis fakeApis(bool graphs) {
 RunRequest request(int64_t rows) {
   RunRequest request;
   request.steps = 4;
-  request.tensors = {{"w", ramp({4, 2}, 0.13, 0.5)},
+  HostTensor ids = HostTensor::zeros(DType::I64, {20});
+  for (int64_t i = 0; i < ids.elements(); ++i) // some are of no expert
+    ids.set(i, static_cast<double>(i * i % 7) - 1);
+  request.tensors = {{"m.ids", ids},
+                     {"w", ramp({4, 2}, 0.13, 0.5)},
                      {"eye", identity(4)},
                      {"a", ramp({4, 3}, 0.13, 0.5)},
                      {"b", ramp({3, 2}, -0.27, 0.5)},

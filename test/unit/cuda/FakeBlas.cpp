@@ -272,6 +272,7 @@ void addRuntimeKernels() {
   addFakeKernel("dpcAmax", amaxKernel, 2, 3);
   addFakeKernel("dpcFp8", fp8Kernel<false>, 4, 4);
   addFakeKernel("dpcFp8Transposed", fp8Kernel<true>, 4, 4);
+  addExpertKernels();
 }
 
 void refuseFakeEpilogues(cublasStatus_t how) {

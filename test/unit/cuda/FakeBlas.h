@@ -21,6 +21,9 @@ int fakeGemms();
 /// Sets the status of all GEMMs with epilogues.
 void refuseFakeEpilogues(cublasStatus_t how);
 
+/// Adds fakes of all kernels of DeviceKernels.
 void addRuntimeKernels();
+/// Adds those of the products of experts (FakeExperts.cpp).
+void addExpertKernels();
 
 } // namespace dpc::rt::test

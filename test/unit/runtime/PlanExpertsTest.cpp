@@ -1,3 +1,4 @@
+#include "runtime/plan/PlanExperts.h"
 #include "runtime/plan/PlanChecks.h"
 #include "test/unit/runtime/PlanMutation.h"
 #include "test/unit/runtime/TestPlans.h"
@@ -44,9 +45,18 @@ ExpertMatmulOp &experts(Plan &p) {
   return std::get<ExpertMatmulOp>(p.phases["forward"][1].op);
 }
 
+/// Adds a workspace.
+ExpertMatmulOp &expertsOnGpus(Plan &p) {
+  ExpertMatmulOp &op = experts(p);
+  op.workspace =
+      test::addBuffer(p, "order", BufferKind::Workspace,
+                      {expertWorkspaceBytes(op.rows, op.experts)}, DType::U8);
+  return op;
+}
+
 TEST(PlanExperts, RoundTrips) {
   Plan plan = leastSquares(2, 2);
-  ExpertMatmulOp &op = experts(plan);
+  ExpertMatmulOp &op = expertsOnGpus(plan);
   op.first = {ScalarKind::Offset, 0, 4, {"dp"}};
   op.valid = {ScalarKind::Valid, 0, 4, {"dp"}};
   test::expectRoundTrip(plan);
@@ -65,6 +75,16 @@ TEST(PlanExperts, AllComputeTypesAreAccepted) {
     EXPECT_EQ(checkExpertMatmul(plan, op).ok(), isHalf || type == DType::F32)
         << nameOf(type);
   }
+}
+
+TEST(PlanExperts, GpusNeedAWorkspace) {
+  Plan plan = leastSquares(2, 2);
+  ExpertMatmulOp &op = expertsOnGpus(plan);
+  plan.targetGpu = "sm_90";
+  EXPECT_EQ(checkExpertMatmul(plan, op).message(), "");
+  op.workspace = -1;
+  EXPECT_EQ(checkExpertMatmul(plan, op).message(),
+            "workspace is -1, expected a buffer in a plan for GPUs");
 }
 
 using test::Mutation;
@@ -97,6 +117,25 @@ const Mutation kMutations[] = {
        p.buffers[op.y].offset = p.buffers[op.w].offset;
      },
      "w overlaps y, which is written"},
+    {"workspace_buffer", [](Plan &p) { expertsOnGpus(p).workspace = 99; },
+     "workspace is 99"},
+    {"workspace_kind",
+     [](Plan &p) {
+       p.buffers[expertsOnGpus(p).workspace].kind = BufferKind::Activation;
+     },
+     "expected a workspace that is not a view"},
+    {"workspace_bytes",
+     [](Plan &p) {
+       Buffer &workspace = p.buffers[expertsOnGpus(p).workspace];
+       workspace.shape = {--workspace.bytes};
+     },
+     "bytes, expected at least 80"},
+    {"workspace_overlap",
+     [](Plan &p) {
+       ExpertMatmulOp &op = expertsOnGpus(p);
+       p.buffers[op.workspace].offset = p.buffers[op.ids].offset;
+     },
+     "ids overlaps workspace"},
 };
 DPC_TEST_MUTATIONS(ExpertsMutation, leastSquares(2, 2),
                    "forward[1] (expert_matmul): ", kMutations);

@@ -33,11 +33,13 @@ inline void expectRefused(Plan plan, const Mutation &mutation,
 }
 
 /// Calls expectRefused() for VALID and each of the MUTATIONS.
+// NOLINTBEGIN(bugprone-macro-parentheses): a class is declared
 #define DPC_TEST_MUTATIONS(SUITE, VALID, PLACE, MUTATIONS)                     \
   class SUITE : public testing::TestWithParam<test::Mutation> {};              \
   TEST_P(SUITE, IsRefused) { test::expectRefused(VALID, GetParam(), PLACE); }  \
   INSTANTIATE_TEST_SUITE_P(All, SUITE, testing::ValuesIn(MUTATIONS),           \
                            [](const auto &info) { return info.param.name; })
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// Expects that a plan is equal after it is written and read.
 inline void expectRoundTrip(const Plan &plan) {

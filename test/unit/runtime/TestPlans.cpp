@@ -1,5 +1,7 @@
 #include "test/unit/runtime/TestPlans.h"
 
+#include "runtime/plan/PlanExperts.h"
+
 namespace dpc::rt::test {
 
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
@@ -232,6 +234,49 @@ void addAttention(Plan &plan, DType type) {
   grad.workspace =
       addBuffer(plan, "workspace", BufferKind::Workspace, {512}, DType::U8);
   plan.phases["update"].push_back(compute("attention gradient", grad));
+}
+
+int addExperts(Plan &plan, DType type) {
+  constexpr int64_t kRows = 20, kShares = 2, kExperts = 3, kK = 5, kN = 4;
+  Tensor ids = parameter(
+      "m.ids",
+      addBuffer(plan, "m.ids", BufferKind::Parameter, {kRows}, DType::I64),
+      {kRows});
+  ids.dtype = DType::I64;
+  ids.role = TensorRole::Buffer;
+  plan.tensors.push_back(ids);
+  ExpertMatmulOp forward, gradient;
+  forward.rows = kRows;
+  forward.sharesX = kShares;
+  forward.experts = kExperts;
+  forward.k = kK;
+  forward.n = kN;
+  forward.first = {ScalarKind::Offset, 0, kExperts * plan.ranks(), {"dp"}};
+  forward.valid = {ScalarKind::Valid, 0, kExperts * plan.ranks(), {"dp"}};
+  forward.compute = type;
+  forward.ids = ids.buffer;
+  forward.x = addRandom(plan, "m.x", {kRows / kShares, kK}, type);
+  forward.w = addRandom(plan, "m.w", {kExperts, kK, kN}, type);
+  forward.workspace =
+      addBuffer(plan, "m.order", BufferKind::Workspace,
+                {expertWorkspaceBytes(kRows, kExperts)}, DType::U8);
+  gradient = forward;
+  gradient.kind = ExpertMatmulKind::GradWeight;
+  gradient.y = addRandom(plan, "m.dy", {kRows, kN}, type);
+  int count = 0;
+  auto made = [&](std::vector<int64_t> shape, DType result) {
+    return addRandom(plan, "m." + std::to_string(count++), std::move(shape),
+                     result);
+  };
+  bool isHalf = type == DType::BF16 || type == DType::F16;
+  for (DType result : {type, isHalf ? DType::F32 : type}) {
+    forward.transW = count > 0; // the elements of w as [experts, n, k]
+    forward.y = made({kRows, kN}, result);
+    plan.phases["update"].push_back(compute("experts", forward));
+    gradient.w = made({kExperts, kK, kN}, result);
+    plan.phases["update"].push_back(compute("gradient of experts", gradient));
+  }
+  return count;
 }
 
 int addConvs(Plan &plan, DType type) {

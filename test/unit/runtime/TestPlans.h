@@ -55,6 +55,12 @@ int addConvs(Plan &plan, DType type = DType::F32);
 /// "a.out", "a.lse", "a.dq", "a.dk" and "a.dv".
 void addAttention(Plan &plan, DType type = DType::F32);
 
+/// Adds products of experts and their gradients to the update, and returns
+/// their number. The experts are split over "dp", three for each rank, and the
+/// ids of 20 rows are the parameter "m.ids", which has no initial value. Two
+/// rows share a row of x. The results are the parameters "m.0", "m.1", ...
+int addExperts(Plan &plan, DType type = DType::F32);
+
 /// Adds a buffer and returns its id. The buffer is at the end of the arena of
 /// `stage`, or at the end of a slot of `frame` unless `frame` is -1.
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
