@@ -2,6 +2,7 @@
 #include "codegen/plan/StageDraft.h"
 
 #include "codegen/kernel/KernelScalars.h"
+#include "runtime/plan/PlanExperts.h"
 
 using namespace mlir;
 
@@ -14,9 +15,6 @@ static int64_t sharesOf(Value rows, int64_t ids) {
 }
 
 LogicalResult lowerExpertMatmul(StageDraft &s, Operation *op) {
-  if (s.shared.target != KernelTarget::cpu)
-    return op->emitOpError("has no kernel for GPUs; accepted: a plan for CPUs "
-                           "(without --target-gpu), or --emit=report");
   if (looksUpInFactors(op))
     return op->emitOpError("splits experts in several factors");
   rt::ExpertMatmulOp call;
@@ -50,6 +48,9 @@ LogicalResult lowerExpertMatmul(StageDraft &s, Operation *op) {
     return op->emitOpError() << "of " << type << " cannot be executed; f32, "
                              << "f64, bf16 and f16 can";
   call.compute = *dtypeOf(type);
+  call.workspace = s.slots.addWorkspace(
+      op->getContext(), rt::expertWorkspaceBytes(call.rows, call.experts),
+      "order of rows by expert");
   s.list.emit(s.schedule.phaseOf(op), std::move(call), "experts").flops =
       cast<CostOpInterface>(op).getFlops();
   return success();

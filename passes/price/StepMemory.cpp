@@ -1,4 +1,5 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
+#include "cost-model/machine/ExpertWorkspace.h"
 #include "ir/Attributes.h"
 #include "ir/GemmEpilogues.h"
 #include "ir/TensorUtils.h"
@@ -112,6 +113,20 @@ static constexpr MemoryCategory kCategories[] = {
     MemoryCategory::Gradients, MemoryCategory::Communication,
     MemoryCategory::Activations, MemoryCategory::Workspace};
 
+/// Returns the bytes of the workspace of `op`, if it has one.
+static std::optional<int64_t> workspaceOf(Operation *op) {
+  if (isa<ExpertMatmulOp, ExpertMatmulGradOp>(op)) {
+    bool isGradient = isa<ExpertMatmulGradOp>(op);
+    Value w = isGradient ? op->getResult(0) : op->getOperand(2);
+    int64_t rows = tensorType(op->getOperand(1)).getNumElements();
+    return cost::expertWorkspaceBytes(rows, shapeOf(w)[0]);
+  }
+  MatmulOp matmul = matmulOf(op);
+  auto bytes = (matmul ? matmul.getOperation() : op)
+                   ->getAttrOfType<IntegerAttr>(attr::kWorkspace);
+  return bytes ? std::optional(bytes.getInt()) : std::nullopt;
+}
+
 void Liveness::place(Operation *op, int64_t at) {
   if (isBufferView(op) || isa<StoreOp>(op))
     return;
@@ -134,10 +149,8 @@ void Liveness::place(Operation *op, int64_t at) {
                : add(result, sizeInBytes(result),
                      kCategories[static_cast<int>(use)], first, first);
   }
-  MatmulOp matmul = matmulOf(op);
-  if (auto bytes = (matmul ? matmul.getOperation() : op)
-                       ->getAttrOfType<IntegerAttr>(attr::kWorkspace)) {
-    add(Value(), bytes.getInt(), MemoryCategory::Workspace, at, at);
+  if (std::optional<int64_t> bytes = workspaceOf(op)) {
+    add(Value(), *bytes, MemoryCategory::Workspace, at, at);
     touches.back().push_back(at);
   }
 }

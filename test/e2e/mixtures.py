@@ -143,6 +143,32 @@ class Mixtures(e2e.ScratchTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"--routing={counts}: layer 0 has counts of 4 experts; accepted: 8, like the model", done.stderr)
 
+    def test_plans_for_gpus_order_the_rows(self):
+        """On GPUs, each product has a workspace for the order of its rows."""
+        plan = e2e.read_json(os.path.join(self.compile("mixtral", "dp=2,tp=2,ep=2", "--target-gpu=sm_90", "--precision=bf16"), "plan.json"))
+        products = [one for phase in plan["phases"].values() for one in phase if one["op"] == "expert_matmul"]
+        # Two layers with two products, and for each a gradient of the rows and one of the matrices.
+        self.assertEqual(sorted(one["kind"] for one in products), ["forward"] * 8 + ["grad_weight"] * 4)
+        for one in products:
+            self.assertEqual(plan["buffers"][one["workspace"]]["kind"], "workspace")
+            self.assertEqual(one["compute"], "bf16")
+
+    def test_predicted_memory_has_the_order_of_rows(self):
+        """At the peak, the workspace of a product of narrow rows is live."""
+        l, x, w, v, i, y = (f"tensor<{shape}>" for shape in ("4096x4xf32", "4096x2xf32", "4x2x2xf32", "4096x2xf32", "4096x2xi64", "4096x2x2xf32"))
+        with open(self.path("rows.mlir"), "w") as file:
+            file.write(f"""func.func @forward(%l: {l} {{dpc.name = "l", dpc.role = "input"}}, %x: {x} {{dpc.name = "x", dpc.role = "input"}},
+    %w: {w} {{dpc.name = "w", dpc.role = "parameter"}}) -> ({y} {{dpc.name = "y"}}) {{
+  %v, %i = dpc.topk %l : {l} -> {v}, {i}
+  %y = dpc.expert_matmul %x, %i, %w : ({x}, {i}, {w}) -> {y}
+  return %y : {y}
+}}
+""")
+        for target in ([], ["--target-gpu=sm_90"]):
+            e2e.must([e2e.tool("dpc-opt"), file.name, "--cluster=local:1", "--infer", "--init=random:1", "--verify=off", *target, "-o", self.path("plan")])
+            arena = e2e.read_json(self.path("plan/plan.json"))["arena_bytes"]
+            self.assertEqual(arena, [e2e.read_report(self.path("plan"))["chosen"]["predicted"]["memory_bytes"]["peak"]])
+
 
 if __name__ == "__main__":
     unittest.main()
