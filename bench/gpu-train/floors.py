@@ -43,6 +43,8 @@ def bytes_of(instruction, buffers):
         width = lambda which: WIDTHS[buffers[instruction[which]]["dtype"]]
         ends = 1 + (instruction["beta"] != 0) + (instruction["aux"] >= 0)
         return batch * (m * k * width("a") + k * n * width("b") + ends * m * n * width("c"))
+    if instruction["op"] == "expert_matmul":
+        return sum(buffers[instruction[which]]["bytes"] for which in ("x", "ids", "w", "y"))
     if "shape" in instruction: # attention, and its gradient
         s = instruction["shape"]
         width = WIDTHS[s["compute"]]
@@ -70,7 +72,7 @@ def compute_type(instruction):
 
 def model_flops(plan):
     """Returns the number of operations of GEMMs and attention in a step."""
-    return sum(i["flops"] for i, _, _ in lane_of(plan) if i["op"] in ("matmul", "conv", "conv_grad", "attention", "attention_grad"))
+    return sum(i["flops"] for i, _, _ in lane_of(plan) if i["op"] in ("matmul", "expert_matmul", "conv", "conv_grad", "attention", "attention_grad"))
 
 
 def floors(plan, peaks, bytes_per_second):

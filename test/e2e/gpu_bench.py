@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import textwrap
 import types
@@ -91,6 +92,11 @@ class Floors(unittest.TestCase):
         rows = floors.floors(self.plan({"op": "attention", "shape": shape}, {"op": "attention_grad", "shape": shape}), {"bf16": 1e9, "f32": 1.0}, 1.0)
         self.assertEqual(rows["attention"][3], 2 * (320 + 320 + 160 + 160))
         self.assertEqual(rows["attention grad"][3], 2 * rows["attention"][3])
+
+    def test_experts(self):
+        plan = self.plan({"op": "expert_matmul", "x": 0, "ids": 3, "w": 1, "y": 2, "compute": "bf16", "flops": 5e4})
+        self.assertEqual(floors.floors(plan, {"bf16": 1e6, "f32": 1.0}, 1e9), {"expert matmul": (1, 0.05, 5e4, 27000.0)})
+        self.assertEqual(floors.model_flops(plan), 5e4)
 
     def test_traces_of_other_plans_are_refused(self):
         with self.assertRaisesRegex(ValueError, "another plan"):
@@ -244,6 +250,27 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(CHECK.Checks.differences(None, plan, rows), (0, 0, True))
         rows[len(oracle["losses"]) - 1]["loss"] += 1
         self.assertFalse(CHECK.Checks.differences(None, plan, rows)[2])
+
+    def test_products_of_experts_are_compared(self):
+        """A run that returns the outputs of the CPU passes, and one of which an element differs fails."""
+        shape, rows = CHECK.EXPERTS[-1], []
+        name = CHECK.experts_name(*shape)
+        with e2e.scratch() as folder:
+            CHECK.pack_comparison(types.SimpleNamespace(out=folder, target="sm_90"), "experts", name, *CHECK.experts_program(*shape))
+            outputs = os.path.join(folder, "experts", name, "outputs")
+            kind, extents, values = e2e.read_npy(os.path.join(outputs, "dw.npy"))
+            for first in (values[0], values[0] + 1):
+
+                def call(words, first=first):
+                    self.assertIn(f"--inputs={folder}/experts/{name}/inputs", words)
+                    shutil.copytree(outputs, os.path.join(folder, name), dirs_exist_ok=True)
+                    e2e.write_npy(os.path.join(folder, name, "dw.npy"), kind, extents, [first, *values[1:]])
+                    return types.SimpleNamespace(code=0)
+
+                check = types.SimpleNamespace(arguments=types.SimpleNamespace(pack=folder, only=""), scratch=folder, is_late=lambda name: False,
+                                              dpc_run=lambda *words: words, call=call, table=types.SimpleNamespace(add=lambda *row: rows.append(row)))
+                CHECK.Checks.compare(check, "experts", name, 3, 1e-5)
+        self.assertEqual([row[:2] for row in rows], [("ok", name), ("FAIL", name)])
 
     def test_an_option_is_given_once(self):
         """dpc-run refuses an option that is given twice."""
