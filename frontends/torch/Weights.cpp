@@ -1,6 +1,7 @@
 //===- Weights.cpp - Parameters, buffers and constants --------------------===//
 #include "frontends/torch/Weights.h"
 #include "frontends/torch/Call.h"
+#include "frontends/torch/Complex.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Endian.h"
@@ -51,6 +52,9 @@ private:
   llvm::Expected<Weight> describeWeight(const InputSpec &spec,
                                         const WeightEntry &entry) const;
   llvm::Expected<std::optional<Val>> constantOf(const Weight &weight) const;
+  /// The pair of constants for a complex buffer or literal.
+  llvm::Expected<Val> complexOf(const InputSpec &spec,
+                                const WeightEntry &entry) const;
   llvm::Error addArgument(const Weight &weight);
   void noteTrainable(const Weight &weight);
   bool trains(const Weight &weight) const;
@@ -252,6 +256,49 @@ Placer::constantOf(const Weight &weight) const {
   return Val(std::move(value));
 }
 
+/// Whether elements are pairs of FLOAT (COMPLEXFLOAT) or DOUBLE.
+static bool isComplexType(int64_t dtype) { return dtype == 10 || dtype == 11; }
+
+llvm::Expected<Val> Placer::complexOf(const InputSpec &spec,
+                                      const WeightEntry &entry) const {
+  constexpr int64_t kToReal = 3;
+  WeightEntry parts = entry;
+  TensorMeta &meta = parts.meta;
+  meta.dtype -= kToReal;
+  meta.storageOffset *= 2;
+  for (Size &stride : meta.strides)
+    stride.value *= 2;
+  meta.sizes.push_back({"", 2});
+  meta.strides.push_back({"", 1});
+  auto weight = describeWeight(spec, parts);
+  if (!weight)
+    return weight.takeError();
+  int64_t count = weight->type.getNumElements();
+  if (spec.kind == InputSpec::Kind::Parameter || !weight->record ||
+      count == 0 || count > kMaxConstantElements)
+    return error(spec, "has elements of " + dtypeText(entry.meta.dtype) +
+                           "; accepted: at most " +
+                           llvm::Twine(kMaxConstantElements / 2) +
+                           " of them in a buffer with values, else two real "
+                           "weights and torch.complex");
+  auto bytes = archive.read(entry.record, *weight->record, kMaxConstantBytes);
+  if (!bytes)
+    return bytes.takeError();
+  ConstTensor both =
+      decode(llvm::StringRef(*bytes).substr(weight->offset, weight->bytes),
+             weight->type);
+  std::vector<Scalar> values[2];
+  for (int64_t n = 0; n < count; ++n)
+    values[n % 2].push_back(both.at(n));
+  auto part = [&](int i) {
+    return Val(ConstTensor::dense(weight->type.getElementType(),
+                                  weight->type.getShape().drop_back(),
+                                  std::move(values[i]))
+                   .compacted());
+  };
+  return pairOf(part(0), part(1));
+}
+
 static std::vector<int64_t> typeOf(const TensorMeta &meta) {
   std::vector<int64_t> type = {meta.dtype};
   for (const Size &size : meta.sizes)
@@ -364,6 +411,16 @@ llvm::Error Placer::place(const InputSpec &spec,
   auto entry = table.find(spec.name);
   if (entry == table.end())
     return error(spec, "is not in the archive's tables of weights");
+  if (isComplexType(entry->second.meta.dtype)) {
+    if (isChanged)
+      return error(spec, "is complex and changes in a step; accepted: two real "
+                         "buffers and torch.complex");
+    auto pair = complexOf(spec, entry->second);
+    if (!pair)
+      return pair.takeError();
+    result.constants.emplace_back(spec.value, *pair);
+    return llvm::Error::success();
+  }
   auto weight = describeWeight(spec, entry->second);
   if (!weight)
     return weight.takeError();
