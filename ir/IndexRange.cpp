@@ -266,6 +266,8 @@ IndexRange Finder::ofResult(OpResult result) {
           range = hull(range, of(part));
         return range;
       })
+      .Case<EmbeddingOp>( // a row of zeros for an index outside of the table
+          [&](auto o) { return hull(of(o.getTable()), {0, 0}); })
       .Case<PadOp>([&](auto o) { return hull(of(o.getX()), {0, 0}); })
       .Case<ReduceOp>([&](auto o) { return ofReduce(o); })
       .Case<BinaryOp>([&](auto o) { return ofBinary(o); })

@@ -70,6 +70,12 @@ TEST_F(IndexRangeTest, FollowsArithmetic) {
             Pair(5, 7));
   EXPECT_EQ(range("%y = dpc.convert %u : tensor<3xui8> -> tensor<3xi64>"),
             Pair(0, 255));
+  EXPECT_EQ(range("%t = dpc.constant dense<[[3], [7]]> : tensor<2x1xi64> -> "
+                  "tensor<2x1xi64>\n"
+                  "%a = dpc.embedding %t, %x : (tensor<2x1xi64>, "
+                  "tensor<3xi64>) -> tensor<3x1xi64>\n"
+                  "%y = dpc.reshape %a : tensor<3x1xi64> -> tensor<3xi64>"),
+            Pair(0, 7));
 }
 
 TEST_F(IndexRangeTest, ConditionsBoundTheirBranches) {
