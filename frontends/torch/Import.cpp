@@ -7,6 +7,7 @@
 #include "frontends/torch/Unsupported.h"
 #include "frontends/torch/Views.h"
 #include "frontends/torch/Weights.h"
+#include "frontends/torch/ops/Recurrent.h"
 
 using namespace mlir;
 
@@ -27,6 +28,7 @@ static const OperatorTable &operatorTable() {
     addLosses(t);
     addMovement(t);
     addRandom(t);
+    addRecurrent(t);
     addRows(t);
     addSampling(t);
     addScatter(t);

@@ -17,13 +17,9 @@ static constexpr size_t kMaxDescribed = 20;
 /// not supported either.
 static llvm::StringRef decomposedBy(llvm::StringRef op) {
   return llvm::StringSwitch<llvm::StringRef>(op)
-      .Case("gru", "aten.gru")
       .Case("logit", "aten.logit")
-      .Case("lstm", "aten.lstm")
       .Case("nan_to_num", "aten.nan_to_num, aten.isneginf, aten.isposinf")
       .Case("nansum", "aten.nansum")
-      .Case("rnn_relu", "aten.rnn_relu")
-      .Case("rnn_tanh", "aten.rnn_tanh")
       .Case("rot90", "aten.rot90")
       .Case("soft_margin_loss", "aten.soft_margin_loss")
       .Case("std_mean", "aten.std_mean")
@@ -46,6 +42,10 @@ static std::string remedyFor(llvm::StringRef target) {
     return "multiply by the matrix of the transform";
   if (op.starts_with("linalg_"))
     return "compute it outside of the model";
+  if (llvm::StringSwitch<bool>(op)
+          .Cases({"gru", "lstm", "rnn_relu", "rnn_tanh"}, true)
+          .Default(false))
+    return "run it on padded sequences, which are no PackedSequence";
   return llvm::StringSwitch<std::string>(op)
       .Cases({"nonzero", "nonzero_numpy", "argwhere", "masked_select", "where"},
              dependsOnData + std::string("compute every position and mask with "
