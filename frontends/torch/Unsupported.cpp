@@ -21,7 +21,6 @@ static llvm::StringRef decomposedBy(llvm::StringRef op) {
       .Case("nan_to_num", "aten.nan_to_num, aten.isneginf, aten.isposinf")
       .Case("nansum", "aten.nansum")
       .Case("rot90", "aten.rot90")
-      .Case("soft_margin_loss", "aten.soft_margin_loss")
       .Case("std_mean", "aten.std_mean")
       .Default("");
 }

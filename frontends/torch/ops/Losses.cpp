@@ -1,7 +1,10 @@
 //===- Losses.cpp - Losses ------------------------------------------------===//
 #include "frontends/emit/Contraction.h"
+#include "frontends/emit/Elementwise.h"
 #include "frontends/emit/Layers.h"
 #include "frontends/torch/ops/Shared.h"
+
+#include <numbers>
 
 using namespace mlir;
 
@@ -357,6 +360,27 @@ Val hingeEmbedding(Call &c, Val x, Val target) {
                              e.select(e.ne(target, -1), x, 0)));
 }
 
+Val softMargin(Call &c, Val x, Val target) {
+  Emitter &e = c.emit;
+  return reduceLoss(
+      c, softplus(e, e.neg(e.mul(e.convert(target, x.element()), x))));
+}
+
+Val poisson(Call &c, Val x, Val target) {
+  Emitter &e = c.emit;
+  target = e.convert(target, x.element());
+  Val loss = c.flag("log_input")
+                 ? e.sub(e.exp(x), e.mul(target, x))
+                 : e.sub(x, e.mul(target, e.log(e.add(x, c.number("eps")))));
+  if (c.flag("full")) {
+    // Stirling's approximation, for targets above 1.
+    Val root = e.mul(e.log(e.mul(target, 2 * std::numbers::pi)), 0.5);
+    Val rest = e.add(e.sub(e.mul(target, e.log(target)), target), root);
+    loss = e.add(loss, e.select(e.gt(target, 1), rest, 0));
+  }
+  return reduceLoss(c, loss);
+}
+
 } // namespace
 
 void addLosses(OperatorTable &t) {
@@ -379,6 +403,9 @@ void addLosses(OperatorTable &t) {
                              smoothError<true>};
   t["binary_cross_entropy_with_logits.default"] = {
       "self, target, weight=None, pos_weight=None, reduction=1", logisticLoss};
+  t["soft_margin_loss.default"] = {"self, target, reduction=1", softMargin};
+  t["poisson_nll_loss.default"] = {
+      "input, target, log_input, full, eps, reduction", poisson};
   t["kl_div.default"] = {"self, target, reduction=1, log_target=False",
                          divergence};
   t["pairwise_distance.default"] = {"x1, x2, p=2, eps=1e-6, keepdim=False",
