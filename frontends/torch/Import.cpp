@@ -284,8 +284,13 @@ llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
 bool Importer::isReadLater(const Body &body, llvm::StringRef name,
                            size_t index) const {
   auto use = body.lastUse.find(name);
-  return live.changed.contains(name) ||
-         (use != body.lastUse.end() && use->second > index);
+  if (use != body.lastUse.end() && use->second > index)
+    return true;
+  // The next step reads a changed buffer.
+  return live.changed.contains(name) &&
+         llvm::any_of(program.inputs, [&](const InputSpec &input) {
+           return input.value == name;
+         });
 }
 
 /// Also updates all values that share the memory and are read later.

@@ -38,6 +38,19 @@ static bool isContiguous(const TensorMeta &meta) {
   return true;
 }
 
+/// Whether a dropout drops nothing and therefore returns its argument.
+static bool isIdentity(const Node &dropout) {
+  for (const auto &[name, argument] : dropout.inputs) {
+    bool isOff = name == "train" && !argument.ints.empty() &&
+                 argument.ints[0].value == 0;
+    bool isZero =
+        name == "p" && !argument.numbers.empty() && argument.numbers[0] == 0.0;
+    if (isOff || isZero)
+      return true;
+  }
+  return false;
+}
+
 /// Returns the kind of an operator whose result can be its first argument.
 static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
                        llvm::StringRef result) {
@@ -53,7 +66,10 @@ static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
   // contiguous() copies unless the layout stays.
   if (op == "contiguous" && !hasSameLayout(from->second, to->second))
     return Kind::None;
-  if (op == "dropout" || !hasSameLayout(from->second, to->second))
+  // Other dropouts copy in training, but not as after .eval().
+  if (op == "dropout" && !isIdentity(node))
+    return Kind::MayBeView;
+  if (!hasSameLayout(from->second, to->second))
     return Kind::MayBeView;
   return Kind::View;
 }
