@@ -192,6 +192,11 @@ template <int spatial> Val averagePool(Call &c) {
     c.fail("divisor_override is not supported");
   if (!x || e.failed() || !x.isFloat())
     return {};
+  // Rounded up, a kernel larger than the plane has one window, which torch
+  // ends at the plane.
+  for (int d = 0; d < spatial; ++d)
+    if (sizes.roundsUp && sizes.pads[d] == 0)
+      sizes.taps[d] = std::min(sizes.taps[d], x.dim(d + 2));
   auto windows = windowsOf(c, x, sizes);
   if (!windows)
     return {};
