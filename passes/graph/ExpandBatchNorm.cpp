@@ -134,6 +134,21 @@ bool dpc::hasBatchNorms(func::FuncOp func) {
   return !func.getOps<BatchNormOp>().empty();
 }
 
+/// Returns the values that depend on an input. Others, such as weights that a
+/// model standardizes by a batch norm, have no samples to split.
+static DenseSet<Value> valuesOfSamples(func::FuncOp func) {
+  DenseSet<Value> found;
+  for (Value argument : func.getArguments())
+    if (StringRef role = roleOf(argument); role.empty() || role == role::kInput)
+      found.insert(argument);
+  func.walk([&](Operation *op) {
+    if (llvm::any_of(op->getOperands(),
+                     [&](Value operand) { return found.contains(operand); }))
+      found.insert_range(op->getResults());
+  });
+  return found;
+}
+
 LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
                                     int64_t microBatches) {
   SmallVector<Operation *> ops;
@@ -142,10 +157,14 @@ LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
       ops.push_back(op);
   });
   DenseMap<Value, Statistics> statistics; // key: the mean
+  DenseSet<Value> ofSamples;
+  if (microBatches > 1 && !ops.empty())
+    ofSamples = valuesOfSamples(func);
   for (Operation *op : ops) {
     Value x = op->getOperand(0);
     int64_t batch = shapeOf(x)[0];
-    if (microBatches > 1 && batch % (dataRanks * microBatches) != 0)
+    bool isSplit = microBatches > 1 && ofSamples.contains(x);
+    if (isSplit && batch % (dataRanks * microBatches) != 0)
       return op->emitError(
                  "batch norm computes statistics per micro-batch, so all "
                  "micro-batches must have the same size: a batch of ")
@@ -153,7 +172,8 @@ LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
              << microBatches;
     OpBuilder builder(op);
     Operation *before = op->getPrevNode();
-    Expansion expansion(builder, op, x, dataRanks, microBatches);
+    Expansion expansion(builder, op, x, isSplit ? dataRanks : 1,
+                        isSplit ? microBatches : 1);
     if (auto norm = dyn_cast<BatchNormOp>(op)) {
       bool keeps = llvm::any_of(op->getUsers(), [&](Operation *user) {
         return !isa<BatchNormGradOp>(user) &&

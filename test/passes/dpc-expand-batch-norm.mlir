@@ -36,3 +36,11 @@ func.func @step(%x: tensor<16x5x9xf32>, %s: tensor<5xf32>, %b: tensor<5xf32>, %d
   %dx, %ds, %db = dpc.batch_norm_grad %x, %m, %v, %dy, %s eps = 1.0e-5 {dpc.phase = "backward", dpc.group = 3 : i64} : (tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>, tensor<16x5x9xf32>, tensor<5xf32>) -> (tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>)
   return %y, %m, %dx, %ds, %db : tensor<16x5x9xf32>, tensor<5xf32>, tensor<16x5x9xf32>, tensor<5xf32>, tensor<5xf32>
 }
+
+// Weights that a model standardizes by a batch norm have no samples to split.
+// MICRO-LABEL: func @standardized
+// MICRO-NEXT: dpc.reduce sum %arg0 dims = [0, 2] : tensor<1x5x9xf32> -> tensor<5xf32>
+func.func @standardized(%w: tensor<1x5x9xf32> {dpc.role = "parameter", dpc.name = "w"}, %s: tensor<5xf32>, %b: tensor<5xf32>) -> tensor<1x5x9xf32> {
+  %y, %m, %v = dpc.batch_norm %w, %s, %b eps = 1.0e-5 : (tensor<1x5x9xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<1x5x9xf32>, tensor<5xf32>, tensor<5xf32>)
+  return %y : tensor<1x5x9xf32>
+}
