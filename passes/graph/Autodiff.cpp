@@ -6,6 +6,18 @@
 using namespace mlir;
 using namespace dpc;
 
+DenseSet<Value> dpc::reachedFrom(Value root,
+                                 function_ref<bool(Operation *)> stops) {
+  DenseSet<Value> reached = {root};
+  SmallVector<Value> work = {root};
+  while (!work.empty())
+    if (Operation *op = work.pop_back_val().getDefiningOp(); op && !stops(op))
+      for (Value operand : op->getOperands())
+        if (isFloatTensor(operand.getType()) && reached.insert(operand).second)
+          work.push_back(operand);
+  return reached;
+}
+
 DenseSet<Value> dpc::dependents(Block &block, ArrayRef<Value> sources) {
   DenseSet<Value> active(sources.begin(), sources.end());
   for (Operation &op : block)

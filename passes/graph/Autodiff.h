@@ -19,6 +19,12 @@ namespace dpc {
 llvm::DenseSet<mlir::Value> dependents(mlir::Block &block,
                                        llvm::ArrayRef<mlir::Value> sources);
 
+/// Returns `root` and all values on which it depends. Dependences through
+/// non-float values or ops for which `stops` is true do not count.
+llvm::DenseSet<mlir::Value>
+reachedFrom(mlir::Value root,
+            llvm::function_ref<bool(mlir::Operation *)> stops);
+
 /// Builds `seed` * d root / d wanted[i] for all i, where `seed` has the type of
 /// `root`. Entry i is null if `root` does not depend on wanted[i]. The
 /// insertion point of `builder` must be after all ops that `root` depends on.

@@ -4,6 +4,7 @@
 #include "passes/graph/Autodiff.h"
 #include "passes/graph/LossScale.h"
 #include "passes/graph/Passes.h"
+#include "passes/graph/RouterBiases.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -100,6 +101,7 @@ private:
   Value lr, stepCount, gradNorm, scale;
   SmallVector<Value> newParams, newStates;
   DenseMap<unsigned, Value> newBuffers;
+  ExpertBalance balance;
   /// By result of @forward: the mean of its values per sample.
   DenseMap<unsigned, Value> sampleMeans;
 };
@@ -179,6 +181,7 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
     NamedAttrList attrs(forward.getArgAttrDict(index));
     attrs.set(attr::kRole, builder.getStringAttr(role));
     attrs.erase(attr::kZeroGradient);
+    ExpertBalance::unmark(attrs);
     if (!isa_and_present<StringAttr>(attrs.get(attr::kName)))
       attrs.set(attr::kName, unusedName(index));
     if (role == role::kParameter && unused.contains(index))
@@ -273,6 +276,7 @@ LogicalResult TrainStepBuilder::addGradients() {
     parameter.grad =
         grad ? grad
              : graph().constantLike(step.getArgument(parameter.argument), 0.0);
+  balance.count(graph(), forward, mapping);
   markPhase(Phase::backward, last);
   return success();
 }
@@ -351,6 +355,7 @@ void TrainStepBuilder::keepBuffers() {
     }
     newBuffers[index] = next;
   }
+  balance.update(graph(), lossScale.good);
 }
 
 /// Returns `name` with as many "_" at its end as make it new in `taken`.
@@ -359,6 +364,20 @@ static StringAttr freeName(StringAttr name, llvm::StringSet<> &taken) {
   while (!taken.insert(made).second)
     made += "_";
   return StringAttr::get(name.getContext(), made);
+}
+
+/// Adds the results whose values are not null.
+static void addMetrics(ArrayRef<std::pair<StringRef, Value>> metrics,
+                       SmallVector<Value> &results,
+                       SmallVector<DictionaryAttr> &attrs) {
+  for (auto [name, value] : metrics) {
+    if (!value)
+      continue;
+    Builder b(value.getContext());
+    results.push_back(value);
+    attrs.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr(attr::kName, b.getStringAttr(name))}));
+  }
 }
 
 void TrainStepBuilder::addReturn() {
@@ -381,7 +400,10 @@ void TrainStepBuilder::addReturn() {
       tie(*state++, argument);
   for (ScalarState &scalar : lossScale.states())
     tie(scalar.next, cast<BlockArgument>(scalar.value).getArgNumber());
-  llvm::StringSet<> taken = {"loss", "grad_norm", "loss_scale", "skipped"};
+  for (const BalancedBias &bias : balance.biases())
+    tie(bias.next, bias.argument);
+  llvm::StringSet<> taken = {"loss", "grad_norm", "loss_scale", "skipped",
+                             "fullest_expert"};
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
     NamedAttrList resultAttrs(forward.getResultAttrDict(index));
@@ -407,33 +429,16 @@ void TrainStepBuilder::addReturn() {
     results.push_back(mean ? mean : mapping.lookup(value));
     attrs.push_back(resultAttrs.getDictionary(builder.getContext()));
   }
-  auto metric = [&](StringRef name, Value value) {
-    results.push_back(value);
-    attrs.push_back(builder.getDictionaryAttr({named(attr::kName, name)}));
-  };
-  metric("grad_norm", gradNorm);
-  if (lossScale.isOn()) {
-    metric("loss_scale", lossScale.scale(graph()));
-    metric("skipped", lossScale.skipped);
-  }
+  addMetrics(
+      {{"grad_norm", gradNorm},
+       {"fullest_expert", balance.fullest()},
+       {"loss_scale", lossScale.isOn() ? lossScale.scale(graph()) : Value()},
+       {"skipped", lossScale.skipped}},
+      results, attrs);
   func::ReturnOp::create(builder, step.getLoc(), results);
   step.setType(builder.getFunctionType(step.getArgumentTypes(),
                                        TypeRange(ValueRange(results))));
   step.setAllResultAttrs(attrs);
-}
-
-/// Returns `root` and all values on which it depends. Dependences through
-/// non-float values or ops for which `stops` is true do not count.
-static DenseSet<Value> reachedFrom(Value root,
-                                   function_ref<bool(Operation *)> stops) {
-  DenseSet<Value> reached = {root};
-  SmallVector<Value> work = {root};
-  while (!work.empty())
-    if (Operation *op = work.pop_back_val().getDefiningOp(); op && !stops(op))
-      for (Value operand : op->getOperands())
-        if (isFloatTensor(operand.getType()) && reached.insert(operand).second)
-          work.push_back(operand);
-  return reached;
 }
 
 /// "parameters 'a', 'b'"

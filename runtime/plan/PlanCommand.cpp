@@ -18,14 +18,14 @@ static constexpr std::string_view kLocal = "local:";
 
 /// dpc-opt's options except those for the strategy and for output files.
 static constexpr std::string_view kStepOptions[] = {
-    "bind",         "global-batch", "frozen",     "trainable",
-    "seed",         "loss",         "init",       "train",
-    "infer",        "lr",           "beta1",      "beta2",
-    "eps",          "lr-schedule",  "momentum",   "clip-grad-norm",
-    "precision",    "loss-scale",   "bucket-mb",  "compress-gradients",
-    "weight-decay", "device-file",  "objective",  "compress-weights",
-    "verify",       "target-cpu",   "target-gpu", "attention",
-    "loss-output",  "init-partial"};
+    "bind",         "global-batch", "frozen",         "trainable",
+    "seed",         "loss",         "init",           "train",
+    "infer",        "lr",           "beta1",          "beta2",
+    "eps",          "lr-schedule",  "momentum",       "clip-grad-norm",
+    "precision",    "loss-scale",   "bucket-mb",      "compress-gradients",
+    "weight-decay", "device-file",  "objective",      "compress-weights",
+    "verify",       "target-cpu",   "target-gpu",     "attention",
+    "loss-output",  "init-partial", "balance-experts"};
 
 bool isStepOption(std::string_view name) {
   return std::find(std::begin(kStepOptions), std::end(kStepOptions), name) !=

@@ -117,6 +117,22 @@ class Mixtures(e2e.ScratchTest):
         sums = [line for line in forward if "reduce_scatter" in line]
         self.assertEqual([line.split(" -> ")[-1].strip() for line in sums], ["tensor<1x256xf32>"] * 2)
 
+    def test_router_biases_balance_the_experts(self):
+        """The biases count the tokens of all micro-batches and ranks."""
+        words = ("--balance-experts=0.02",)
+        for name, strategy in (("deepseek-v3", "dp=1"), ("deepseek-v3", "dp=4,ep=4"), ("deepseek-v3", "dp=2,pp=2,ep=2,micro_batch=1"),
+                               ("glm4-moe", "dp=2,tp=2,recompute=full,micro_batch=2"), ("glm4-moe", "dp=4,ep=2,zero=3")):
+            with self.subTest(model=name, strategy=strategy):
+                losses = self.losses(name, strategy, *words)
+                np.testing.assert_allclose(losses, RECORD["balanced"][name], rtol=LIMIT)
+                self.assertGreater(max(abs(np.array(losses) / RECORD["losses"][name] - 1)), 1e-3, "the biases change the losses")
+                loads = [row["fullest_expert"] for row in e2e.read_metrics(self.path("metrics.jsonl"))]
+                self.assertLess(loads[-1], loads[0])
+                self.assertGreaterEqual(min(loads), 1)
+        done = e2e.call([e2e.tool("dpc-opt"), os.path.join(FOLDER, "mixtral.pt2"), "--cluster=local:1", "--global-batch=8", *words, "-o", self.path("plan")])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("mixtral.pt2 has no buffer that shifts only the choice of its experts", done.stderr)
+
     def report(self, strategy, routing, name="mixtral"):
         said = e2e.must([e2e.tool("dpc-opt"), os.path.join(FOLDER, f"{name}.pt2"), "--cluster=local:4", "--global-batch=4096", f"--strategy={strategy}",
                          f"--routing={routing}", "--verify=off", "--emit=report", "--report=json", "-o", self.path("report")])

@@ -117,6 +117,12 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "Largest norm of all gradients together (0 = no clipping)")
       ->check(finite(false))
       ->capture_default_str();
+  app.add_option("--balance-experts", o.balanceExperts,
+                 "After each step, change the router biases of experts with "
+                 "fewer or more tokens than the mean by this (DeepSeek-V3: "
+                 "0.001; 0: they stay)")
+      ->check(finite(false))
+      ->capture_default_str();
   app.add_option(
          "--precision", o.precision,
          "Compute type: fp32, bf16, fp16, or fp8: bf16 with fp8 GEMMs in "
@@ -247,7 +253,7 @@ void refuseOptionsOfTraining(const CLI::App &app) {
   for (const char *name :
        {"--lr", "--lr-schedule", "--beta1", "--beta2", "--eps",
         "--weight-decay", "--momentum", "--clip-grad-norm", "--loss-scale",
-        "--frozen", "--seed", "--bucket-mb"})
+        "--balance-experts", "--frozen", "--seed", "--bucket-mb"})
     if (app.count(name) > 0)
       throw CLI::ValidationError(std::string(name) +
                                  ": is for training, and --infer compiles the "

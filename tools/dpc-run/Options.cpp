@@ -382,17 +382,29 @@ static bool answer(const Questions &questions, const CLI::App &app) {
 /// Options that a plan fixes.
 static const OtherOptions kCompilerOptions = {
     "dpc-opt, and the plan fixes it: compile again",
-    {"--train",        "--infer",
-     "--lr",           "--lr-schedule",
-     "--beta1",        "--beta2",
-     "--eps",          "--weight-decay",
-     "--momentum",     "--clip-grad-norm",
-     "--precision",    "--loss-scale",
-     "--global-batch", "--micro-batch",
-     "--bind",         "--frozen",
-     "--trainable",    "--loss",
-     "--loss-output",  "--strategy",
-     "--cluster",      "--seed"}};
+    {"--train",
+     "--infer",
+     "--lr",
+     "--lr-schedule",
+     "--beta1",
+     "--beta2",
+     "--eps",
+     "--weight-decay",
+     "--momentum",
+     "--clip-grad-norm",
+     "--balance-experts",
+     "--precision",
+     "--loss-scale",
+     "--global-batch",
+     "--micro-batch",
+     "--bind",
+     "--frozen",
+     "--trainable",
+     "--loss",
+     "--loss-output",
+     "--strategy",
+     "--cluster",
+     "--seed"}};
 
 bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   CLI::App app("Runs a plan that dpc-opt wrote: trains, or infers.\n"

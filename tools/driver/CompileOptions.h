@@ -36,6 +36,7 @@ struct CompileOptions {
   std::optional<double> weightDecay; ///< absent: 0.01 for adamw, 0 for sgd
   double momentum = 0.0, clipGradNorm = 0.0;
   std::string lrSchedule = "constant";
+  double balanceExperts = 0; ///< rate of router biases; 0: constant
   int64_t warmup = 0, totalSteps = 0;
   double minLr = 0;
 

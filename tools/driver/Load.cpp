@@ -97,6 +97,7 @@ static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
       : !options.lossOutput.empty() ? "--loss-output=" + options.lossOutput
       : options.precision != "fp32" ? "--precision=" + options.precision
       : options.clipGradNorm > 0    ? "--clip-grad-norm"
+      : options.balanceExperts > 0  ? "--balance-experts"
       : options.infer               ? "--infer"
                                     : "";
   return option.empty() ? ""

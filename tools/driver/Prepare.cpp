@@ -6,6 +6,7 @@
 #include "ir/StopGradient.h"
 #include "ir/TensorUtils.h"
 #include "passes/graph/Passes.h"
+#include "passes/graph/RouterBiases.h"
 #include "passes/shard/Passes.h"
 #include "runtime/kernels/Matmul.h"
 #include "tools/driver/Compile.h"
@@ -258,6 +259,12 @@ static LogicalResult fuse(Session &session, ModuleOp model,
   forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
   markNormWeights(forward);
   remarkOnForward(session, forward, trains);
+  if (options.balanceExperts > 0 && trains &&
+      balanceExperts(forward, options.balanceExperts) == 0)
+    return session.fail(
+        "--balance-experts: " + options.model +
+        " has no buffer that shifts only the choice of its experts; accepted: "
+        "models such as DeepSeek-V3, in which a router has such a bias");
   std::string why = storeRouting(model, session.options().routing);
   return why.empty() ? success()
                      : session.fail(session.options().model + ": " + why);
