@@ -54,14 +54,17 @@ std::vector<double> fewOthers(const std::vector<double> &happened,
 std::vector<double> chosen(const std::vector<double> &draw, int64_t perToken) {
   if (perToken >= static_cast<int64_t>(draw.size()))
     return std::vector<double>(draw.size(), 1.0);
-  constexpr double kFirst = 1e-4, kLast = 1e9, kStep = 1.05;
+  // Times from 1e-4 to 1e9, in which the first draws take about 1.
+  constexpr double kFirst = 1e-4, kFactor = 1.05;
+  constexpr int kTimes = 613;
+  double time = kFirst;
   std::vector<double> result(draw.size()), left(draw.size(), 1.0),
       few(draw.size(), 1.0);
-  for (double time = kFirst; time < kLast; time *= kStep) {
-    std::vector<double> later, happened;
-    for (double rate : draw) {
-      later.push_back(std::exp(-rate * time));
-      happened.push_back(1 - later.back());
+  for (int step = 0; step < kTimes; ++step, time *= kFactor) {
+    std::vector<double> later(draw.size()), happened(draw.size());
+    for (size_t i = 0; i < draw.size(); ++i) {
+      later[i] = std::exp(-draw[i] * time);
+      happened[i] = 1 - later[i];
     }
     std::vector<double> fewLater = fewOthers(happened, perToken);
     for (size_t i = 0; i < draw.size(); ++i)
@@ -83,13 +86,13 @@ void normalize(std::vector<double> &values) {
 /// Returns `values` in the random order number `draw`.
 std::vector<double> shuffled(const std::vector<double> &values, size_t draw) {
   const rt::RandomStream stream(draw, "experts");
-  std::vector<std::pair<uint64_t, double>> keyed;
+  std::vector<std::pair<uint64_t, double>> keyed(values.size());
   for (size_t i = 0; i < values.size(); ++i)
-    keyed.emplace_back(stream.bits(i), values[i]);
+    keyed[i] = {stream.bits(i), values[i]};
   std::sort(keyed.begin(), keyed.end());
-  std::vector<double> result;
-  for (const auto &[key, value] : keyed)
-    result.push_back(value);
+  std::vector<double> result(values.size());
+  std::ranges::transform(keyed, result.begin(),
+                         [](const auto &pair) { return pair.second; });
   return result;
 }
 
