@@ -1,10 +1,5 @@
 //===- Recurrent.cpp - RNN, LSTM, GRU and linear attention ----------------===//
-//
-// The number of steps is known at import time, so the steps are unrolled. The
-// projection of the inputs does not depend on the state, so one matmul computes
-// it for all steps.
-//
-//===----------------------------------------------------------------------===//
+#include "frontends/emit/Recurrent.h"
 #include "frontends/onnx/NodeContext.h"
 
 #include <cmath>
@@ -15,91 +10,12 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Steps are unrolled, so more steps would take too long to compile.
-constexpr int64_t kMaxSteps = 1024;
-
-bool stepsFit(NodeContext &c, int64_t steps) {
-  if (steps <= kMaxSteps)
-    return true;
-  c.fail("a sequence of {0} steps is too long to unroll; accepted: at most {1}",
-         steps, kMaxSteps);
-  return false;
-}
-
-/// Weights of one direction of a recurrent layer.
-struct Cell {
-  int64_t hidden;
-  Val r;                    ///< [gates * hidden, hidden]
-  Val inputBias, stateBias; ///< [gates * hidden], or null
-  Val peepholes;            ///< [3 * hidden], or null (LSTM)
-  std::vector<UnaryKind> activations;
-  bool linearBeforeReset = false, inputForget = false;
-};
-
-/// `c` is null unless the layer is an LSTM.
-struct CellState {
-  Val h, c;
-};
-
-Val gate(Emitter &e, Val x, const Cell &cell, int64_t n) {
-  return x ? e.sliceDim(x, x.rank() - 1, n * cell.hidden, cell.hidden) : Val();
-}
-
-/// h r^T + stateBias
-Val project(Emitter &e, Val h, const Cell &cell) {
-  Val y = e.matmul(h, cell.r, false, true);
-  return cell.stateBias ? e.add(y, cell.stateBias) : y;
-}
-
-using StepFunction = CellState (*)(Emitter &, const Cell &, Val, CellState);
-
-CellState rnnStep(Emitter &e, const Cell &cell, Val x, CellState old) {
-  return {e.unary(cell.activations[0], e.add(x, project(e, old.h, cell))), {}};
-}
-
-/// The gates are z, r and the candidate, in this order.
-CellState gruStep(Emitter &e, const Cell &cell, Val x, CellState old) {
-  Val y = project(e, old.h, cell);
-  auto sigmoid = [&](int64_t n) {
-    return e.unary(cell.activations[0],
-                   e.add(gate(e, x, cell, n), gate(e, y, cell, n)));
-  };
-  Val z = sigmoid(0), r = sigmoid(1), inner;
-  if (cell.linearBeforeReset) {
-    inner = e.mul(r, gate(e, y, cell, 2));
-  } else {
-    Val rows = e.sliceDim(cell.r, 0, 2 * cell.hidden, cell.hidden);
-    inner = e.matmul(e.mul(r, old.h), rows, false, true);
-    if (cell.stateBias)
-      inner = e.add(inner, gate(e, cell.stateBias, cell, 2));
-  }
-  Val next = e.unary(cell.activations[1], e.add(gate(e, x, cell, 2), inner));
-  // (1 - z) next + z h
-  return {e.add(next, e.mul(z, e.sub(old.h, next))), {}};
-}
-
-/// The gates are i, o, f and the candidate, in this order.
-CellState lstmStep(Emitter &e, const Cell &cell, Val x, CellState old) {
-  Val y = e.add(x, project(e, old.h, cell));
-  auto opened = [&](int64_t n, Val state) {
-    Val sum = gate(e, y, cell, n);
-    if (cell.peepholes)
-      sum = e.add(sum, e.mul(gate(e, cell.peepholes, cell, n), state));
-    return e.unary(cell.activations[0], sum);
-  };
-  Val i = opened(0, old.c);
-  Val f = cell.inputForget && i ? e.sub(1, i) : opened(2, old.c);
-  Val candidate = e.unary(cell.activations[1], gate(e, y, cell, 3));
-  Val next = e.add(e.mul(f, old.c), e.mul(i, candidate));
-  Val o = opened(1, next);
-  return {e.mul(o, e.unary(cell.activations[2], next)), next};
-}
-
 class Layer {
 public:
-  Layer(NodeContext &c, StepFunction step, int64_t gates,
+  /// `places` are those of RecurrentCell.
+  Layer(NodeContext &c, CellKind kind, llvm::ArrayRef<int64_t> places,
         std::vector<UnaryKind> activations)
-      : c(c), e(c.emit), step(step), gates(gates),
+      : c(c), e(c.emit), kind(kind), places(places),
         activations(std::move(activations)) {}
 
   void run() {
@@ -109,7 +25,7 @@ public:
     llvm::StringRef direction = c.stringAttr("direction", "forward");
     if (!x || !check())
       return;
-    if (batchFirst)
+    if (!batchFirst)
       x = e.swapDims(x, 0, 1);
     int64_t count = direction == "bidirectional" ? 2 : 1;
     if (!readActivations(count))
@@ -117,11 +33,11 @@ public:
     llvm::SmallVector<Val> all, h, cells;
     for (int64_t d = 0; d < count && !e.failed(); ++d) {
       bool back = direction == "reverse" || d == 1;
-      llvm::SmallVector<Val> states(x.dim(0));
-      CellState last = runDirection(d, back, states);
+      CellState last;
+      llvm::SmallVector<Val> outputs = runDirection(d, back, last);
       if (e.failed())
         return;
-      all.push_back(stacked(states));
+      all.push_back(stack(e, outputs, 0));
       h.push_back(last.h);
       cells.push_back(last.c);
     }
@@ -136,7 +52,7 @@ private:
              x, hidden);
     if (c.hasAttr("clip"))
       c.fail("clip is not supported");
-    return !e.failed() && stepsFit(c, x.dim(batchFirst ? 1 : 0));
+    return !e.failed() && canUnroll(e, x.dim(batchFirst ? 1 : 0));
   }
 
   /// The node's activations replace the defaults.
@@ -171,42 +87,36 @@ private:
   /// Returns [batch, hidden] for direction `d`; zeros without input `i`.
   Val startOf(int64_t i, int64_t d) {
     if (!c.has(i))
-      return e.splat(0, x.element(), {x.dim(1), hidden});
+      return e.splat(0, x.element(), {x.dim(0), hidden});
     Val v = c.in(i);
     if (batchFirst)
       v = e.swapDims(v, 0, 1);
-    return e.reshape(e.sliceDim(v, 0, d, 1), {x.dim(1), hidden});
+    return e.reshape(e.sliceDim(v, 0, d, 1), {x.dim(0), hidden});
   }
 
-  CellState runDirection(int64_t d, bool back,
-                         llvm::MutableArrayRef<Val> states) {
-    Cell cell;
-    cell.hidden = hidden;
+  /// Sets `state` to the last state; returns the outputs of the steps.
+  llvm::SmallVector<Val> runDirection(int64_t d, bool back, CellState &state) {
+    RecurrentCell cell;
+    cell.kind = kind;
+    cell.places = places;
     cell.activations = perDirection[d];
     cell.linearBeforeReset = c.intAttr("linear_before_reset", 0) != 0;
     cell.inputForget = c.intAttr("input_forget", 0) != 0;
-    Val w = ofDirection(1, d), bias = ofDirection(3, d);
-    cell.r = ofDirection(2, d);
+    cell.input = ofDirection(1, d);
+    cell.state = ofDirection(2, d);
     cell.peepholes = ofDirection(7, d);
-    int64_t steps = x.dim(0), batch = x.dim(1), width = gates * hidden;
-    if (!w || !cell.r)
-      return {};
-    Val inputs =
-        e.matmul(e.reshape(x, {steps * batch, x.dim(2)}), w, false, true);
-    if (bias) {
-      inputs = e.add(inputs, e.sliceDim(bias, 0, 0, width));
+    const auto width = static_cast<int64_t>(places.size()) * hidden;
+    if (Val bias = ofDirection(3, d)) {
+      cell.inputBias = e.sliceDim(bias, 0, 0, width);
       cell.stateBias = e.sliceDim(bias, 0, width, width);
     }
-    inputs = e.reshape(inputs, {steps, batch, width});
-    CellState state{startOf(5, d), gates == 4 ? startOf(6, d) : Val()};
-    for (int64_t n = 0; n < steps && !e.failed(); ++n) {
-      int64_t t = back ? steps - 1 - n : n;
-      Val now = e.reshape(e.sliceDim(inputs, 0, t, 1), {batch, width});
-      CellState next = step(e, cell, now, state);
-      states[t] = kept(next, state, t);
-      state = next;
-    }
-    return state;
+    state = {startOf(5, d), kind == CellKind::lstm ? startOf(6, d) : Val()};
+    if (!cell.input || !cell.state || !state.h)
+      return {};
+    return runSteps(e, cell, x, back, state,
+                    [&](CellState &next, const CellState &old, int64_t t) {
+                      return kept(next, old, t);
+                    });
   }
 
   /// Returns the output of step `t`. Samples whose sequence ends before step
@@ -214,7 +124,7 @@ private:
   Val kept(CellState &next, const CellState &old, int64_t t) {
     if (!c.has(4) || !next.h)
       return next.h;
-    Val lengths = e.reshape(c.in(4), {x.dim(1), 1});
+    Val lengths = e.reshape(c.in(4), {x.dim(0), 1});
     Val runs = e.gt(lengths, t);
     Val out = e.select(runs, next.h, 0);
     next.h = e.select(runs, next.h, old.h);
@@ -223,55 +133,49 @@ private:
     return out;
   }
 
-  Val stacked(llvm::ArrayRef<Val> parts) {
-    llvm::SmallVector<Val> wide;
-    for (const Val &part : parts) {
-      Shape shape(part.shape());
-      shape.insert(shape.begin(), 1);
-      wide.push_back(e.reshape(part, shape));
-    }
-    return e.concat(wide, 0);
-  }
-
   void finish(llvm::ArrayRef<Val> all, llvm::ArrayRef<Val> h,
               llvm::ArrayRef<Val> cells) {
     if (e.failed())
       return;
     // [directions, steps, batch, hidden]
-    Val y = stacked(all);
+    Val y = stack(e, all, 0);
     c.out(0,
           e.transpose(y, batchFirst ? Shape{2, 1, 0, 3} : Shape{1, 0, 2, 3}));
     auto states = [&](llvm::ArrayRef<Val> parts) {
-      Val last = stacked(parts);
+      Val last = stack(e, parts, 0);
       return batchFirst ? e.swapDims(last, 0, 1) : last;
     };
     if (c.wants(1))
       c.out(1, states(h));
-    if (gates == 4 && c.wants(2))
+    if (kind == CellKind::lstm && c.wants(2))
       c.out(2, states(cells));
   }
 
   NodeContext &c;
   Emitter &e;
-  StepFunction step;
-  int64_t gates;
+  CellKind kind;
+  llvm::SmallVector<int64_t, 4> places;
   std::vector<UnaryKind> activations; ///< of one direction
   std::vector<std::vector<UnaryKind>> perDirection;
-  Val x; ///< [steps, batch, features]
+  Val x; ///< [batch, steps, features]
   int64_t hidden = 0;
   bool batchFirst = false;
 };
 
 Val rnn(NodeContext &c) {
-  Layer(c, rnnStep, 1, {UnaryKind::tanh}).run();
+  Layer(c, CellKind::rnn, {0}, {UnaryKind::tanh}).run();
   return {};
 }
+/// The gates are z, r and the candidate, in this order.
 Val gru(NodeContext &c) {
-  Layer(c, gruStep, 3, {UnaryKind::sigmoid, UnaryKind::tanh}).run();
+  Layer(c, CellKind::gru, {0, 1, 2}, {UnaryKind::sigmoid, UnaryKind::tanh})
+      .run();
   return {};
 }
+/// The gates are i, o, f and the candidate, in this order.
 Val lstm(NodeContext &c) {
-  Layer(c, lstmStep, 4, {UnaryKind::sigmoid, UnaryKind::tanh, UnaryKind::tanh})
+  Layer(c, CellKind::lstm, {0, 2, 3, 1},
+        {UnaryKind::sigmoid, UnaryKind::tanh, UnaryKind::tanh})
       .run();
   return {};
 }
@@ -310,7 +214,7 @@ Val linearAttention(NodeContext &c) {
   int64_t queryHeads = c.intAttr("q_num_heads", 0);
   llvm::StringRef rule = c.stringAttr("update_rule", "gated_delta");
   Val q = c.in(0), k = c.in(1), v = c.in(2);
-  if (!q || !k || !v || !stepsFit(c, q.dim(1)))
+  if (!q || !k || !v || !canUnroll(e, q.dim(1)))
     return {};
   if (heads < 1 || queryHeads % heads || q.rank() != 3 ||
       q.dim(2) % queryHeads || k.dim(2) % heads || v.dim(2) % heads)
