@@ -111,6 +111,7 @@ void multiplyAdd(float (&sums)[4], const unsigned (&a)[4], unsigned b0,
 using std::fma;
 using std::min;
 #include "runtime/cuda/ExpertKernels.cuh"
+#include "test/unit/runtime/SmallIntegers.h"
 #undef threadIdx
 #undef blockIdx
 
@@ -197,15 +198,6 @@ Case make(ExpertMatmulKind kind, DType compute, int64_t rows, int64_t experts,
   return c;
 }
 
-/// Returns small integers, whose sums are exact in any order.
-HostTensor integers(int64_t count, DType type, unsigned seed) {
-  HostTensor tensor = HostTensor::zeros(type, {count});
-  std::mt19937 random(seed);
-  for (int64_t i = 0; i < count; ++i)
-    tensor.set(i, static_cast<double>(random() % 7) - 3);
-  return tensor;
-}
-
 HostTensor idsOf(const Case &c) {
   HostTensor tensor = HostTensor::zeros(c.idType, {c.op.rows});
   std::mt19937 random(7);
@@ -228,11 +220,11 @@ struct Arrays {
   explicit Arrays(const Case &c) : ids(idsOf(c)) {
     const ExpertMatmulOp &op = c.op;
     int64_t matrix = op.k * op.n, rows = op.rows / op.sharesY;
-    x = integers(op.rows / op.sharesX * op.k, op.compute, 1);
-    w = c.isForward() ? integers(op.experts * matrix, op.compute, 2)
+    x = smallIntegers(op.rows / op.sharesX * op.k, op.compute, 1);
+    w = c.isForward() ? smallIntegers(op.experts * matrix, op.compute, 2)
                       : nans(op.experts * matrix, c.result);
     y = c.isForward() ? nans(rows * op.n, c.result)
-                      : integers(rows * op.n, op.compute, 3);
+                      : smallIntegers(rows * op.n, op.compute, 3);
     if (c.isForward()) // A rank does not read experts that are padding.
       for (int64_t i = c.valid * matrix; i < op.experts * matrix; ++i)
         w.set(i, std::numeric_limits<double>::quiet_NaN());

@@ -1,19 +1,12 @@
 #include "runtime/kernels/ExpertMatmul.h"
 #include "runtime/base/HostTensor.h"
+#include "test/unit/runtime/SmallIntegers.h"
 
 #include <gtest/gtest.h>
 #include <random>
 
 namespace dpc::rt {
 namespace {
-
-HostTensor integers(int64_t count, DType type, unsigned seed) {
-  HostTensor tensor = HostTensor::zeros(type, {count});
-  std::mt19937 random(seed);
-  for (int64_t i = 0; i < count; ++i)
-    tensor.set(i, static_cast<double>(random() % 7) - 3);
-  return tensor;
-}
 
 /// Ids from `low` to `high`.
 HostTensor ids(int64_t count, DType type, int64_t low, int64_t high) {
@@ -37,11 +30,11 @@ struct Case {
 void expectCase(const Case &c) {
   const ExpertMatmulOp &op = c.op;
   bool isForward = op.kind == ExpertMatmulKind::Forward;
-  HostTensor x = integers(op.rows / op.sharesX * op.k, op.compute, 1),
-             w = integers(op.experts * op.k * op.n,
-                          isForward ? op.compute : c.result, 2),
-             y = integers(op.rows / op.sharesY * op.n,
-                          isForward ? c.result : op.compute, 3),
+  HostTensor x = smallIntegers(op.rows / op.sharesX * op.k, op.compute, 1),
+             w = smallIntegers(op.experts * op.k * op.n,
+                               isForward ? op.compute : c.result, 2),
+             y = smallIntegers(op.rows / op.sharesY * op.n,
+                               isForward ? c.result : op.compute, 3),
              id = ids(op.rows, c.idType, c.low, c.high);
   HostTensor want = HostTensor::zeros(
       DType::F64, {isForward ? op.rows * op.n : op.experts * op.k * op.n});
