@@ -63,6 +63,11 @@ void ExpertBalance::unmark(NamedAttrList &argumentAttrs) {
 
 void ExpertBalance::count(GraphBuilder g, func::FuncOp forward,
                           const IRMapping &toStep) {
+  auto isMarked = [&](BlockArgument argument) {
+    return forward.getArgAttr(argument.getArgNumber(), kRate) != nullptr;
+  };
+  if (llvm::none_of(forward.getArguments(), isMarked))
+    return;
   Type f32 = g.builder.getF32Type();
   for (const RouterBias &bias : findRouterBiases(forward)) {
     auto rate = forward.getArgAttrOfType<FloatAttr>(bias.argument, kRate);
