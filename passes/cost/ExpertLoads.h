@@ -11,7 +11,8 @@
 namespace dpc {
 
 /// Stores `loads[n - 1]`: the rows of the fullest of the ranks with n experts
-/// each, relative to those of n average experts.
+/// each, relative to those of n average experts. A model with mixtures of
+/// several sizes has only those of the largest.
 void setExpertLoads(mlir::ModuleOp module, llvm::ArrayRef<double> loads);
 
 /// Returns the load of ranks with `experts` experts for the module of `op`: 1
