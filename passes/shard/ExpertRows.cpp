@@ -9,8 +9,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Returns `ids` before reshapes, which keep the order of the rows.
-static Value rowIds(Value ids) {
+Value dpc::rowIds(Value ids) {
   while (auto reshape = ids.getDefiningOp<ReshapeOp>())
     ids = reshape.getX();
   return ids;
@@ -21,8 +20,7 @@ bool dpc::looksUpBias(EmbeddingOp lookup, Value ids, int64_t experts) {
          shapeOf(lookup.getTable())[0] == experts;
 }
 
-/// Returns how many dimensions count `rows` rows, or -1.
-static int64_t rowRank(Value value, int64_t rows) {
+int64_t dpc::rowRank(Value value, int64_t rows) {
   int64_t count = 1;
   for (auto [dim, size] : llvm::enumerate(shapeOf(value))) {
     if (count == rows)
@@ -32,9 +30,7 @@ static int64_t rowRank(Value value, int64_t rows) {
   return count == rows ? static_cast<int64_t>(shapeOf(value).size()) : -1;
 }
 
-/// Returns whether `op` computes each of `rows` rows of its result from the
-/// same rows of the operand `value`.
-static bool keepsRows(Operation *op, Value value, int64_t rows) {
+bool dpc::keepsRows(Operation *op, Value value, int64_t rows) {
   if (op->getNumResults() != 1)
     return false;
   int64_t from = rowRank(value, rows), to = rowRank(op->getResult(0), rows);
@@ -83,6 +79,7 @@ public:
 private:
   void add(Operation *op) { ops.insert(op); }
   bool isSource(Operation *op) const;
+  void addSource(Value value);
 
   /// Whether `product` has the same experts for the same rows, so that an axis
   /// splits both alike.
@@ -107,6 +104,21 @@ bool RoutedBlock::isSource(Operation *op) const {
   return bias && looksUpBias(bias, ids, experts);
 }
 
+/// Adds the source of `value` and the ops that move its rows, if there is one.
+void RoutedBlock::addSource(Value value) {
+  SmallVector<Operation *> moves;
+  Operation *op = value.getDefiningOp();
+  while (op && !isSource(op) && op->getNumOperands() == 1 &&
+         keepsRows(op, op->getOperand(0), rows)) {
+    moves.push_back(op);
+    op = op->getOperand(0).getDefiningOp();
+  }
+  if (!op || !isSource(op))
+    return;
+  add(op);
+  llvm::for_each(moves, [&](Operation *move) { add(move); });
+}
+
 bool RoutedBlock::grow() {
   for (size_t i = 0; i < ops.size(); ++i) {
     Operation *op = ops[i];
@@ -127,9 +139,7 @@ bool RoutedBlock::grow() {
     }
     if (isSource(op))
       continue;
-    for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); isSource(producer))
-        add(producer);
+    llvm::for_each(op->getOperands(), [&](Value one) { addSource(one); });
   }
   return llvm::all_of(ops, [&](Operation *op) {
     return isSource(op) || llvm::all_of(op->getOperands(), [&](Value operand) {

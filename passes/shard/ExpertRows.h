@@ -24,6 +24,16 @@ namespace dpc {
 /// marks; ops must not be replaced in between.
 void markRoutedRows(mlir::func::FuncOp func);
 
+/// Returns `ids` before reshapes, which keep the order of the rows.
+mlir::Value rowIds(mlir::Value ids);
+
+/// Returns how many first dimensions of `value` count `rows` rows, or -1.
+int64_t rowRank(mlir::Value value, int64_t rows);
+
+/// Returns whether `op` computes each of `rows` rows of its result from the
+/// same rows of the operand `value`.
+bool keepsRows(mlir::Operation *op, mlir::Value value, int64_t rows);
+
 /// Returns whether `lookup` gives the biases of the experts of rows with `ids`.
 bool looksUpBias(EmbeddingOp lookup, mlir::Value ids, int64_t experts);
 

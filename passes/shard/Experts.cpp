@@ -171,7 +171,8 @@ private:
   }
 
   /// Adds the ops that sum the choices of the rows of `product`: those up to
-  /// the smallest value that is linear in its result.
+  /// the smallest value that is linear in its result, the last one of equal
+  /// values.
   void addSums(ExpertMatmulOp product) {
     SmallVector<Operation *> chain;
     double least = sizeInBytes(product.getResult());
@@ -182,7 +183,7 @@ private:
         break;
       chain.push_back(user);
       value = user->getResult(0);
-      if (double bytes = sizeInBytes(value); bytes < least) {
+      if (double bytes = sizeInBytes(value); bytes <= least) {
         least = bytes;
         kept = chain.size();
       }

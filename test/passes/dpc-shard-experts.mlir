@@ -53,3 +53,39 @@ func.func @forward(
   %z = dpc.binary add %y, %x : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xf32>
   return %z : tensor<16x32xf32>
 }
+
+// -----
+
+// Gates and values of separate products stay on the ranks of their experts, although
+// both are reshaped before they meet: nothing is sent between the products.
+// CHECK-LABEL: func.func @forward
+// CHECK: dpc.expert_matmul {{.*}} -> tensor<16x2x8xf32, #s_dpmb_r_r_routed_ep>
+// CHECK: dpc.expert_matmul {{.*}} -> tensor<16x2x8xf32, #s_dpmb_r_r_routed_ep>
+// CHECK-NOT: dpc.reshard
+// CHECK: dpc.expert_matmul {{.*}} -> tensor<32x16xf32, #{{.*}}_sum_ep>
+// CHECK: return
+// ZERO-LABEL: func.func @forward
+func.func @forward(
+    %gate: tensor<16x4xf32> {dpc.name = "gate", dpc.role = "parameter"},
+    %g: tensor<4x16x8xf32> {dpc.name = "g", dpc.role = "parameter"},
+    %u: tensor<4x16x8xf32> {dpc.name = "u", dpc.role = "parameter"},
+    %d: tensor<4x8x16xf32> {dpc.name = "d", dpc.role = "parameter"},
+    %x: tensor<16x16xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
+    -> (tensor<16x16xf32> {dpc.name = "y"}) {
+  %l = dpc.matmul %x, %gate : (tensor<16x16xf32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+  %v, %i = dpc.topk %l : tensor<16x4xf32> -> tensor<16x2xf32>, tensor<16x2xi64>
+  %ids = dpc.reshape %i : tensor<16x2xi64> -> tensor<32xi64>
+  %a = dpc.expert_matmul %x, %i, %g : (tensor<16x16xf32>, tensor<16x2xi64>, tensor<4x16x8xf32>) -> tensor<16x2x8xf32>
+  %b = dpc.expert_matmul %x, %i, %u : (tensor<16x16xf32>, tensor<16x2xi64>, tensor<4x16x8xf32>) -> tensor<16x2x8xf32>
+  %ar = dpc.reshape %a : tensor<16x2x8xf32> -> tensor<32x1x8xf32>
+  %br = dpc.reshape %b : tensor<16x2x8xf32> -> tensor<32x1x8xf32>
+  %s = dpc.unary silu %ar : tensor<32x1x8xf32> -> tensor<32x1x8xf32>
+  %m = dpc.binary mul %s, %br : (tensor<32x1x8xf32>, tensor<32x1x8xf32>) -> tensor<32x1x8xf32>
+  %f = dpc.reshape %m : tensor<32x1x8xf32> -> tensor<32x8xf32>
+  %p = dpc.expert_matmul %f, %ids, %d : (tensor<32x8xf32>, tensor<32xi64>, tensor<4x8x16xf32>) -> tensor<32x16xf32>
+  %p3 = dpc.reshape %p : tensor<32x16xf32> -> tensor<16x2x16xf32>
+  %w = dpc.broadcast %v dims = [0, 1] : tensor<16x2xf32> -> tensor<16x2x16xf32>
+  %z = dpc.binary mul %p3, %w : (tensor<16x2x16xf32>, tensor<16x2x16xf32>) -> tensor<16x2x16xf32>
+  %y = dpc.reduce sum %z dims = [1] : tensor<16x2x16xf32> -> tensor<16x16xf32>
+  return %y : tensor<16x16xf32>
+}
