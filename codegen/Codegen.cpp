@@ -72,8 +72,8 @@ void attach(MLIRContext *context) {
 void registerLoweringModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, DpcDialect *) {
     attach<LoweringKind::matmul, MatmulOp, ExpertMatmulOp, ExpertMatmulGradOp,
-           ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
-           AttentionGradOp>(context);
+           ExpertTilesOp, ConvOp, ConvGradInputOp, ConvGradFilterOp,
+           AttentionOp, AttentionGradOp>(context);
     attach<LoweringKind::elementwise, ConstantOp, IotaOp, UnaryOp, BinaryOp,
            CompareOp, SelectOp, ConvertOp, PadOp, ConcatOp, RopeOp, EmbeddingOp,
            CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp, RankSliceOp,

@@ -53,6 +53,11 @@ inline constexpr llvm::StringLiteral kTotalsPasses = "dpc.totals_passes";
 /// reads (KeyInfo::isMarked).
 inline std::string ofKey(llvm::StringRef key) { return ("dpc." + key).str(); }
 
+/// On the module (array of f64): for n = 1, 2, .., the rows of the fullest of
+/// the ranks with n experts each, relative to n average experts. A model with
+/// mixtures of several sizes has only the loads of the largest mixture.
+inline constexpr llvm::StringLiteral kExpertLoads = "dpc.expert_loads";
+
 // On arguments and results.
 
 inline constexpr llvm::StringLiteral kName = "dpc.name";

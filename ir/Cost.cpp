@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
+#include "ir/ExpertTiles.h"
 #include "ir/TensorUtils.h"
 
 using namespace mlir;
@@ -126,11 +127,15 @@ double RopeOp::getFlops() { return 3 * elements(getX()); }
 double EmbeddingGradOp::getFlops() { return elements(getDy()); }
 
 /// Returns the FLOPs of a product of `rows` with matrices of experts. If the
-/// experts are split, each rank computes its share of the rows.
+/// experts are split, each rank computes its share of the rows, but all rows of
+/// a tile.
 static double expertFlops(Value ids, Value stacked,
                           std::optional<Type> global) {
   double share = 1;
-  if (global)
+  auto argument = dyn_cast<BlockArgument>(ids);
+  bool isTile =
+      argument && isa<ExpertTilesOp>(argument.getOwner()->getParentOp());
+  if (global && !isTile)
     share = size(stacked, 0) /
             static_cast<double>(std::max<int64_t>(
                 1, cast<RankedTensorType>(*global).getDimSize(0)));
@@ -198,4 +203,11 @@ double KernelOp::getFlops() {
   for (CostOpInterface op : getBody().getOps<CostOpInterface>())
     flops += op.getFlops();
   return flops;
+}
+
+double ExpertTilesOp::getFlops() {
+  double flops = 0;
+  for (CostOpInterface op : getBody().getOps<CostOpInterface>())
+    flops += op.getFlops();
+  return flops * expectedRows(*this) / static_cast<double>(getTileRows());
 }

@@ -414,11 +414,63 @@ def Dpc_KernelOp : Dpc_LocalOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffe
   }];
 }
 
-def Dpc_YieldOp : Op<Dpc_Dialect, "yield", [Pure, Terminator, ReturnLike,
-    HasParent<"KernelOp">]> {
-  let summary = "Ends the body of dpc.kernel.";
+def Dpc_ExpertTilesOp : Dpc_LocalOp<"expert_tiles", [IsolatedFromAbove,
+    RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "Computes on the rows of this rank's experts, tile by tile.";
   let description = [{
-    See `dpc.kernel`.
+    The body runs once for each tile of C rows. The rows are those whose ids are
+    experts of this rank, sorted by expert and then by position, so that the number
+    of tiles depends on the ids. Argument 0 of the body has the ids of a tile, and
+    -1 after the last row. `global` is the sharded type of one of the stacked
+    matrices of the experts. From it, a rank derives its experts.
+
+    The ids are S rows. `in` has a number for each other operand: s > 0 if s
+    consecutive rows share a row of the operand, which is [S / s, ..]; the argument
+    of the body is [C, ..], and 0 after the last row. The number is 0 if the body
+    reads the whole operand. `out` has a number for each result, which is a sum: with
+    s > 0, each row of the yielded [C, ..] is added to the row of the result
+    [S / s, ..] that it shares; with 0, the yielded values of all tiles are added.
+    Other elements are 0. `dpc-tile-experts` creates the op.
+
+    Example (two choices a row, tiles of four rows):
+
+    ```mlir
+    %y = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32, #ep> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+    ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+      %p = dpc.expert_matmul %r, %i, %m global = tensor<8x16x16xf32, #ep> : (tensor<4x16xf32>, tensor<4xi64>, tensor<4x16x16xf32>) -> tensor<4x16xf32>
+      dpc.yield %p : tensor<4x16xf32>
+    }
+    ```
+
+    Constraints:
+    * (C1) ids are [S] integers, and argument 0 of the body is [C] of their type;
+    * (C2) `in` has one number for each operand after ids, and the arguments of the
+      body after the first one are as above;
+    * (C3) `out` has one number for each result, the body ends in `dpc.yield`, and
+      the yielded values are as above; they have the element type of the result,
+      which may be f32 for yielded bf16 or f16;
+    * (C4) `global` is a sharded type.
+  }];
+  let arguments = (ins Dpc_Tensor:$ids, Variadic<Dpc_Tensor>:$inputs,
+                       DenseI64ArrayAttr:$in_shares, DenseI64ArrayAttr:$out_shares,
+                       TypeAttr:$global);
+  let results = (outs Variadic<Dpc_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $ids `,` $inputs `in` `=` $in_shares `out` `=` $out_shares `global` `=` $global
+    attr-dict `:` functional-type(operands, results) $body
+  }];
+  let extraClassDeclaration = [{
+    /// Returns the number of rows of a tile.
+    int64_t getTileRows();
+  }];
+}
+
+def Dpc_YieldOp : Op<Dpc_Dialect, "yield", [Pure, Terminator, ReturnLike,
+    ParentOneOf<["KernelOp", "ExpertTilesOp"]>]> {
+  let summary = "Ends the body of dpc.kernel or dpc.expert_tiles.";
+  let description = [{
+    See these ops.
   }];
   let arguments = (ins Variadic<Dpc_Tensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";

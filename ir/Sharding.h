@@ -42,6 +42,9 @@ inline constexpr llvm::StringLiteral kMicroBatchAxis = "mb";
 /// The name of the mesh axis of pipeline stages. It splits no tensor.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
+/// The name of the mesh axis that splits experts, and the batch elsewhere.
+inline constexpr llvm::StringLiteral kExpertAxis = "ep";
+
 /// Returns true for tensor-parallel axes: `tp`, or `tp0`, `tp1`, .. of a grid.
 inline bool isTensorAxis(llvm::StringRef name) {
   return name.starts_with("tp");

@@ -59,11 +59,11 @@ inline llvm::StringRef roleOf(mlir::Value value) {
   return role ? role.getValue() : "";
 }
 
-/// Returns whether `op` is a product of matrices, a convolution, attention, or
-/// the gradient of one of these.
+/// Returns whether `op` is a product of matrices, a convolution, attention, the
+/// gradient of one of these, or contains products of experts.
 inline bool isContraction(mlir::Operation *op) {
-  return mlir::isa<MatmulOp, ExpertMatmulOp, ExpertMatmulGradOp, ConvOp,
-                   ConvGradInputOp, ConvGradFilterOp, AttentionOp,
+  return mlir::isa<MatmulOp, ExpertMatmulOp, ExpertMatmulGradOp, ExpertTilesOp,
+                   ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
                    AttentionGradOp>(op);
 }
 

@@ -196,3 +196,80 @@ LogicalResult KernelOp::verify() {
                "results", getOutputs().getTypes());
   return checks;
 }
+
+/// Checks `tile`, the rows of one tile of `whole`, as `share` tells
+/// (dpc.expert_tiles).
+static void checkTile(Checks &checks, StringRef c, const std::string &what,
+                      Value tile, Value whole, int64_t share, int64_t rows,
+                      int64_t tileRows) {
+  ArrayRef<int64_t> shape = shapeOf(whole);
+  if (share == 0) {
+    checks.shape(c, what, tile, shape);
+    return;
+  }
+  checks
+      .require(c, share > 0 && rows % share == 0, what, " is shared by ", share,
+               ", expected a divisor of the ", rows, " rows")
+      .require(c, !shape.empty() && shape[0] * share == rows, what,
+               " stands for ", shape.empty() ? 0 : shape[0],
+               " rows that are shared by ", share, " of ", rows, " rows");
+  if (checks.failed())
+    return;
+  SmallVector<int64_t> expected(shape);
+  expected[0] = tileRows;
+  checks.shape(c, what, tile, expected);
+}
+
+LogicalResult ExpertTilesOp::verify() {
+  Block &block = getBody().front();
+  Checks checks(*this);
+  checks.integers("C1", "ids", getIds())
+      .rank("C1", "ids", getIds(), 1)
+      .require("C1", block.getNumArguments() > 0,
+               "the body has no argument for the ids");
+  if (checks.failed())
+    return failure();
+  int64_t rows = shapeOf(getIds())[0], tileRows = getTileRows();
+  checks.rank("C1", "argument 0", block.getArgument(0), 1)
+      .element("C1", "argument 0", block.getArgument(0),
+               elementTypeOf(getIds()))
+      .require("C1", tileRows > 0, "a tile has no rows")
+      .require("C2", getInShares().size() == getInputs().size(), "'in' has ",
+               getInShares().size(), " numbers for ", getInputs().size(),
+               " operands")
+      .require("C2", block.getNumArguments() == getInputs().size() + 1,
+               "the body has ", block.getNumArguments(), " arguments for ",
+               getInputs().size() + 1, " operands");
+  if (checks.failed())
+    return failure();
+  for (auto [i, input, share] : llvm::enumerate(getInputs(), getInShares())) {
+    BlockArgument tile = block.getArgument(i + 1);
+    std::string what = "argument " + std::to_string(i + 1);
+    checkTile(checks, "C2", what, tile, input, share, rows, tileRows);
+    checks.element("C2", what, tile, elementTypeOf(input));
+  }
+  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
+  checks
+      .require("C3", getOutShares().size() == getOutputs().size(), "'out' has ",
+               getOutShares().size(), " numbers for ", getOutputs().size(),
+               " results")
+      .require("C3", yield && yield.getValues().size() == getOutputs().size(),
+               "the body does not end in dpc.yield of ", getOutputs().size(),
+               " values");
+  if (checks.failed())
+    return failure();
+  for (auto [i, value, output, share] :
+       llvm::enumerate(yield.getValues(), getOutputs(), getOutShares())) {
+    std::string what = "yielded value " + std::to_string(i);
+    checkTile(checks, "C3", what, value, output, share, rows, tileRows);
+    Type type = elementTypeOf(value);
+    if (type != elementTypeOf(output))
+      type = statisticsType(type);
+    checks.floats("C3", what, value)
+        .element("C3", "result " + Twine(i), output, type);
+  }
+  auto global = dyn_cast<RankedTensorType>(getGlobal());
+  return checks.require("C4",
+                        global && global.getRank() > 0 && getSharding(global),
+                        "global is ", getGlobal(), ", expected a sharded type");
+}

@@ -37,35 +37,41 @@ static rt::ScalarExpr expr(rt::ScalarKind kind, const LocalFactor &factor) {
 
 namespace {
 
-/// The value in which an op looks up rows (`dim` 0) or columns (`dim` 1), and
-/// the global type of the value.
+/// The value in which an op looks up rows (`dim` 0) or columns (`dim` 1): its
+/// global type, and the size of the dimension on the rank.
 struct Lookup {
   std::optional<Type> global;
-  Value local;
+  int64_t localSize;
   int64_t dim;
 };
 
 } // namespace
 
 static std::optional<Lookup> lookupOf(Operation *op) {
+  auto in = [](std::optional<Type> global, Value local, int64_t dim) {
+    return Lookup{global, shapeOf(local)[dim], dim};
+  };
   if (auto embedding = dyn_cast<EmbeddingOp>(op))
-    return Lookup{embedding.getGlobal(), embedding.getTable(), 0};
+    return in(embedding.getGlobal(), embedding.getTable(), 0);
   if (auto grad = dyn_cast<EmbeddingGradOp>(op))
-    return Lookup{grad.getGlobal(), grad.getResult(), 0};
+    return in(grad.getGlobal(), grad.getResult(), 0);
   if (auto product = dyn_cast<ExpertMatmulOp>(op))
-    return Lookup{product.getGlobal(), product.getW(), 0};
+    return in(product.getGlobal(), product.getW(), 0);
   if (auto grad = dyn_cast<ExpertMatmulGradOp>(op))
-    return Lookup{grad.getGlobal(), grad.getResult(), 0};
+    return in(grad.getGlobal(), grad.getResult(), 0);
+  if (auto tiles = dyn_cast<ExpertTilesOp>(op))
+    return Lookup{
+        tiles.getGlobal(),
+        localType(cast<RankedTensorType>(tiles.getGlobal())).getDimSize(0), 0};
   if (auto sums = dyn_cast<CrossEntropySumsOp>(op))
-    return Lookup{sums.getGlobal(), sums.getLogits(), 1};
+    return in(sums.getGlobal(), sums.getLogits(), 1);
   if (auto grad = dyn_cast<CrossEntropyGradOp>(op))
-    return Lookup{grad.getGlobal(), grad.getLogits(), 1};
+    return in(grad.getGlobal(), grad.getLogits(), 1);
   return std::nullopt;
 }
 
 static SmallVector<LocalFactor> factorsOf(const Lookup &lookup) {
-  return factorsOf(lookup.global, lookup.dim,
-                   shapeOf(lookup.local)[lookup.dim]);
+  return factorsOf(lookup.global, lookup.dim, lookup.localSize);
 }
 
 bool looksUpInFactors(Operation *op) {

@@ -83,6 +83,7 @@ LogicalResult lower(StageDraft &s, Operation *op) {
       .Case([&](MatmulOp o) { return lowerMatmul(s, o); })
       .Case<ExpertMatmulOp, ExpertMatmulGradOp>(
           [&](auto o) { return lowerExpertMatmul(s, o); })
+      .Case([&](ExpertTilesOp o) { return lowerExpertTiles(s, o); })
       .Case<ConvOp, ConvGradInputOp, ConvGradFilterOp>(
           [&](auto o) { return lowerConv(s, o); })
       .Case<AttentionOp, AttentionGradOp>(

@@ -115,6 +115,7 @@ void remarkOnUncoded(const StageDraft &s);
 /// Products of experts, convolutions and attention (LowerExperts.cpp,
 /// LowerConv.cpp, LowerAttention.cpp).
 mlir::LogicalResult lowerExpertMatmul(StageDraft &s, mlir::Operation *op);
+mlir::LogicalResult lowerExpertTiles(StageDraft &s, ExpertTilesOp op);
 mlir::LogicalResult lowerConv(StageDraft &s, mlir::Operation *op);
 mlir::LogicalResult lowerAttention(StageDraft &s, mlir::Operation *op);
 

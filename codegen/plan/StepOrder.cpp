@@ -65,13 +65,18 @@ KernelOp wrap(Operation *op) {
   return kernel;
 }
 
-void wrapLooseOps(func::FuncOp step) {
+static void wrapLooseOps(Block &block) {
   SmallVector<Operation *> loose;
-  for (Operation &op : step.getBody().front())
+  for (Operation &op : block) {
+    if (auto tiles = dyn_cast<ExpertTilesOp>(op))
+      wrapLooseOps(tiles.getBody().front());
     if (!standsAlone(&op) && !isBufferView(&op) && !isStoredConstant(&op))
       loose.push_back(&op);
+  }
   llvm::for_each(loose, [&](Operation *op) { wrap(op); });
 }
+
+void wrapLooseOps(func::FuncOp step) { wrapLooseOps(step.getBody().front()); }
 
 static LogicalResult checkLowering(Operation *op) {
   if (isa<func::FuncOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>() ||

@@ -1,5 +1,7 @@
 //===- OpTime.cpp - Seconds of one op on one device -----------------------===//
 #include "passes/cost/OpTime.h"
+#include "ir/ExpertTiles.h"
+#include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
@@ -71,18 +73,11 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   return gemmSeconds(op.getA(), shape, device);
 }
 
-/// Returns the seconds of the products of rows with `stacked` matrices of
-/// experts, one GEMM each, of equal sizes. If the experts are split, this is
-/// the time of the rank that the expected routing gives the most rows.
-static double expertSeconds(Operation *op, Value ids, Value stacked,
-                            std::optional<Type> global,
+/// Returns the seconds of the products of `rows` rows with `stacked` matrices
+/// of experts, one GEMM each, of equal sizes.
+static double expertSeconds(Operation *op, Value stacked, int64_t rows,
                             const cost::Device &device) {
   ArrayRef<int64_t> w = shapeOf(stacked);
-  int64_t all = global ? cast<RankedTensorType>(*global).getDimSize(0) : w[0];
-  int64_t rows = llvm::divideCeil(tensorType(ids).getNumElements() * w[0],
-                                  std::max<int64_t>(1, all));
-  if (w[0] < all)
-    rows = std::llround(rows * expertLoad(op, w[0]));
   cost::GemmShape shape;
   shape.batch = std::max<int64_t>(1, std::min(w[0], rows));
   rows = llvm::divideCeil(rows, shape.batch);
@@ -94,6 +89,64 @@ static double expertSeconds(Operation *op, Value ids, Value stacked,
   shape.n = shape.transB ? w[1] : w[2];
   shape.k = isGrad ? rows : shape.transB ? w[2] : w[1];
   return gemmSeconds(op->getOperand(0), shape, device);
+}
+
+/// Returns the stacked matrices of a product of experts.
+static Value stackedOf(Operation *op) {
+  if (auto product = dyn_cast<ExpertMatmulOp>(op))
+    return product.getW();
+  return op->getResult(0);
+}
+
+/// Returns the seconds of a product of experts. If the experts are split, this
+/// is the time of the rank that the expected routing gives the most rows.
+static double expertSeconds(Operation *op, std::optional<Type> global,
+                            const cost::Device &device) {
+  Value stacked = stackedOf(op);
+  int64_t own = shapeOf(stacked)[0];
+  int64_t all = global ? cast<RankedTensorType>(*global).getDimSize(0) : own;
+  int64_t rows =
+      llvm::divideCeil(tensorType(op->getOperand(1)).getNumElements() * own,
+                       std::max<int64_t>(1, all));
+  if (own < all)
+    rows = std::llround(rows * expertLoad(op, own));
+  return expertSeconds(op, stacked, rows, device);
+}
+
+/// Returns the seconds of the tiles of the rank with the most rows. Tiles are
+/// in the order of the experts, so that the products of all tiles cost as much
+/// as those of all rows, besides the launches. The other ops run on whole
+/// tiles.
+static double tilesSeconds(ExpertTilesOp op, const OpPricing &pricing) {
+  const cost::Device &device = pricing.device;
+  auto global = cast<RankedTensorType>(op.getGlobal());
+  int64_t rows = std::llround(expectedRows(op) *
+                              expertLoad(op, localType(global).getDimSize(0)));
+  auto tiles = static_cast<double>(llvm::divideCeil(rows, op.getTileRows()));
+  Block &block = op.getBody().front();
+  double seconds = 0;
+  for (Operation &inner : block.without_terminator())
+    seconds += isa<ExpertMatmulOp, ExpertMatmulGradOp>(inner)
+                   ? expertSeconds(&inner, stackedOf(&inner), rows, device) +
+                         (tiles - 1) * device.launchSeconds
+                   : tiles * opSeconds(&inner, pricing);
+  auto copy = [&](Value tile, double accesses) {
+    seconds +=
+        tiles * cost::streamSeconds(
+                    device, accesses * static_cast<double>(sizeInBytes(tile)));
+  };
+  for (auto [tile, share] :
+       llvm::zip_equal(block.getArguments().drop_front(), op.getInShares()))
+    if (share > 0)
+      copy(tile, 2);
+  for (auto [number, value] :
+       llvm::enumerate(block.getTerminator()->getOperands())) {
+    seconds += cost::streamSeconds(
+        device, static_cast<double>(sizeInBytes(op->getResult(number))));
+    if (!addsInPlace(op, number))
+      copy(value, 3);
+  }
+  return seconds;
 }
 
 static double epilogueBytes(Operation *op) {
@@ -201,11 +254,11 @@ double dpc::opSeconds(Operation *op, const OpPricing &pricing) {
     return matmulSeconds(matmul, device) +
            epilogueBytes(op) / cost::achievableBandwidth(device);
   if (auto product = dyn_cast<ExpertMatmulOp>(op))
-    return expertSeconds(op, product.getIds(), product.getW(),
-                         product.getGlobal(), device);
+    return expertSeconds(op, product.getGlobal(), device);
   if (auto grad = dyn_cast<ExpertMatmulGradOp>(op))
-    return expertSeconds(op, grad.getIds(), grad.getResult(), grad.getGlobal(),
-                         device);
+    return expertSeconds(op, grad.getGlobal(), device);
+  if (auto tiles = dyn_cast<ExpertTilesOp>(op))
+    return tilesSeconds(tiles, pricing);
   if (auto conv = dyn_cast<ConvOp>(op))
     return convSeconds(op, conv.getResult(), conv.getW(), device);
   if (auto grad = dyn_cast<ConvGradInputOp>(op))

@@ -211,8 +211,12 @@ void formKernels(Block &block) {
 
 struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
   void runOnOperation() override {
-    onEachStep(getOperation(),
-               [](func::FuncOp step) { formKernels(step.getBody().front()); });
+    onEachStep(getOperation(), [](func::FuncOp step) {
+      Block &block = step.getBody().front();
+      formKernels(block);
+      for (auto tiles : block.getOps<ExpertTilesOp>())
+        formKernels(tiles.getBody().front());
+    });
   }
 };
 

@@ -119,7 +119,8 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
     * `selective`: ops other than GEMMs and collectives run again if this saves
       more bytes than it costs (a minimal cut). With `gather`, all_gathers along
       tensor axes (sequence parallelism) may also run again, so that a rank keeps
-      only its shard of a sequence;
+      only its shard of a sequence. With `gather-tokens`, so may those along the
+      axis of experts, so that a rank keeps only its own tokens;
     * `full`: the forward phase is cut into blocks where few bytes are live, so
       that the values that cross cuts and the largest block together take the least
       memory. All other values are recomputed, except small results of collectives.
@@ -154,7 +155,9 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
                  Option<"alive", "alive", "int64_t", "0",
                         "Micro-batches alive at once; 0 = as many as in the schedule.">,
                  Option<"gather", "gather", "double", "0",
-                        "Bytes of memory traffic that take as long as gathering one byte along tensor axes; 0 = selective repeats no collective.">,
+                        "Bytes of memory traffic that take as long as gathering one byte along tensor axes; 0 = selective repeats no such collective.">,
+                 Option<"gatherTokens", "gather-tokens", "double", "0",
+                        "The same along the axis of experts.">,
                  Option<"layers", "layers", "bool", "false",
                         "With full: each layer is a block.">,
                  Option<"whole", "whole", "bool", "false",
@@ -299,6 +302,44 @@ def DpcOffload : Pass<"dpc-offload", "::mlir::ModuleOp"> {
     return %2 : tensor<4xf32>
     ```
   }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcTileExperts : Pass<"dpc-tile-experts", "::mlir::ModuleOp"> {
+  let summary = "Computes split experts on tiles of the rows that a rank has.";
+  let description = [{
+    In functions of the local altitude, a rank that has some of the experts gets the
+    rows of all tokens of its group, and computes zeros for most of them. The
+    products of experts of one phase with the same ids, and the ops on rows around
+    them, become a `dpc.expert_tiles`, whose work and memory are those of the rows of
+    the rank's experts:
+
+    * the op takes rows of tokens and gates, and adds rows to sums over the choices
+      of a token, and to the gradients of matrices, in f32 if the rows are bf16 or
+      f16;
+    * rows of a forward phase that a backward phase reads are computed again there,
+      so that only what the op takes is kept between the phases;
+    * products whose experts are not split stay as they are, because they have no
+      rows of other ranks.
+
+    A tile has `rows` rows, or by default a quarter of those that the rank's experts
+    get from a balanced router, so that the last tile wastes little.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.expert_matmul %x, %i, %w global = tensor<8x16x16xf32, #ep> : (tensor<32x16xf32>, tensor<32xi64>, tensor<4x16x16xf32>) -> tensor<32x16xf32>
+    // becomes
+    %1 = dpc.expert_tiles %i, %x, %w in = [1, 0] out = [1] global = tensor<8x16x16xf32, #ep> : (tensor<32xi64>, tensor<32x16xf32>, tensor<4x16x16xf32>) -> tensor<32x16xf32> {
+    ^bb0(%t: tensor<16xi64>, %r: tensor<16x16xf32>, %m: tensor<4x16x16xf32>):
+      %p = dpc.expert_matmul %r, %t, %m global = tensor<8x16x16xf32, #ep> : (tensor<16x16xf32>, tensor<16xi64>, tensor<4x16x16xf32>) -> tensor<16x16xf32>
+      dpc.yield %p : tensor<16x16xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"rows", "rows", "int64_t", "0", "Rows of a tile; 0 = a quarter of the expected ones.">,
+  ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

@@ -150,7 +150,8 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
     ForwardPhase forward(func);
     if (forward.runs.empty())
       return success();
-    DenseSet<Value> kept = kind != "full" ? keepForSelective(forward, gather)
+    DenseSet<Value> kept = kind != "full"
+                               ? keepForSelective(forward, gather, gatherTokens)
                            : layers ? keepForLayers(forward, func, whole)
                                     : keepForFull(forward, func, depth, alive);
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());

@@ -66,6 +66,7 @@ llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
 llvm::DenseSet<mlir::Value> keepForLayers(const ForwardPhase &forward,
                                           mlir::func::FuncOp func, bool whole);
 llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward,
-                                             double gather);
+                                             double gather,
+                                             double gatherTokens);
 
 } // namespace dpc

@@ -198,7 +198,8 @@ static int64_t aliveIn(const Run &run,
 /// removes the mark.
 static void markRepeated(const Run &run, size_t end) {
   for (Operation *op : ArrayRef(run.ops).take_front(end))
-    if (isa<MatmulOp, ExpertMatmulOp, AttentionOp, CollectiveOpInterface>(op))
+    if (isa<MatmulOp, ExpertMatmulOp, ExpertTilesOp, AttentionOp,
+            CollectiveOpInterface>(op))
       op->setAttr(attr::kAgain, UnitAttr::get(op->getContext()));
 }
 

@@ -3,7 +3,8 @@
 // Chooses the values to keep by a minimal cut of the graph of forward ops:
 //
 //   source -> op      cost of running the op again; infinite for GEMMs and
-//                     collectives except all_gathers along tensor axes
+//                     collectives except all_gathers along tensor axes or the
+//                     axis of experts
 //   op -> result      bytes of the value
 //   result -> reader  infinite, for readers in the forward phase
 //   result -> sink    infinite, if the backward phase reads the value
@@ -43,8 +44,10 @@ class SelectiveCut {
 public:
   using Ops = DenseSet<Operation *>;
   /// The results of `keptJoins` are not recomputed.
-  SelectiveCut(const ForwardPhase &forward, double gather, const Ops &keptJoins)
-      : forward(forward), gather(gather), keptJoins(keptJoins) {
+  SelectiveCut(const ForwardPhase &forward, double gather, double gatherTokens,
+               const Ops &keptJoins)
+      : forward(forward), gather(gather), gatherTokens(gatherTokens),
+        keptJoins(keptJoins) {
     source = network.addNode();
     sink = network.addNode();
   }
@@ -83,8 +86,9 @@ private:
   using Network = cost::FlowNetwork;
 
   bool isNeverRepeated(Operation *op) const {
-    return isa<MatmulOp, ExpertMatmulOp, ConvOp, AttentionOp>(op) ||
-           (isa<CollectiveOpInterface>(op) && !isGatherAgain(op)) ||
+    return isa<MatmulOp, ExpertMatmulOp, ExpertTilesOp, ConvOp, AttentionOp>(
+               op) ||
+           (isa<CollectiveOpInterface>(op) && !costOfGather(op) > 0) ||
            !isRepeatable(op) || llvm::any_of(op->getOperands(), [&](Value v) {
              return needsGather(v);
            });
@@ -126,7 +130,7 @@ private:
   }
 
   int64_t costOf(Operation *op) {
-    bool gathers = isGatherAgain(op);
+    double gathers = costOfGather(op);
     if (isNeverRepeated(op))
       neverRepeated.insert(op);
     if (neverRepeated.contains(op) || keptJoins.contains(op))
@@ -141,17 +145,22 @@ private:
       bytes += sizeInBytes(value);
     if (costed)
       bytes = std::max(bytes, costed.getFlops() / kOperationsPerByte);
-    if (gathers)
-      bytes *= gather;
+    if (gathers > 0)
+      bytes *= gathers;
     return static_cast<int64_t>(bytes / kTrafficPerByte);
   }
 
-  /// True if `op` is an all_gather along tensor axes that may be repeated.
-  bool isGatherAgain(Operation *op) const {
+  /// Returns the cost of a byte if `op` is an all_gather along tensor axes, or
+  /// along the axis of experts, that may be repeated. Otherwise, returns 0.
+  double costOfGather(Operation *op) const {
     auto gathers = dyn_cast<AllGatherOp>(op);
-    return gathers && gather > 0 &&
-           llvm::all_of(gathers.getAxes().getAsValueRange<StringAttr>(),
-                        isTensorAxis);
+    if (!gathers)
+      return 0;
+    auto axes = gathers.getAxes().getAsValueRange<StringAttr>();
+    if (llvm::all_of(axes, isTensorAxis))
+      return gather;
+    auto isTokenAxis = [](StringRef axis) { return axis == kExpertAxis; };
+    return llvm::all_of(axes, isTokenAxis) ? gatherTokens : 0;
   }
 
   /// True if `value` is derived from parameters through a collective that has
@@ -197,7 +206,7 @@ private:
   }
 
   const ForwardPhase &forward;
-  double gather;
+  double gather, gatherTokens;
   const Ops &keptJoins;
   Network network;
   int32_t source, sink;
@@ -210,10 +219,10 @@ private:
 } // namespace
 
 DenseSet<Value> dpc::keepForSelective(const ForwardPhase &forward,
-                                      double gather) {
+                                      double gather, double gatherTokens) {
   SelectiveCut::Ops joins;
   for (;;) {
-    SelectiveCut cut(forward, gather, joins);
+    SelectiveCut cut(forward, gather, gatherTokens, joins);
     DenseSet<Value> kept = cut.keep();
     size_t before = joins.size();
     cut.addSecondJoins(joins);

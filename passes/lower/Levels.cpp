@@ -33,15 +33,16 @@ int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
   return inside;
 }
 
-double dpc::gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec) {
-  if (spec.tp == 1)
-    return 0;
+double dpc::gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec,
+                       llvm::function_ref<bool(StringRef)> isIncluded) {
   constexpr double kLarge = 256 << 20; // Makes latency negligible.
   cost::RankOrder order = rankOrder(spec);
   std::vector<std::string> axes;
   for (const cost::RankAxis &axis : order)
-    if (isTensorAxis(axis.name))
+    if (isIncluded(axis.name))
       axes.push_back(axis.name);
+  if (axes.empty())
+    return 0;
   const cost::Device &device = cluster.slowestDevice(cost::DType::BF16);
   double seconds =
       cost::estimateCollective(cluster, cost::Collective::AllGather, kLarge,

@@ -15,8 +15,9 @@ namespace dpc {
 int64_t dataRanksInside(const cost::Cluster &cluster, const LoweringSpec &spec);
 
 /// Returns how many bytes of memory traffic take as long as gathering one byte
-/// along the tensor axes; 0 without tensor axes.
-double gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec);
+/// along the mesh axes that `isIncluded` selects; 0 without such axes.
+double gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec,
+                  llvm::function_ref<bool(llvm::StringRef)> isIncluded);
 
 /// Sets `dpc.inner`, which dpc-expand-hierarchy reads, on uncompressed
 /// all_reduces for which cost::Algorithm::Hierarchical is fastest.

@@ -95,6 +95,10 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
   pm.addPass(createCanonicalizerPass(config));
   // Several readers of a value may slice and gather it in the same way.
   pm.addPass(createCSEPass());
+  // After the values of each reader are merged, and before recomputation, which
+  // takes tiles as a whole.
+  if (spec.tilesExperts)
+    pm.addPass(createDpcTileExperts());
 }
 
 void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
@@ -104,7 +108,10 @@ void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
   recompute.mode = std::string(stringify(spec.recompute));
   recompute.depth = spec.depth;
   recompute.alive = spec.alive;
-  recompute.gather = gatherCost(withLinkSpeed(cluster, spec.linkSpeed), spec);
+  cost::Cluster linked = withLinkSpeed(cluster, spec.linkSpeed);
+  recompute.gather = gatherCost(linked, spec, isTensorAxis);
+  recompute.gatherTokens = gatherCost(
+      linked, spec, [](StringRef axis) { return axis == kExpertAxis; });
   recompute.layers = spec.checkpoints != cost::Checkpoints::Planned;
   recompute.whole = spec.checkpoints == cost::Checkpoints::WholeLayers;
   pm.addPass(createDpcRecompute(recompute));

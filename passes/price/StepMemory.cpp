@@ -1,6 +1,7 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
 #include "cost-model/machine/ExpertWorkspace.h"
 #include "ir/Attributes.h"
+#include "ir/ExpertTiles.h"
 #include "ir/GemmEpilogues.h"
 #include "ir/TensorUtils.h"
 #include "passes/price/StepLiveness.h"
@@ -113,6 +114,21 @@ static constexpr MemoryCategory kCategories[] = {
     MemoryCategory::Gradients, MemoryCategory::Communication,
     MemoryCategory::Activations, MemoryCategory::Workspace};
 
+static std::optional<int64_t> workspaceOf(Operation *op);
+
+/// Returns the bytes of a tile, of the workspaces for it, and of the order of
+/// the rows.
+static int64_t tileBytes(ExpertTilesOp op) {
+  auto global = cast<RankedTensorType>(op.getGlobal());
+  int64_t bytes = alignedBytes(cost::expertWorkspaceBytes(
+      shapeOf(op.getIds())[0], localType(global).getDimSize(0)));
+  for (Value value : tileBuffers(op))
+    bytes += alignedBytes(sizeInBytes(value));
+  for (Operation &inner : op.getBody().front())
+    bytes += alignedBytes(workspaceOf(&inner).value_or(0));
+  return bytes;
+}
+
 /// Returns the bytes of the workspace of `op`, if it has one.
 static std::optional<int64_t> workspaceOf(Operation *op) {
   if (isa<ExpertMatmulOp, ExpertMatmulGradOp>(op)) {
@@ -121,6 +137,8 @@ static std::optional<int64_t> workspaceOf(Operation *op) {
     int64_t rows = tensorType(op->getOperand(1)).getNumElements();
     return cost::expertWorkspaceBytes(rows, shapeOf(w)[0]);
   }
+  if (auto tiles = dyn_cast<ExpertTilesOp>(op))
+    return tileBytes(tiles);
   MatmulOp matmul = matmulOf(op);
   auto bytes = (matmul ? matmul.getOperation() : op)
                    ->getAttrOfType<IntegerAttr>(attr::kWorkspace);

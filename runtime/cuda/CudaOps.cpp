@@ -37,6 +37,9 @@ struct CudaExecutor::OpRunner {
         op, expertArrays(self.plan, op, own, [&](int id) { return data(id); }),
         data(op.workspace), stream);
   }
+  Status operator()(const ExpertTilesOp &) const {
+    return Status::unsupported("tiles of experts cannot run on GPUs");
+  }
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
   }
@@ -202,7 +205,7 @@ static std::string placeOf(const Task &task) {
 Status CudaExecutor::checkNumbers(const Task &task) {
   if (!numbers || fault)
     return Status::success();
-  for (int id : accessesOf(*task.instruction, plan).writes) {
+  for (int id : resultsOf(*task.instruction, plan)) {
     const Buffer &buffer = plan.buffers[id];
     if (buffer.space != Space::Device)
       continue;

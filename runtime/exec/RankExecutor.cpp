@@ -4,6 +4,7 @@
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/DivisionByZero.h"
 #include "runtime/kernels/ExpertMatmul.h"
+#include "runtime/kernels/ExpertTiles.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Ledger.h"
 
@@ -41,6 +42,20 @@ struct RankExecutor::OpRunner {
     };
     return runExpertMatmul(
         op, expertArrays(self.plan, op, own, [&](int id) { return data(id); }));
+  }
+  Status operator()(const ExpertTilesOp &op) const {
+    auto own = [&](const ScalarExpr &expr) {
+      return evaluate(expr, self.plan.mesh, self.rankIndex,
+                      task.entry->microBatch);
+    };
+    ExpertIds ids = expertIds(self.plan, op, own, data(op.ids));
+    return runExpertTiles(
+        self.plan, op, ids, [&](int id) { return data(id); },
+        [&]() -> Status {
+          for (const Task &inner : task.body)
+            DPC_TRY(std::visit(OpRunner{self, inner}, inner.instruction->op));
+          return Status::success();
+        });
   }
   Status operator()(const ConvOp &op) const {
     return runConv(op, data(op.x), data(op.w), data(op.y));
@@ -273,7 +288,7 @@ static std::string nameOf(const Instruction &instruction) {
 }
 
 void RankExecutor::checkNumbers(const Task &task) {
-  for (int id : accessesOf(*task.instruction, plan).writes) {
+  for (int id : resultsOf(*task.instruction, plan)) {
     const Buffer &buffer = plan.buffers[id];
     if (buffer.space != Space::Device)
       continue;

@@ -44,10 +44,22 @@ private:
       task.signals = denseEvent(instruction.signals);
       ++signalled[instruction.signals];
     }
-    if (auto *kernel = std::get_if<KernelOp>(&instruction.op))
-      DPC_TRY(bind(*kernel, task));
+    DPC_TRY(bind(instruction, task));
     Queue queue = overlap ? instruction.queue : Queue::Compute;
     program.queues[static_cast<int>(queue)].push_back(std::move(task));
+    return Status::success();
+  }
+
+  Status bind(const Instruction &instruction, Task &task) {
+    if (auto *kernel = std::get_if<KernelOp>(&instruction.op))
+      return bind(*kernel, task);
+    if (auto *tiles = std::get_if<ExpertTilesOp>(&instruction.op))
+      for (const Instruction &inner : tiles->body) {
+        Task &next = task.body.emplace_back();
+        next.instruction = &inner;
+        next.entry = task.entry;
+        DPC_TRY(bind(inner, next));
+      }
     return Status::success();
   }
 

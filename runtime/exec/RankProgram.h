@@ -25,6 +25,7 @@ struct Task {
   KernelFunction function = nullptr;
   std::vector<void *> pointers;
   std::vector<int64_t> scalars;
+  std::vector<Task> body; ///< of an ExpertTilesOp
 };
 
 /// The tasks of each queue. Without overlap, the compute queue has all tasks.

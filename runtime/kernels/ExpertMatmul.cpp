@@ -1,6 +1,7 @@
 #include "runtime/kernels/ExpertMatmul.h"
 
 #include "runtime/base/HostTensor.h"
+#include "runtime/kernels/ExpertRows.h"
 #include "runtime/kernels/Matmul.h"
 
 #include <algorithm>
@@ -11,46 +12,6 @@ namespace dpc::rt {
 
 namespace {
 
-/// The rows of each expert of the rank, in ascending order.
-class RowsOfExperts {
-public:
-  RowsOfExperts(const ExpertMatmulOp &op, const ExpertArrays &arrays)
-      : ends(op.experts + 1), local(op.rows) {
-    for (int64_t r = 0; r < op.rows; ++r) {
-      local[r] = localOf(arrays, r);
-      if (local[r] >= 0)
-        ++ends[local[r] + 1];
-    }
-    for (int64_t e = 0; e < op.experts; ++e)
-      ends[e + 1] += ends[e];
-    sorted.resize(ends.back());
-    std::vector<int64_t> next(ends.begin(), ends.end() - 1);
-    for (int64_t r = 0; r < op.rows; ++r)
-      if (local[r] >= 0)
-        sorted[next[local[r]]++] = r;
-  }
-
-  int64_t begin(int64_t expert) const { return ends[expert]; }
-  int64_t end(int64_t expert) const { return ends[expert + 1]; }
-  int64_t operator[](int64_t position) const { return sorted[position]; }
-  bool isOnRank(int64_t row) const { return local[row] >= 0; }
-
-private:
-  /// Returns the position of a row's expert on this rank, or -1.
-  static int64_t localOf(const ExpertArrays &arrays, int64_t row) {
-    int64_t id = arrays.idType == DType::I64
-                     ? static_cast<const int64_t *>(arrays.ids)[row]
-                     : static_cast<const int32_t *>(arrays.ids)[row];
-    return id >= arrays.first && id < arrays.first + arrays.valid
-               ? id - arrays.first
-               : -1;
-  }
-
-  std::vector<int64_t> ends;   ///< of the experts' ranges of `sorted`, after 0
-  std::vector<int64_t> local;  ///< the expert of each row, or -1
-  std::vector<int64_t> sorted; ///< rows
-};
-
 /// Rows of equal size in an array, of which several ids may share one.
 struct Rows {
   char *data;
@@ -60,19 +21,32 @@ struct Rows {
   char *at(int64_t row) const { return data + row / shares * bytes; }
 };
 
-/// Copies the rows at the positions [begin, end) to `packed`.
-void pack(const RowsOfExperts &order, int64_t begin, int64_t end,
-          const Rows &rows, std::vector<char> &packed) {
+/// Returns whether the rows at the positions [begin, end) follow each other in
+/// the array. Positions of one expert ascend.
+bool areAdjacent(const RowsOfExperts &order, int64_t begin, int64_t end,
+                 const Rows &rows) {
+  return rows.shares == 1 && order[end - 1] - order[begin] == end - 1 - begin;
+}
+
+/// Returns the rows at the positions [begin, end) without gaps: their place in
+/// the array, or a copy in `packed`.
+char *pack(const RowsOfExperts &order, int64_t begin, int64_t end,
+           const Rows &rows, std::vector<char> &packed) {
+  if (areAdjacent(order, begin, end, rows))
+    return rows.at(order[begin]);
   packed.resize((end - begin) * rows.bytes);
   for (int64_t i = begin; i < end; ++i)
     std::memcpy(packed.data() + (i - begin) * rows.bytes, rows.at(order[i]),
                 rows.bytes);
+  return packed.data();
 }
 
 class ExpertMatmul {
 public:
   ExpertMatmul(const ExpertMatmulOp &op, const ExpertArrays &arrays)
-      : op(op), arrays(arrays), order(op, arrays),
+      : op(op), arrays(arrays),
+        order({arrays.ids, arrays.idType, arrays.first, arrays.valid}, op.rows,
+              op.experts),
         x(rowsOf(arrays.x, op.k, op.compute, op.sharesX)) {}
 
   Status forward() {
@@ -89,13 +63,16 @@ public:
     product.ldb = op.transW ? op.k : op.n;
     product.ldc = op.n;
     return forEachTile([&](int64_t expert, int64_t begin, int64_t end) {
-      pack(order, begin, end, x, left);
-      right.resize((end - begin) * y.bytes);
+      char *rows = pack(order, begin, end, x, left);
+      const bool isInPlace = areAdjacent(order, begin, end, y);
+      if (!isInPlace)
+        right.resize((end - begin) * y.bytes);
       product.m = end - begin;
-      DPC_TRY(runMatmul(product, left.data(), op.compute,
-                        static_cast<char *>(arrays.w) + expert * matrix,
-                        op.compute, right.data(), arrays.resultType));
-      for (int64_t i = begin; i < end; ++i)
+      DPC_TRY(runMatmul(
+          product, rows, op.compute,
+          static_cast<char *>(arrays.w) + expert * matrix, op.compute,
+          isInPlace ? y.at(order[begin]) : right.data(), arrays.resultType));
+      for (int64_t i = begin; i < end && !isInPlace; ++i)
         std::memcpy(y.at(order[i]), right.data() + (i - begin) * y.bytes,
                     y.bytes);
       return Status::success();
@@ -117,16 +94,16 @@ public:
     product.ldb = product.ldc = op.n;
     char *w = static_cast<char *>(arrays.w);
     for (int64_t e = 0; e < op.experts; ++e)
-      if (order.begin(e) == order.end(e))
+      if (order.begin(e) == order.end(e) && !op.accumulates)
         std::memset(w + e * matrix, 0, matrix);
     return forEachTile([&](int64_t expert, int64_t begin, int64_t end) {
-      pack(order, begin, end, x, left);
-      pack(order, begin, end, y, right);
+      char *xRows = pack(order, begin, end, x, left);
+      char *yRows = pack(order, begin, end, y, right);
       product.k = end - begin;
-      product.beta = begin == order.begin(expert) ? 0 : 1;
+      product.beta = begin == order.begin(expert) && !op.accumulates ? 0 : 1;
       char *target = w + expert * matrix;
       DPC_TRY(
-          runMatmul(product, left.data(), op.compute, right.data(), op.compute,
+          runMatmul(product, xRows, op.compute, yRows, op.compute,
                     isRounded ? reinterpret_cast<char *>(sums.data()) : target,
                     isRounded ? DType::F32 : arrays.resultType));
       if (isRounded && end == order.end(expert))

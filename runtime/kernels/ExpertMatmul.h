@@ -34,10 +34,10 @@ ExpertArrays expertArrays(const Plan &plan, const ExpertMatmulOp &op, Own &&own,
 }
 
 /// Computes `op` (see ExpertMatmulOp). Sorts the rows by their experts and runs
-/// one GEMM per expert for at most kExpertTile rows at a time, which it copies.
-/// The copies need memory in addition to the plan's arena: kExpertTile rows of
-/// x and y, the sums of one expert's gradient, and 16 bytes for each row. Any
-/// rows may be of one expert. Fails if a GEMM fails.
+/// one GEMM per expert for at most kExpertTile rows at a time, which it copies
+/// unless they are adjacent. The copies need memory in addition to the plan's
+/// arena: kExpertTile rows of x and y, the sums of one expert's gradient, and
+/// 16 bytes for each row. Any rows may be of one expert. Fails if a GEMM fails.
 Status runExpertMatmul(const ExpertMatmulOp &op, const ExpertArrays &arrays);
 
 inline constexpr int64_t kExpertTile = 1024;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace dpc::rt {
 
@@ -58,8 +59,12 @@ int64_t messageTag(int64_t tag, const Mesh &mesh, int64_t microBatch) {
 std::vector<const Instruction *> instructionsOf(const Plan &plan) {
   std::vector<const Instruction *> all;
   for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions)
+    for (const Instruction &instruction : instructions) {
       all.push_back(&instruction);
+      if (auto *tiles = std::get_if<ExpertTilesOp>(&instruction.op))
+        for (const Instruction &inner : tiles->body)
+          all.push_back(&inner);
+    }
   return all;
 }
 
@@ -242,8 +247,37 @@ struct AccessVisitor {
       out = {{op.x, op.ids, op.w}, {op.y}};
     else
       out = {{op.x, op.ids, op.y}, {op.w}};
+    if (op.accumulates)
+      out.reads.push_back(op.w);
     if (op.workspace >= 0)
       out.writes.push_back(op.workspace);
+  }
+  void operator()(const ExpertTilesOp &op) {
+    out = {{op.ids}, {op.tileIds}};
+    if (op.workspace >= 0)
+      out.writes.push_back(op.workspace);
+    for (const TileBuffer &take : op.takes) {
+      out.reads.push_back(take.buffer);
+      out.writes.push_back(take.tile);
+    }
+    for (const TileBuffer &add : op.adds)
+      out.writes.push_back(add.buffer);
+    out.writes.insert(out.writes.end(), op.sums.begin(), op.sums.end());
+    for (const Instruction &inner : op.body) {
+      Accesses more = accessesOf(inner, plan);
+      out.reads.insert(out.reads.end(), more.reads.begin(), more.reads.end());
+      out.writes.insert(out.writes.end(), more.writes.begin(),
+                        more.writes.end());
+    }
+    // The op writes these before the body reads them (PlanCheckExperts.cpp).
+    auto root = [&](int id) {
+      int viewed = plan.buffers[id].viewOf;
+      return viewed < 0 ? id : viewed;
+    };
+    std::set<int> written;
+    for (int id : out.writes)
+      written.insert(root(id));
+    std::erase_if(out.reads, [&](int id) { return written.count(root(id)); });
   }
   void operator()(const ConvOp &op) {
     switch (op.kind) {
@@ -299,6 +333,16 @@ Accesses accessesOf(const Instruction &instruction, const Plan &plan) {
   Accesses accesses;
   std::visit(AccessVisitor{plan, accesses}, instruction.op);
   return accesses;
+}
+
+std::vector<int> resultsOf(const Instruction &instruction, const Plan &plan) {
+  auto *tiles = std::get_if<ExpertTilesOp>(&instruction.op);
+  if (!tiles)
+    return accessesOf(instruction, plan).writes;
+  std::vector<int> results = tiles->sums;
+  for (const TileBuffer &add : tiles->adds)
+    results.push_back(add.buffer);
+  return results;
 }
 
 } // namespace dpc::rt

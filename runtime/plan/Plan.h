@@ -48,7 +48,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 16;
+inline constexpr int kPlanVersion = 17;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -294,17 +294,18 @@ enum class ExpertMatmulKind {
 
 /// y[r] = x[r] op(w[e]) for each row r, where e = ids[r] is the number of an
 /// expert; or the gradient of this with respect to w, which is 0 for an expert
-/// without rows. The arrays are dense and row-major: ids [rows], w [experts, k,
-/// n] (with transW, [experts, n, k]), x [rows / sharesX, k] and y [rows /
-/// sharesY, n], where consecutive rows share a row of x or y. The rank has the
-/// experts from `first` to first + valid - 1; a row of another expert is 0 in
-/// y, and adds nothing to w.
+/// without rows, or is added to w. The arrays are dense and row-major: ids
+/// [rows], w [experts, k, n] (with transW, [experts, n, k]), x [rows / sharesX,
+/// k] and y [rows / sharesY, n], where consecutive rows share a row of x or y.
+/// The rank has the experts from `first` to first + valid - 1; a row of another
+/// expert is 0 in y, and adds nothing to w.
 struct ExpertMatmulOp {
   ExpertMatmulKind kind = ExpertMatmulKind::Forward;
   int x = -1, ids = -1, w = -1, y = -1; ///< buffers
   int64_t rows = 0, sharesX = 1, sharesY = 1;
   int64_t experts = 0, k = 0, n = 0;
-  bool transW = false; ///< only forward
+  bool transW = false;      ///< only forward
+  bool accumulates = false; ///< only gradients
   ScalarExpr first, valid;
   /// Scratch memory for the order of the rows (PlanExperts.h), or -1, with
   /// which GPUs cannot run the product.
@@ -312,6 +313,38 @@ struct ExpertMatmulOp {
   /// The type of the arithmetic, and of both factors. The result has this type,
   /// or f32 if the factors are bf16 or f16, which are summed in f32.
   DType compute = DType::F32;
+};
+
+/// The rows [rows / shares, ..] of `buffer`, and those of one tile [tileRows,
+/// ..]. `shares` consecutive rows of ExpertTilesOp share a row of `buffer`. If
+/// it is 0, both buffers have one shape.
+struct TileBuffer {
+  int buffer = -1, tile = -1;
+  int64_t shares = 1;
+};
+
+struct Instruction;
+
+/// Fills the buffers of `adds` and `sums` with zeros. Sorts the rows whose ids
+/// are experts of the rank by their experts and divides them into tiles of
+/// tileRows rows, the last of which may have fewer. For each tile: writes their
+/// ids to tileIds and their rows in the buffers of `takes` to the tiles of
+/// `takes`, followed by -1 and zeros if the tile has fewer rows; runs `body`;
+/// adds the rows of the tiles of `adds` to the rows in their buffers. Only
+/// `adds` may have shares of 0: the whole tile is added, whatever it has.
+///
+/// The arrays are dense. The body has kernels and products of experts, without
+/// events, in the queue of the op. It may add to the buffers `sums`.
+struct ExpertTilesOp {
+  int ids = -1, tileIds = -1; ///< [rows], [tileRows]
+  int64_t rows = 0, tileRows = 0;
+  int64_t experts = 0; ///< of the rank, with padding
+  ScalarExpr first, valid;
+  /// Scratch memory as in ExpertMatmulOp.
+  int workspace = -1;
+  std::vector<TileBuffer> takes, adds;
+  std::vector<int> sums;
+  std::vector<Instruction> body;
 };
 
 /// Reduces each buffer over the group, in place.
@@ -392,10 +425,10 @@ struct StoreOutputOp {
 };
 
 using OpVariant =
-    std::variant<KernelOp, MatmulOp, ExpertMatmulOp, ConvOp, AttentionOp,
-                 AttentionGradOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
-                 AllToAllOp, BroadcastOp, SendOp, RecvOp, CopyOp, TransferOp,
-                 FillOp, LoadInputOp, StoreOutputOp>;
+    std::variant<KernelOp, MatmulOp, ExpertMatmulOp, ExpertTilesOp, ConvOp,
+                 AttentionOp, AttentionGradOp, AllReduceOp, AllGatherOp,
+                 ReduceScatterOp, AllToAllOp, BroadcastOp, SendOp, RecvOp,
+                 CopyOp, TransferOp, FillOp, LoadInputOp, StoreOutputOp>;
 
 enum class Queue { Compute, Comm, Copy };
 inline constexpr int kNumQueues = 3;
@@ -428,6 +461,9 @@ struct Accesses {
 };
 struct Plan;
 Accesses accessesOf(const Instruction &instruction, const Plan &plan);
+/// Returns the buffers with the results of an instruction: those it writes,
+/// except tiles, whose last rows mean nothing.
+std::vector<int> resultsOf(const Instruction &instruction, const Plan &plan);
 
 enum class PhaseKind { Setup, Forward, Backward, Weight, Update };
 
@@ -511,6 +547,7 @@ struct Plan {
   int64_t bytesOf(Space space, int64_t stage) const;
 };
 
+/// Returns all instructions. Those in the body of an instruction follow it.
 std::vector<const Instruction *> instructionsOf(const Plan &plan);
 template <typename Op> std::vector<const Op *> opsOf(const Plan &plan) {
   std::vector<const Op *> ops;

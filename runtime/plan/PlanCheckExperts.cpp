@@ -46,11 +46,27 @@ Status checkSizes(const ExpertMatmulOp &op) {
     return wrongField("shares_y", op.sharesY, "1 in a forward product");
   if (!isForward && op.transW)
     return Status::invalid("trans_w is true, expected false in a gradient");
+  if (isForward && op.accumulates)
+    return Status::invalid(
+        "accumulates is true, expected false in a forward product");
   return Status::success();
 }
 
 Status checkWorkspace(const Plan &plan, const ExpertMatmulOp &op) {
-  int id = op.workspace;
+  DPC_TRY(checkExpertWorkspace(plan, op.workspace, op.rows, op.experts));
+  if (op.workspace == -1)
+    return Status::success();
+  for (auto [name, other] :
+       {std::pair("x", op.x), {"ids", op.ids}, {"w", op.w}, {"y", op.y}})
+    if (mayOverlap(plan, wholeOf(plan, other), wholeOf(plan, op.workspace)))
+      return Status::invalid(name, " overlaps workspace");
+  return Status::success();
+}
+
+} // namespace
+
+Status checkExpertWorkspace(const Plan &plan, int id, int64_t rows,
+                            int64_t experts) {
   if (id == -1 && !plan.targetGpu.empty())
     return Status::invalid("workspace is -1, expected a buffer in a plan for "
                            "GPUs");
@@ -61,18 +77,12 @@ Status checkWorkspace(const Plan &plan, const ExpertMatmulOp &op) {
   if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
     return Status::invalid("workspace is buffer ", id,
                            ", expected a workspace that is not a view");
-  int64_t needed = expertWorkspaceBytes(op.rows, op.experts);
+  int64_t needed = expertWorkspaceBytes(rows, experts);
   if (workspace.bytes < needed)
     return Status::invalid("workspace is buffer ", id, " of ", workspace.bytes,
                            " bytes, expected at least ", needed);
-  for (auto [name, other] :
-       {std::pair("x", op.x), {"ids", op.ids}, {"w", op.w}, {"y", op.y}})
-    if (mayOverlap(plan, wholeOf(plan, other), wholeOf(plan, id)))
-      return Status::invalid(name, " overlaps workspace");
   return Status::success();
 }
-
-} // namespace
 
 Status checkExpertMatmul(const Plan &plan, const ExpertMatmulOp &op) {
   bool isHalf = op.compute == DType::BF16 || op.compute == DType::F16;
@@ -92,6 +102,10 @@ Status checkExpertMatmul(const Plan &plan, const ExpertMatmulOp &op) {
   DPC_TRY(checkType(plan, factor, op.compute, op.compute));
   if (!isHalf || plan.buffers[written.id].dtype != DType::F32)
     DPC_TRY(checkType(plan, written, op.compute, op.compute));
+  if (DType type = plan.buffers[written.id].dtype;
+      op.accumulates && type != DType::F32 && type != DType::F64)
+    return Status::invalid("accumulates is true, but w holds ", nameOf(type),
+                           ", expected f32 or f64");
   if (DType type = plan.buffers[op.ids].dtype;
       type != DType::I64 && type != DType::I32)
     return Status::invalid("ids holds ", nameOf(type), ", expected i64 or i32");

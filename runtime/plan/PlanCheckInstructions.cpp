@@ -49,6 +49,14 @@ public:
     DPC_TRY(scalar(op.valid));
     return checkExpertMatmul(plan, op);
   }
+  Status operator()(const ExpertTilesOp &op) const {
+    DPC_TRY(scalar(op.first));
+    DPC_TRY(scalar(op.valid));
+    for (size_t i = 0; i < op.body.size(); ++i)
+      if (Status status = inner(op.body[i]); !status.ok())
+        return status.in(concat("body[", i, "]"));
+    return checkExpertTiles(plan, op);
+  }
   Status operator()(const ConvOp &op) const { return checkConv(plan, op); }
   Status operator()(const AttentionOp &op) const {
     return checkAttention(plan, op);
@@ -152,6 +160,20 @@ public:
   }
 
 private:
+  /// Checks an instruction in the body of another one.
+  Status inner(const Instruction &instruction) const {
+    if (!std::holds_alternative<KernelOp>(instruction.op) &&
+        !std::holds_alternative<ExpertMatmulOp>(instruction.op))
+      return Status::invalid("op is ", opName(instruction.op),
+                             ", expected kernel or expert_matmul");
+    if (!instruction.waits.empty() || instruction.signals != -1)
+      return Status::invalid("has events");
+    if (instruction.queue != Queue::Compute)
+      return Status::invalid("queue is ", nameOf(instruction.queue),
+                             ", expected compute");
+    return std::visit(*this, instruction.op);
+  }
+
   Status buffer(const char *field, int id) const {
     return checkBufferId(plan, field, id);
   }

@@ -26,6 +26,7 @@ Status checkInstructions(const Plan &plan);
 /// Check the fields of an op; parts of checkInstructions().
 Status checkMatmul(const Plan &plan, const MatmulOp &op);
 Status checkExpertMatmul(const Plan &plan, const ExpertMatmulOp &op);
+Status checkExpertTiles(const Plan &plan, const ExpertTilesOp &op);
 Status checkConv(const Plan &plan, const ConvOp &op);
 Status checkAttention(const Plan &plan, const AttentionOp &op);
 Status checkAttention(const Plan &plan, const AttentionGradOp &op);
@@ -68,6 +69,11 @@ struct BufferPart {
 inline BufferPart wholeOf(const Plan &plan, int buffer) {
   return {buffer, 0, plan.buffers[buffer].bytes};
 }
+/// Checks that `id` is scratch memory for the order of `rows` rows by expert,
+/// or -1 in a plan for CPUs.
+Status checkExpertWorkspace(const Plan &plan, int id, int64_t rows,
+                            int64_t experts);
+
 /// Returns whether byte ranges of two buffers of a stage may overlap in one
 /// schedule entry. Two buffers of one frame are compared in the same slot. If
 /// only one buffer is in a frame, the other is compared with the whole frame.

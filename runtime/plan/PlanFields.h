@@ -116,8 +116,18 @@ template <typename V> void fields(V &visit, Is<MatmulOp> auto &v) {
 template <typename V> void fields(V &visit, Is<ExpertMatmulOp> auto &v) {
   each(visit, "kind", v.kind, "x", v.x, "ids", v.ids, "w", v.w, "y", v.y,
        "rows", v.rows, "shares_x", v.sharesX, "shares_y", v.sharesY, "experts",
-       v.experts, "k", v.k, "n", v.n, "trans_w", v.transW, "first", v.first,
-       "valid", v.valid, "workspace", v.workspace, "compute", v.compute);
+       v.experts, "k", v.k, "n", v.n, "trans_w", v.transW, "accumulates",
+       v.accumulates, "first", v.first, "valid", v.valid, "workspace",
+       v.workspace, "compute", v.compute);
+}
+template <typename V> void fields(V &visit, Is<TileBuffer> auto &v) {
+  each(visit, "buffer", v.buffer, "tile", v.tile, "shares", v.shares);
+}
+template <typename V> void fields(V &visit, Is<ExpertTilesOp> auto &v) {
+  each(visit, "ids", v.ids, "tile_ids", v.tileIds, "rows", v.rows, "tile_rows",
+       v.tileRows, "experts", v.experts, "first", v.first, "valid", v.valid,
+       "workspace", v.workspace, "takes", v.takes, "adds", v.adds, "sums",
+       v.sums, "body", v.body);
 }
 template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
   each(visit, "kind", v.kind, "x", v.x, "w", v.w, "y", v.y, "x_shape", v.xShape,

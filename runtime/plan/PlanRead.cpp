@@ -113,10 +113,15 @@ public:
       within(".op", [&] { read(j["op"], name); });
     if (!makeOp(name, v.op))
       return fail("instruction \"" + name + "\" is not known to this build");
+    bool hasBody = std::holds_alternative<ExpertTilesOp>(v.op);
+    if (hasBody && inBody)
+      return fail("instruction \"" + name + "\" is in the body of another one");
+    inBody = hasBody;
     readObject(j, {"op"}, [&](auto &visit) {
       fields(visit, v);
       std::visit([&](auto &op) { fields(visit, op); }, v.op);
     });
+    inBody &= !hasBody;
   }
 
   /// Refuses fields that `walk` does not visit, except those in `others`.
@@ -164,6 +169,7 @@ private:
   }
 
   std::string place;
+  bool inBody = false; ///< in an instruction of the body of another one
 };
 
 Status checkVersion(const Json &body) {

@@ -277,3 +277,124 @@ func.func @store_keeps_the_type(%x: tensor<8xf32>, %y: tensor<4xf32>) {
   %0 = dpc.store %y into %x : (tensor<4xf32>, tensor<8xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @tiles_of_unlike_ids(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C1) argument 0 has element type 'i32', expected 'i64'}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi32>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_of_no_rows(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C1) a tile has no rows}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<0xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_with_too_few_shares(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C2) 'in' has 1 numbers for 2 operands}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_with_odd_shares(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C2) argument 1 is shared by 3, expected a divisor of the 32 rows}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [3, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_of_other_rows(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C2) argument 1 stands for 16 rows that are shared by 4 of 32 rows}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [4, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_of_other_columns(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C2) argument 1 has shape 4x8, expected 4x16}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x8xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x8xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_of_whole_rows(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C2) argument 1 has shape 4x16, expected 16x16}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [0, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_with_too_many_sums(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C3) 'out' has 2 numbers for 1 results}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2, 0] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_of_other_sums(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C3) yielded value 0 stands for 8 rows that are shared by 2 of 32 rows}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<8x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_of_another_type(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C3) result 0 has element type 'f64', expected 'f32'}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf64> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_of_experts_that_are_not_split(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C4) global is 'tensor<8x16x16xf32>', expected a sharded type}}
+  %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}

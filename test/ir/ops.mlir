@@ -532,3 +532,16 @@ func.func @fetch_and_store(%0: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %2 = dpc.store %1 into %0 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
   return %2 : tensor<8x16xf32>
 }
+
+// CHECK-LABEL: func.func @expert_tiles(
+func.func @expert_tiles(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) -> (tensor<16x16xf32>, tensor<4x16x16xf32>) {
+  // CHECK: dpc.expert_tiles %arg0, %arg1, %arg2 in = [2, 0] out = [2, 0] global = tensor<8x16x16xf32, #{{.*}}> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> (tensor<16x16xf32>, tensor<4x16x16xf32>) {
+  %y, %dw = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2, 0] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> (tensor<16x16xf32>, tensor<4x16x16xf32>) {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>, %m: tensor<4x16x16xf32>):
+    %p = dpc.expert_matmul %r, %i, %m : (tensor<4x16xf32>, tensor<4xi64>, tensor<4x16x16xf32>) -> tensor<4x16xf32>
+    %g = dpc.expert_matmul_grad %r, %i, %p : (tensor<4x16xf32>, tensor<4xi64>, tensor<4x16xf32>) -> tensor<4x16x16xf32>
+    // CHECK: dpc.yield %{{.*}}, %{{.*}} : tensor<4x16xf32>, tensor<4x16x16xf32>
+    dpc.yield %p, %g : tensor<4x16xf32>, tensor<4x16x16xf32>
+  }
+  return %y, %dw : tensor<16x16xf32>, tensor<4x16x16xf32>
+}

@@ -375,6 +375,67 @@ static void evalExpertMatmulGrad(Evaluation &e) {
   });
 }
 
+/// Adds to `sum` the rows of `tile`, which are at the positions of `rows` from
+/// `begin` on, or all of `tile` if `share` is 0.
+static void addTile(HostArray &sum, const HostArray &tile, int64_t share,
+                    ArrayRef<int64_t> rows) {
+  if (share == 0) {
+    for (int64_t i = 0; i < sum.size(); ++i)
+      sum[i] += tile[i];
+    return;
+  }
+  int64_t width = tile.size() / tile.shape[0];
+  for (auto [i, row] : llvm::enumerate(rows))
+    for (int64_t c = 0; c < width; ++c)
+      sum[row / share * width + c] += tile[i * width + c];
+}
+
+static void evalExpertTiles(Evaluation &e) {
+  auto op = cast<ExpertTilesOp>(e.op);
+  Block &body = op.getBody().front();
+  const HostArray &ids = *e.operands[0];
+  auto global = cast<RankedTensorType>(op.getGlobal());
+  auto local = rowsByPosition(e, 0, localType(global).getDimSize(0));
+  std::vector<std::pair<int64_t, int64_t>> order; // expert, row
+  for (int64_t r = 0; r < ids.size(); ++r)
+    if (auto it = local.find(idOf(ids[r])); it != local.end())
+      order.emplace_back(it->second, r);
+  std::sort(order.begin(), order.end());
+  int64_t tileRows = op.getTileRows(), count = order.size();
+  for (int64_t begin = 0; begin < count; begin += tileRows) {
+    std::vector<int64_t> rows;
+    for (int64_t i = begin; i < std::min(begin + tileRows, count); ++i)
+      rows.push_back(order[i].second);
+    llvm::DenseMap<Value, HostArray> values;
+    HostArray tileIds({tileRows});
+    for (int64_t i = 0; i < tileRows; ++i)
+      tileIds[i] = i < static_cast<int64_t>(rows.size()) ? ids[rows[i]] : -1;
+    values[body.getArgument(0)] = tileIds;
+    for (auto [i, share] : llvm::enumerate(op.getInShares())) {
+      BlockArgument argument = body.getArgument(i + 1);
+      auto shape = cast<RankedTensorType>(argument.getType()).getShape();
+      const HostArray &whole = *e.operands[i + 1];
+      HostArray tile({shape.begin(), shape.end()});
+      int64_t width = share == 0 ? 0 : tile.size() / tileRows;
+      for (auto [j, row] : llvm::enumerate(rows))
+        for (int64_t c = 0; c < width; ++c)
+          tile[j * width + c] = whole[row / share * width + c];
+      values[argument] = share == 0 ? whole : tile;
+    }
+    for (Operation &inner : body.without_terminator()) {
+      Evaluation next{&inner, {}, e.coordinates, {}};
+      for (Value operand : inner.getOperands())
+        next.operands.push_back(&values[operand]);
+      evaluate(next);
+      for (auto [result, value] : llvm::zip(inner.getResults(), next.results))
+        values[result] = std::move(value);
+    }
+    for (auto [i, value, share] : llvm::enumerate(
+             body.getTerminator()->getOperands(), op.getOutShares()))
+      addTile(e.results[i], values[value], share, rows);
+  }
+}
+
 static void evalCrossEntropySums(Evaluation &e) {
   const HostArray &logits = *e.operands[0], &top = *e.operands[1];
   auto columns = rowsByPosition(e, 1, logits.shape[1]);
@@ -491,6 +552,7 @@ void addRowOps(std::map<std::string, Handler> &table) {
   table["dpc.embedding_grad"] = evalEmbeddingGrad;
   table["dpc.expert_matmul"] = evalExpertMatmul;
   table["dpc.expert_matmul_grad"] = evalExpertMatmulGrad;
+  table["dpc.expert_tiles"] = evalExpertTiles;
   table["dpc.cross_entropy"] = evalCrossEntropy;
   table["dpc.cross_entropy_sums"] = evalCrossEntropySums;
   table["dpc.cross_entropy_grad"] = evalCrossEntropyGrad;

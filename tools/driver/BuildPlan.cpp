@@ -72,6 +72,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   spec.attention = attentionForm(options);
   spec.attentionMustFuse = options.attention == "fused";
   spec.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
+  spec.tilesExperts = !spec.fusesEpilogues;
   // With an observer, lowerForStrategy verifies the program after each phase.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
@@ -105,6 +106,7 @@ LoweringSpec commonSpec(const CompileOptions &options) {
   common.compressWeights = options.compressWeights;
   common.attention = attentionForm(options);
   common.fusesEpilogues = !options.targetGpu.empty();
+  common.tilesExperts = options.targetGpu.empty();
   return common;
 }
 

@@ -21,7 +21,7 @@ struct Exception {
 
 static const std::vector<Exception> &exceptions() {
   static constexpr llvm::StringLiteral local =
-      "accumulate all_gather all_reduce all_to_all fetch kernel "
+      "accumulate all_gather all_reduce all_to_all expert_tiles fetch kernel "
       "mask rank_slice recv reshard reduce_scatter ring_shift "
       "send stage_value store sum_squares yield attention_probs "
       "attention_scores_grad";
@@ -46,7 +46,7 @@ static const std::vector<Exception> &exceptions() {
       {OpColumn::lowering, "expanded by dpc-partition", "global_norm"},
       {OpColumn::lowering, "planned by dpc-partition", "reshard"},
       {OpColumn::lowering, "resolved by dpc-split-stages", "stage_value"},
-      {OpColumn::lowering, "the end of a kernel's body", "yield"},
+      {OpColumn::lowering, "the end of a body", "yield"},
   };
   return list;
 }

@@ -7,6 +7,7 @@
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/ExpertMatmul.h"
+#include "runtime/kernels/ExpertTiles.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/PlanValidate.h"
 
@@ -210,6 +211,8 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
     auto arrays =
         rt::expertArrays(plan, *op, own, [&](int id) { return at(id); });
     EXPECT_EQ(rt::runExpertMatmul(*op, arrays).message(), "");
+  } else if (auto *op = std::get_if<rt::ExpertTilesOp>(&instruction.op)) {
+    runTiles(*op, rank, mb);
   } else if (auto *op = std::get_if<rt::ConvOp>(&instruction.op)) {
     Status status = rt::runConv(*op, at(op->x), at(op->w), at(op->y));
     EXPECT_EQ(status.message(), "");
@@ -234,6 +237,21 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
              !std::holds_alternative<rt::AllReduceOp>(instruction.op)) {
     ADD_FAILURE() << "the harness cannot run " << rt::opName(instruction.op);
   }
+}
+
+void Step::runTiles(const rt::ExpertTilesOp &op, int64_t rank, int64_t mb) {
+  auto own = [&](const rt::ScalarExpr &expr) {
+    return rt::evaluate(expr, plan.mesh, rank, mb);
+  };
+  Status status = rt::runExpertTiles(
+      plan, op, rt::expertIds(plan, op, own, at(op.ids)),
+      [&](int id) { return at(id); },
+      [&] {
+        for (const rt::Instruction &inner : op.body)
+          execute(inner, rank, mb);
+        return Status::success();
+      });
+  EXPECT_EQ(status.message(), "");
 }
 
 void Step::run(const Values &arguments, int64_t rank) {

@@ -54,6 +54,7 @@ public:
 
 private:
   void execute(const rt::Instruction &instruction, int64_t rank, int64_t mb);
+  void runTiles(const rt::ExpertTilesOp &op, int64_t rank, int64_t mb);
   void expectNumbers(const rt::Instruction &instruction);
   int bufferOf(const std::string &name) const;
   char *at(int buffer);

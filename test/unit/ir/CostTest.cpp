@@ -145,10 +145,11 @@ TEST_F(CostTest, EveryOpHasACost) {
 
 TEST_F(CostTest, EveryGlobalOpHasAShardingRule) {
   expectInterface<ShardingRuleOpInterface>(
-      context, "accumulate all_gather all_reduce all_to_all kernel mask "
-               "attention_probs rank_slice attention_scores_grad "
-               "reduce_scatter sum_squares yield reshard send recv stage_value "
-               "ring_shift fetch store");
+      context,
+      "accumulate all_gather all_reduce all_to_all expert_tiles kernel "
+      "mask attention_probs rank_slice attention_scores_grad "
+      "reduce_scatter sum_squares yield reshard send recv stage_value "
+      "ring_shift fetch store");
 }
 
 } // namespace
