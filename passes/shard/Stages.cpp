@@ -4,6 +4,7 @@
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
+#include "passes/shard/ExpertRows.h"
 
 #include <numeric>
 #include <unordered_map>
@@ -275,7 +276,28 @@ static std::vector<double> secondsOf(const ProgramFacts &facts,
   return seconds;
 }
 
+/// Returns the results of `staged` that have rows of experts: those of
+/// products, and what is computed from the same rows.
+static DenseSet<Value> rowsOfExperts(ArrayRef<Operation *> staged) {
+  DenseMap<Value, int64_t> rows; // the number of rows
+  for (Operation *op : staged) {
+    if (auto product = dyn_cast<ExpertMatmulOp>(op))
+      rows[product] = tensorType(product.getIds()).getNumElements();
+    for (Value operand : op->getOperands())
+      if (auto it = rows.find(operand);
+          it != rows.end() && keepsRows(op, operand, it->second))
+        rows.try_emplace(op->getResult(0), it->second);
+  }
+  auto values = llvm::make_first_range(rows);
+  return {values.begin(), values.end()};
+}
+
+/// If axes split the experts, each rank has rows of its whole group, and
+/// dpc-tile-experts needs all ops on them on one stage. So their bytes count as
+/// many times as many.
 static std::vector<double> crossingBytes(ArrayRef<Operation *> staged) {
+  constexpr double kRowsOfExperts = 1000;
+  DenseSet<Value> rows = rowsOfExperts(staged);
   DenseMap<Operation *, int64_t> position;
   for (auto [i, op] : llvm::enumerate(staged))
     position[op] = i;
@@ -286,8 +308,10 @@ static std::vector<double> crossingBytes(ArrayRef<Operation *> staged) {
       for (Operation *user : result.getUsers())
         if (auto it = position.find(user); it != position.end())
           last = std::max(last, it->second);
-      bytes[i] += sizeInBytes(result);
-      bytes[last] -= sizeInBytes(result);
+      double size = static_cast<double>(sizeInBytes(result)) *
+                    (rows.contains(result) ? kRowsOfExperts : 1);
+      bytes[i] += size;
+      bytes[last] -= size;
     }
   for (size_t i = 1; i < bytes.size(); ++i)
     bytes[i] += bytes[i - 1];
