@@ -319,6 +319,8 @@ def DpcTileExperts : Pass<"dpc-tile-experts", "::mlir::ModuleOp"> {
       f16;
     * rows of a forward phase that a backward phase reads are computed again there,
       so that only what the op takes is kept between the phases;
+    * gradients of gates that multiply rows of experts do not need these rows
+      (TileGates.cpp);
     * products whose experts are not split stay as they are, because they have no
       rows of other ranks.
 

@@ -16,6 +16,16 @@ namespace dpc {
 #define GEN_PASS_DEF_DPCTILEEXPERTS
 #include "passes/local/Passes.h.inc"
 
+bool splitsExperts(Operation *op) {
+  if (!isa<ExpertMatmulOp, ExpertMatmulGradOp>(op))
+    return false;
+  auto global = op->getAttrOfType<TypeAttr>("global");
+  if (!global)
+    return false;
+  auto type = cast<RankedTensorType>(global.getValue());
+  return localType(type).getDimSize(0) < type.getDimSize(0);
+}
+
 std::optional<RowBroadcast> rowBroadcast(BroadcastOp op, int64_t rows) {
   RowBroadcast found;
   found.resultRank = rowRank(op.getResult(), rows);
@@ -105,8 +115,7 @@ public:
     using Key = std::tuple<Phase, int64_t, Value>;
     std::vector<std::pair<Key, TileSet>> found;
     for (Operation &op : block) {
-      std::optional<Type> global = globalOf(&op);
-      if (!global || !splitsExperts(*global))
+      if (!splitsExperts(&op))
         continue;
       Value ids = rowIds(op.getOperand(1));
       auto [phase, chunk] = runOf(&op);
@@ -137,18 +146,6 @@ public:
   }
 
 private:
-  static std::optional<Type> globalOf(Operation *op) {
-    if (auto product = dyn_cast<ExpertMatmulOp>(op))
-      return product.getGlobal();
-    if (auto grad = dyn_cast<ExpertMatmulGradOp>(op))
-      return grad.getGlobal();
-    return std::nullopt;
-  }
-  static bool splitsExperts(Type global) {
-    auto type = cast<RankedTensorType>(global);
-    return localType(type).getDimSize(0) < type.getDimSize(0);
-  }
-
   /// Adds what reads rows of an earlier phase.
   void addReaders(TileSet &set, const TileSet &earlier) {
     for (Operation *op : earlier.own) {
@@ -216,8 +213,8 @@ private:
     }
   }
 
-  static bool isRepeated(Operation *op, const TileSet &set,
-                         ArrayRef<TileSet> earlier) {
+  bool isRepeated(Operation *op, const TileSet &set,
+                  ArrayRef<TileSet> earlier) const {
     if (op->getNumResults() != 1 || rowRank(op->getResult(0), set.rows) < 0)
       return false;
     if (auto constant = dyn_cast<ConstantOp>(op))
@@ -226,6 +223,8 @@ private:
       return llvm::any_of(earlier, [&](const TileSet &other) {
         return other.ids == set.ids && other.contains(op);
       });
+    if (owned.contains(op))
+      return false;
     if (auto lookup = dyn_cast<EmbeddingOp>(op))
       return rowIds(lookup.getIds()) == set.ids;
     if (auto broadcast = dyn_cast<BroadcastOp>(op))
@@ -249,6 +248,7 @@ struct TileExpertsPass : impl::DpcTileExpertsBase<TileExpertsPass> {
 
   void runOnOperation() override {
     onEachStep(getOperation(), [&](func::FuncOp step) {
+      avoidGatedRows(step.getBody().front());
       std::vector<TileSet> sets = SetFinder(step.getBody().front()).run();
       // The last first: they repeat ops of earlier sets.
       for (const TileSet &set : llvm::reverse(sets))

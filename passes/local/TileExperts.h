@@ -30,6 +30,10 @@ struct TileSet {
   }
 };
 
+/// Returns whether `op` is a product of experts, or its gradient, and a rank
+/// has only a part of the experts.
+bool splitsExperts(mlir::Operation *op);
+
 /// A value that `value` is a broadcast of: how many first dimensions of the
 /// operand and of the result count rows, and how many consecutive rows share a
 /// row of the operand (0: all rows are equal).
@@ -45,6 +49,10 @@ llvm::SmallVector<mlir::Value> rowOperands(mlir::Operation *op);
 
 /// Returns s > 1 if `op` sums over s consecutive rows, else 0.
 int64_t summedRows(mlir::Operation *op, int64_t rows);
+
+/// Computes the gradients of gates without the rows that they multiply
+/// (TileGates.cpp).
+void avoidGatedRows(mlir::Block &block);
 
 /// Replaces the ops of `set` by a dpc.expert_tiles with tiles of `tileRows`
 /// rows. Returns false if an operand of the op would be computed from one of

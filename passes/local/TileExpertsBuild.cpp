@@ -345,16 +345,17 @@ void TileBuilder::replaceResult(OpBuilder &builder, const Output &output,
   });
 }
 
-/// Erases what computed a sum outside the set, as far as nothing reads it.
+/// Erases what computed a sum outside the set from sums over consecutive rows,
+/// as far as nothing reads it. Other sets may have the ops on rows.
 void TileBuilder::eraseSum(Operation *op) {
   if (!op || set.own.contains(op) || !isOpTriviallyDead(op))
     return;
+  bool isOfRows = summedRows(op, set.rows) > 0;
   SmallVector<Value> operands(op->getOperands());
   op->erase();
   for (Value operand : operands)
-    if (Operation *producer = operand.getDefiningOp();
-        producer && isa<ConvertOp, ReduceOp, BinaryOp>(producer))
-      eraseSum(producer);
+    if (!isOfRows)
+      eraseSum(operand.getDefiningOp());
 }
 
 void TileBuilder::build(OpBuilder &builder) {

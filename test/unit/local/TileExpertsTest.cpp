@@ -111,6 +111,8 @@ TEST(TileExperts, EachPhaseHasOneOp) {
     auto module = parse(mixture(4, "ep=2", "f32", grad));
     EXPECT_EQ(compareWithOneDevice(*module, 1e-4, tiles(4)), "") << grad;
     EXPECT_EQ(countOps(*module, "dpc.expert_tiles"), 2);
+    // Two forward; backward, the first one again, and two gradients of rows.
+    EXPECT_EQ(countOps(*module, "dpc.expert_matmul"), 5);
     auto step = module->lookupSymbol<func::FuncOp>("step");
     for (Operation &op : step.getBody().front()) {
       EXPECT_FALSE(
@@ -132,7 +134,7 @@ TEST(TileExperts, HalfRowsAreSummedInFull) {
   module->walk([&](ExpertTilesOp op) {
     for (auto [value, share] : llvm::zip(op.getOutputs(), op.getOutShares())) {
       Type type = cast<RankedTensorType>(value.getType()).getElementType();
-      EXPECT_EQ(type.isF32(), share != 1);
+      EXPECT_TRUE(type.isF32() || share == 1);
       ++sums;
     }
   });
