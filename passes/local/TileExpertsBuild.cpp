@@ -38,11 +38,11 @@ public:
   }
 
 private:
-  /// A value that the body reads, and how many consecutive rows share a row of
-  /// it (0: the body reads all of it).
+  /// A value that the body reads, how many consecutive rows share a row of it
+  /// (0: the body reads all of it), and how many first dimensions count rows.
   struct Input {
     Value value;
-    int64_t share;
+    int64_t share, rank;
     bool operator==(const Input &) const = default;
   };
   /// The sum of `values`, which have one type, that replaces `replaced`.
@@ -63,20 +63,22 @@ private:
   void eraseSum(Operation *op);
   void replaceResult(OpBuilder &builder, const Output &output, Value sum);
 
-  void addInput(Value value, int64_t share) {
+  void addInput(Value value, int64_t share, int64_t rank) {
     Operation *producer = value.getDefiningOp();
     if (producer && set.contains(producer))
       return;
     if (share == 0)
       value = hereOf(value);
-    Input input{value, share};
+    Input input{value, share, rank};
     if (!llvm::is_contained(inputs, input))
       inputs.push_back(input);
   }
-  /// Returns how many consecutive rows share a row of `value`, whose last
-  /// `rest` dimensions are no rows.
-  int64_t shareOf(Value value, int64_t rest) const {
-    return set.rows / llvm::product_of(shapeOf(value).drop_back(rest));
+  void addWhole(Value value) { addInput(value, 0, 0); }
+  /// Adds `value`, whose dimensions but the last one count rows.
+  void addRows(Value value) {
+    ArrayRef<int64_t> leading = shapeOf(value).drop_back();
+    addInput(value, set.rows / llvm::product_of(leading),
+             static_cast<int64_t>(leading.size()));
   }
   int64_t rankOf(Value value) const { return rowRank(value, set.rows); }
   RankedTensorType tileType(Value value, int64_t rank) const {
@@ -111,7 +113,8 @@ Value TileBuilder::hereOf(Value value) const {
   Value operand = hereOf(op->getOperand(0));
   auto attributes = [](Operation *one) {
     NamedAttrList list(one->getAttrDictionary());
-    for (StringRef name : {attr::kPhase, attr::kChunk, attr::kAtUse})
+    for (StringRef name :
+         {attr::kPhase, attr::kChunk, attr::kAtUse, attr::kGroup})
       list.erase(name);
     return list.getDictionary(one->getContext());
   };
@@ -182,20 +185,21 @@ void TileBuilder::mergeSums() {
 
 void TileBuilder::findInputs(Operation *op) {
   if (auto product = dyn_cast<ExpertMatmulOp>(op)) {
-    addInput(product.getX(), shareOf(product.getX(), 1));
-    addInput(product.getW(), 0);
+    addRows(product.getX());
+    addWhole(product.getW());
   } else if (auto grad = dyn_cast<ExpertMatmulGradOp>(op)) {
-    addInput(grad.getA(), shareOf(grad.getA(), 1));
-    addInput(grad.getB(), shareOf(grad.getB(), 1));
+    addRows(grad.getA());
+    addRows(grad.getB());
   } else if (auto lookup = dyn_cast<EmbeddingOp>(op)) {
-    addInput(lookup.getTable(), 0);
+    addWhole(lookup.getTable());
   } else if (auto grad = dyn_cast<EmbeddingGradOp>(op)) {
-    addInput(grad.getDy(), 1);
+    addRows(grad.getDy());
   } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-    addInput(broadcast.getX(), rowBroadcast(broadcast, set.rows)->share);
+    RowBroadcast found = *rowBroadcast(broadcast, set.rows);
+    addInput(broadcast.getX(), found.share, found.operandRank);
   } else {
     for (Value operand : op->getOperands())
-      addInput(operand, 1);
+      addInput(operand, 1, rankOf(operand));
   }
 }
 
@@ -231,13 +235,9 @@ Operation *TileBuilder::findPlace() const {
 Value TileBuilder::makeInput(OpBuilder &builder, const Input &input) const {
   if (input.share == 0)
     return input.value;
-  int64_t count = set.rows / input.share, rank = 0;
-  for (int64_t product = 1; product < count;)
-    product *= shapeOf(input.value)[rank++];
-  rank = std::max<int64_t>(rank, count == 1 ? 1 : rank);
-  SmallVector<int64_t> shape{count};
-  llvm::append_range(shape, shapeOf(input.value).drop_front(rank));
-  if (shape == SmallVector<int64_t>(shapeOf(input.value)))
+  SmallVector<int64_t> shape{set.rows / input.share};
+  llvm::append_range(shape, shapeOf(input.value).drop_front(input.rank));
+  if (shapeOf(input.value) == ArrayRef(shape))
     return input.value;
   return ReshapeOp::create(
       builder, at->getLoc(),
@@ -371,7 +371,8 @@ void TileBuilder::build(OpBuilder &builder) {
   SmallVector<int64_t> inShares, outShares;
   for (const Input &input : inputs) {
     Value value = makeInput(builder, input);
-    Type type = input.share == 0 ? value.getType() : tileType(value, 1);
+    Type type =
+        input.share == 0 ? value.getType() : tileType(input.value, input.rank);
     map.map(input.value, body->addArgument(type, loc));
     values.push_back(value);
     inShares.push_back(input.share);

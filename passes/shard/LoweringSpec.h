@@ -59,7 +59,8 @@ struct LoweringSpec : cost::Strategy {
   bool attentionMustFuse = false;
   /// Fuse GEMMs with epilogues (dpc-fuse-epilogues), for GPUs.
   bool fusesEpilogues = false;
-  /// Compute split experts on tiles of their rows (dpc-tile-experts).
+  /// Compute split experts on tiles of their rows (dpc-tile-experts). Plans for
+  /// GPUs do not.
   bool tilesExperts = true;
   /// The checkpoints of full recompute, which depend on the software.
   cost::Checkpoints checkpoints = cost::Checkpoints::Planned;

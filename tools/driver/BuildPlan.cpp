@@ -72,7 +72,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   spec.attention = attentionForm(options);
   spec.attentionMustFuse = options.attention == "fused";
   spec.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
-  spec.tilesExperts = !spec.fusesEpilogues;
+  spec.tilesExperts = options.targetGpu.empty(); // also if GPUs are verified
   // With an observer, lowerForStrategy verifies the program after each phase.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
