@@ -148,6 +148,9 @@ struct ModelTotals {
   double expertParameters = 0; ///< The part of `parameters` in experts.
   /// Bytes that go into and out of a block's experts in the forward pass.
   double routedBytesPerSample = 0;
+  /// The part of `activationBytesPerSample` in rows of experts without slots.
+  /// If experts are split, no rank keeps it (dpc-tile-experts).
+  double expertRowBytesPerSample = 0;
   DType computeType = DType::F32;
   double fp8Flops = 0; ///< Of GEMMs that may run in fp8.
   bool training = true;

@@ -43,8 +43,10 @@
 //             Ulysses: 4 all_to_alls of a block's output, twice.
 //   ep        A fraction f of the parameters is split over the e ranks that
 //             share experts. Each rank holds, gathers and reduces 1 - f + f / e
-//             of the parameters. The inputs and outputs of experts travel
-//             between all e ranks, forward and backward, in every block.
+//             of the parameters. The inputs and outputs of slots of experts
+//             travel between all e ranks, forward and backward, in every block.
+//             Without slots, tokens are gathered and sums are scattered, and no
+//             rank keeps rows of experts.
 //   offload   Offloaded values only take memory for two blocks in transfer.
 //             Optimizer states travel both ways once a step. Parameters arrive
 //             in every pass of every micro-batch and return once. All these
@@ -80,6 +82,11 @@ public:
 private:
   void estimateMemory();
   double splitOfTensors() const;
+  /// Returns the bytes of activations of a sample.
+  double activationBytes() const {
+    return totals.activationBytesPerSample -
+           (strategy.ep > 1 ? totals.expertRowBytesPerSample : 0);
+  }
   /// Returns the bytes of all parameters as ZeRO gathers them.
   double gatheredBytes() const {
     return totals.copyBytes > 0 ? totals.copyBytes : totals.parameterBytes;
@@ -183,7 +190,7 @@ void Formula::estimateMemory() {
         totals.optimizerBytes * shareOf(zero >= 1);
   }
   constexpr double keptParts = 18.0 / 34.0;
-  double activations = totals.activationBytesPerSample * splitOfTensors();
+  double activations = activationBytes() * splitOfTensors();
   if (strategy.sp && tp > 1 && strategy.recompute == Recompute::None)
     activations += 2 * totals.hiddenBytesPerSample * layers;
   if (strategy.recompute == Recompute::Full)
@@ -243,8 +250,7 @@ double Formula::computeSeconds() const {
   if (strategy.recompute == Recompute::Full)
     flops *= 4.0 / 3.0;
   double passes = strategy.recompute == Recompute::Selective ? 4 : 3;
-  double traffic = passes * samples * totals.activationBytesPerSample *
-                   splitOfTensors() / pp;
+  double traffic = passes * samples * activationBytes() * splitOfTensors() / pp;
   double update = 0;
   if (totals.training)
     update =
@@ -308,10 +314,16 @@ double Formula::sequenceSeconds() {
 double Formula::expertSeconds() {
   if (strategy.ep == 1)
     return 0;
-  return communicate(
-      Collective::AllToAll, totals.routedBytesPerSample * microBatch / cp,
-      placeAxis(cluster, strategy.tp * strategy.cp, int64_t(expertRanks)),
-      (totals.training ? 2 : 1) * layersPerStage * numMicroBatches);
+  GroupPlacement group =
+      placeAxis(cluster, strategy.tp * strategy.cp, int64_t(expertRanks));
+  double times = (totals.training ? 2 : 1) * layersPerStage * numMicroBatches;
+  double samples = microBatch / cp;
+  if (totals.expertRowBytesPerSample == 0)
+    return communicate(Collective::AllToAll,
+                       totals.routedBytesPerSample * samples, group, times);
+  double tokens = totals.hiddenBytesPerSample * samples * expertRanks;
+  return communicate(Collective::AllGather, tokens, group, times) +
+         communicate(Collective::ReduceScatter, tokens, group, times);
 }
 
 double Formula::dataSeconds(double compute) {

@@ -170,9 +170,14 @@ private:
 static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
   cost::ModelTotals &sums = result.sums;
   sums.training = func.getName() == "train_step";
-  double activations = 0;
+  double activations = 0, ofExperts = 0;
   int64_t attentions = 0;
   LargestGemm largest;
+  SmallVector<Operation *> forward;
+  for (Operation &op : func.getBody().front())
+    if (phaseOf(&op) == Phase::forward)
+      forward.push_back(&op);
+  DenseSet<Value> rows = rowsOfExperts(forward);
   for (Operation &op : func.getBody().front()) {
     if (auto costed = dyn_cast<CostOpInterface>(op)) {
       sums.flopsPerStep += costed.getFlops();
@@ -194,11 +199,14 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
       continue;
     for (Value result : op.getResults())
       if (llvm::is_contained(llvm::map_range(result.getUsers(), phaseOf),
-                             Phase::backward))
+                             Phase::backward)) {
         activations += bytesOf(result);
+        ofExperts += rows.contains(result) ? bytesOf(result) : 0;
+      }
   }
   largest.writeTo(sums);
   sums.activationBytesPerSample = activations / sums.globalBatch;
+  sums.expertRowBytesPerSample = ofExperts / sums.globalBatch;
   sums.layers = std::max<int64_t>({1, attentions, countBlocks(func)});
 }
 
@@ -281,7 +289,8 @@ ProgramTotals dpc::alongLayers(const ProgramTotals &fewer,
         &cost::ModelTotals::copyBytes, &cost::ModelTotals::gradientBytes,
         &cost::ModelTotals::optimizerBytes, &cost::ModelTotals::flopsPerStep,
         &cost::ModelTotals::fp8Flops, &cost::ModelTotals::expertParameters,
-        &cost::ModelTotals::activationBytesPerSample})
+        &cost::ModelTotals::activationBytesPerSample,
+        &cost::ModelTotals::expertRowBytesPerSample})
     extend(member);
   result.sums.layers += layers * (more.sums.layers - fewer.sums.layers);
   result.attentionFlops +=

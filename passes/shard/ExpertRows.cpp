@@ -56,6 +56,20 @@ bool dpc::keepsRows(Operation *op, Value value, int64_t rows) {
   return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp>(op);
 }
 
+DenseSet<Value> dpc::rowsOfExperts(ArrayRef<Operation *> ops) {
+  DenseMap<Value, int64_t> rows; // the number of rows
+  for (Operation *op : ops) {
+    if (auto product = dyn_cast<ExpertMatmulOp>(op))
+      rows[product] = tensorType(product.getIds()).getNumElements();
+    for (Value operand : op->getOperands())
+      if (int64_t count = rows.lookup(operand);
+          count > 0 && keepsRows(op, operand, count))
+        rows.try_emplace(op->getResult(0), count);
+  }
+  auto values = llvm::make_first_range(rows);
+  return {values.begin(), values.end()};
+}
+
 namespace {
 
 /// The ops between the products of one mixture.

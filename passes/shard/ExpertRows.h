@@ -34,6 +34,11 @@ int64_t rowRank(mlir::Value value, int64_t rows);
 /// same rows of the operand `value`.
 bool keepsRows(mlir::Operation *op, mlir::Value value, int64_t rows);
 
+/// Returns the results of `ops`, which are in program order, that have rows of
+/// experts: those of products, and what is computed from the same rows.
+llvm::DenseSet<mlir::Value>
+rowsOfExperts(llvm::ArrayRef<mlir::Operation *> ops);
+
 /// Returns whether `lookup` gives the biases of the experts of rows with `ids`.
 bool looksUpBias(EmbeddingOp lookup, mlir::Value ids, int64_t experts);
 

@@ -276,22 +276,6 @@ static std::vector<double> secondsOf(const ProgramFacts &facts,
   return seconds;
 }
 
-/// Returns the results of `staged` that have rows of experts: those of
-/// products, and what is computed from the same rows.
-static DenseSet<Value> rowsOfExperts(ArrayRef<Operation *> staged) {
-  DenseMap<Value, int64_t> rows; // the number of rows
-  for (Operation *op : staged) {
-    if (auto product = dyn_cast<ExpertMatmulOp>(op))
-      rows[product] = tensorType(product.getIds()).getNumElements();
-    for (Value operand : op->getOperands())
-      if (auto it = rows.find(operand);
-          it != rows.end() && keepsRows(op, operand, it->second))
-        rows.try_emplace(op->getResult(0), it->second);
-  }
-  auto values = llvm::make_first_range(rows);
-  return {values.begin(), values.end()};
-}
-
 /// If axes split the experts, each rank has rows of its whole group, and
 /// dpc-tile-experts needs all ops on them on one stage. So their bytes count as
 /// many times as many.

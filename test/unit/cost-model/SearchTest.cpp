@@ -523,6 +523,33 @@ TEST(Formula, MemoryOfZeroStagesByHand) {
   EXPECT_DOUBLE_EQ(memory(3)[MemoryCategory::Communication], 200);
 }
 
+/// Split experts without slots keep no rows, and gather tokens: each rank has
+/// those of all four. Whole experts keep all.
+TEST(Formula, SplitExpertsKeepNoRows) {
+  Cluster cluster = toyCluster(4);
+  ModelTotals totals = ToyEvaluator().totals();
+  totals.hiddenBytesPerSample = 2;
+  totals.expertRowBytesPerSample = 6;
+  Strategy strategy;
+  strategy.dp = 4;
+  strategy.microBatch = 1;
+  auto activations = [&] {
+    return estimateByFormula(cluster, totals, strategy)
+        .memory[MemoryCategory::Activations];
+  };
+  EXPECT_DOUBLE_EQ(activations(), 10);
+  strategy.ep = 4;
+  EXPECT_DOUBLE_EQ(activations(), 4);
+  double gathered =
+      estimateByFormula(cluster, totals, strategy).bytesPerLevel[0];
+  totals.hiddenBytesPerSample = 0;
+  // In 4 layers and 2 micro-batches, a token travels to and from 3 ranks,
+  // forward and backward.
+  EXPECT_DOUBLE_EQ(
+      gathered - estimateByFormula(cluster, totals, strategy).bytesPerLevel[0],
+      4 * 2 * 2 * 2 * 3 * 2);
+}
+
 TEST(Formula, HybridShardingGathersInsideANode) {
   // The network between the two nodes is a hundred times slower than the links
   // in a node.

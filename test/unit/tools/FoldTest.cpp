@@ -49,7 +49,8 @@ protected:
   std::unique_ptr<ProgramFamily> family;
   cost::Cluster cluster = twoNodes();
 
-  void load(Family kind, int64_t layers, int64_t hidden, int64_t vocab) {
+  void load(Family kind, int64_t layers, int64_t hidden, int64_t vocab,
+            double capacity = 1) {
     registerEverything(registry);
     context = std::make_unique<MLIRContext>(registry);
     context->loadAllAvailableDialects();
@@ -61,6 +62,7 @@ protected:
     dims.headDim = dims.ffn = dims.expertFfn = 0;
     dims.vocab = vocab;
     dims.seq = 512;
+    dims.capacity = capacity;
     dims.complete();
     ASSERT_EQ(dims.refusal(), "");
     std::string bytes;
@@ -265,6 +267,17 @@ TEST_F(Fold, Bert) {
            "dp=2,tp=4,pp=2,micro_batch=2"});
 }
 
+/// Without slots, split experts run on tiles of their rows.
+TEST_F(Fold, ExpertsOnTiles) {
+  load(Family::moe, 12, 1024, 32000, /*capacity=*/0);
+  cost::ModelTotals totals = ProgramEvaluator(*family, cluster).totals();
+  EXPECT_GT(totals.expertRowBytesPerSample, 0);
+  EXPECT_LT(totals.expertRowBytesPerSample, totals.activationBytesPerSample);
+  compare({"dp=16,ep=8,zero=1,micro_batch=1",
+           "dp=16,ep=8,zero=1,recompute=selective,micro_batch=1",
+           "dp=8,pp=2,ep=4,micro_batch=1"});
+}
+
 TEST_F(Fold, Experts) {
   load(Family::moe, 12, 1024, 32000);
   cost::ModelTotals totals = ProgramEvaluator(*family, cluster).totals();
@@ -274,6 +287,7 @@ TEST_F(Fold, Experts) {
   EXPECT_GT(totals.expertParameters, 0.5 * totals.parameters);
   EXPECT_LT(totals.expertParameters, totals.parameters);
   EXPECT_GT(totals.routedBytesPerSample, totals.hiddenBytesPerSample);
+  EXPECT_EQ(totals.expertRowBytesPerSample, 0); // they have slots
   compare({"dp=16,ep=8,zero=1,micro_batch=1", "dp=8,tp=2,ep=4,micro_batch=1",
            "dp=8,pp=2,ep=4,micro_batch=1"});
 }
