@@ -93,14 +93,14 @@ static LogicalResult lowerBody(StageDraft &s, Block &block,
   InstructionList outer;
   outer.source = s.list.source;
   std::swap(outer, s.list);
-  LogicalResult result = success();
-  for (Operation &inner : block.without_terminator())
-    if (failed(result = lower(s, &inner)))
-      break;
+  bool isLowered =
+      llvm::all_of(block.without_terminator(), [&](Operation &inner) {
+        return succeeded(lower(s, &inner));
+      });
   for (Item &item : s.list.items)
     body.push_back(std::move(item.instruction));
   s.list = std::move(outer);
-  return result;
+  return success(isLowered);
 }
 
 LogicalResult lowerExpertTiles(StageDraft &s, ExpertTilesOp op) {
