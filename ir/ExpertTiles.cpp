@@ -11,11 +11,14 @@ int64_t ExpertTilesOp::getTileRows() {
   return shapeOf(getBody().front().getArgument(0))[0];
 }
 
-int64_t dpc::expectedRows(ExpertTilesOp op) {
-  auto global = cast<RankedTensorType>(op.getGlobal());
-  return llvm::divideCeil(shapeOf(op.getIds())[0] *
-                              localType(global).getDimSize(0),
+int64_t dpc::expectedRows(int64_t rows, RankedTensorType global) {
+  return llvm::divideCeil(rows * localType(global).getDimSize(0),
                           std::max<int64_t>(1, global.getDimSize(0)));
+}
+
+int64_t dpc::expectedRows(ExpertTilesOp op) {
+  return expectedRows(shapeOf(op.getIds())[0],
+                      cast<RankedTensorType>(op.getGlobal()));
 }
 
 bool dpc::addsInPlace(ExpertTilesOp op, unsigned number) {

@@ -5,7 +5,9 @@
 
 namespace dpc {
 
-/// Returns how many rows belong to the experts of an average rank, rounded up.
+/// Returns how many of `rows` rows belong to the experts of an average rank,
+/// rounded up. `global` is the sharded type of their stacked matrices.
+int64_t expectedRows(int64_t rows, mlir::RankedTensorType global);
 int64_t expectedRows(ExpertTilesOp op);
 
 /// Returns whether the body computes the result `number` in the buffer of the

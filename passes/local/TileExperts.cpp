@@ -1,6 +1,7 @@
 //===- TileExperts.cpp - dpc-tile-experts ---------------------------------===//
 #include "passes/local/TileExperts.h"
 
+#include "ir/ExpertTiles.h"
 #include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
 #include "passes/local/Partition.h"
@@ -93,8 +94,18 @@ static bool isRowWise(Operation *op, Value value, int64_t rows) {
                                shapeOf(op->getResult(0)).take_front(from);
 }
 
-static bool isWholeSum(Operation *op) {
+bool isWholeSum(Operation *op) {
   return isa<ExpertMatmulGradOp, EmbeddingGradOp>(op);
+}
+
+bool convertsFloats(Operation *op) {
+  auto isWide = [](Value value) {
+    constexpr unsigned kLeastBits = 16;
+    Type type = elementTypeOf(value);
+    return isa<FloatType>(type) && type.getIntOrFloatBitWidth() >= kLeastBits;
+  };
+  return isa<ConvertOp>(op) && isWide(op->getOperand(0)) &&
+         isWide(op->getResult(0));
 }
 
 namespace {
@@ -263,11 +274,8 @@ private:
     if (rows > 0)
       return std::min<int64_t>(rows, set.rows);
     constexpr int64_t kTiles = 4, kMultiple = 16;
-    auto global = cast<RankedTensorType>(
-        set.first()->getAttrOfType<TypeAttr>("global").getValue());
-    int64_t expected =
-        llvm::divideCeil(set.rows * localType(global).getDimSize(0),
-                         std::max<int64_t>(1, global.getDimSize(0)));
+    auto global = set.first()->getAttrOfType<TypeAttr>("global").getValue();
+    int64_t expected = expectedRows(set.rows, cast<RankedTensorType>(global));
     return std::min(
         set.rows, static_cast<int64_t>(llvm::alignTo(
                       std::max<int64_t>(1, llvm::divideCeil(expected, kTiles)),

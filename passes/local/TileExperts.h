@@ -34,9 +34,17 @@ struct TileSet {
 /// has only a part of the experts.
 bool splitsExperts(mlir::Operation *op);
 
-/// A value that `value` is a broadcast of: how many first dimensions of the
-/// operand and of the result count rows, and how many consecutive rows share a
-/// row of the operand (0: all rows are equal).
+/// Returns whether the result of `op` is a gradient of matrices or biases of
+/// experts, a sum over rows.
+bool isWholeSum(mlir::Operation *op);
+
+/// Returns whether `op` converts between floats of at least 16 bits, so that it
+/// changes no more than the rounding.
+bool convertsFloats(mlir::Operation *op);
+
+/// How a broadcast repeats rows: how many first dimensions of the operand and
+/// of the result count rows, and how many consecutive rows share a row of the
+/// operand (0: all rows are equal).
 struct RowBroadcast {
   int64_t operandRank = 0, resultRank = 0, share = 0;
 };

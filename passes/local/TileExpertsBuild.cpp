@@ -131,7 +131,7 @@ void TileBuilder::findOutputs() {
     if (!set.own.contains(op))
       continue;
     Value value = op->getResult(0);
-    bool isWhole = isa<ExpertMatmulGradOp, EmbeddingGradOp>(op);
+    bool isWhole = isWholeSum(op);
     bool isRead = false; // as rows
     for (Operation *user : value.getUsers()) {
       if (set.own.contains(user))
@@ -148,13 +148,13 @@ void TileBuilder::findOutputs() {
   }
 }
 
-/// Returns the only op that reads `value`, perhaps converted to a narrower
-/// type, if it is an addition.
+/// Returns the only op that reads `value`, perhaps converted, if it is an
+/// addition.
 static BinaryOp additionOf(Value value) {
   if (!value.hasOneUse())
     return {};
   Operation *user = *value.getUsers().begin();
-  if (isa<ConvertOp>(user))
+  if (convertsFloats(user))
     return additionOf(user->getResult(0));
   auto add = dyn_cast<BinaryOp>(user);
   return add && add.getKind() == BinaryKind::add ? add : BinaryOp();
@@ -293,7 +293,7 @@ void TileBuilder::adapt(Operation *op, Operation *clone) {
 
 void TileBuilder::cloneInto(OpBuilder &inner, Operation *op) {
   Value result = op->getResult(0);
-  bool isWhole = isa<ExpertMatmulGradOp, EmbeddingGradOp>(op);
+  bool isWhole = isWholeSum(op);
   RankedTensorType type = tensorType(result);
   if (auto product = dyn_cast<ExpertMatmulOp>(op))
     type = tileType(result, type.getRank() - 1);

@@ -14,7 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
-#include "passes/graph/GraphBuilder.h"
+#include "passes/graph/Match.h"
 #include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/TileExperts.h"
@@ -24,10 +24,10 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Returns `value` before reshapes and conversions.
+/// Returns `value` before reshapes and conversions between floats.
 static Value strip(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ReshapeOp, ConvertOp>(op))
+    if (!isa<ReshapeOp>(op) && !convertsFloats(op))
       break;
     value = op->getOperand(0);
   }
@@ -37,17 +37,12 @@ static Value strip(Value value) {
 /// Returns the value from which collectives and conversions derive `weight`.
 static Value sourceOf(Value weight) {
   while (Operation *op = weight.getDefiningOp()) {
-    if (op->getNumOperands() != 1 ||
-        !isa<ReshapeOp, ConvertOp, TransposeOp, AllGatherOp>(op))
+    bool isOneGather = isa<AllGatherOp>(op) && op->getNumOperands() == 1;
+    if (!isOneGather && !isa<ReshapeOp>(op) && !convertsFloats(op))
       break;
     weight = op->getOperand(0);
   }
   return weight;
-}
-
-static std::array<std::pair<Value, Value>, 2> orders(BinaryOp op) {
-  return {std::pair<Value, Value>(op.getA(), op.getB()),
-          {op.getB(), op.getA()}};
 }
 
 namespace {
@@ -81,7 +76,7 @@ public:
         sums.getDims() != ArrayRef<int64_t>(shapeOf(sums.getX()).size() - 1) ||
         shapeOf(product.getResult()).back() != shapeOf(sums.getX()).back())
       return std::nullopt;
-    for (auto [dz, rows] : orders(product)) {
+    for (auto [dz, rows] : operandOrders(product)) {
       GatedRows found;
       found.sums = sums;
       found.dz = dz;
@@ -98,7 +93,7 @@ private:
     value = strip(value);
     if (auto add = value.getDefiningOp<BinaryOp>();
         add && add.getKind() == BinaryKind::add)
-      for (auto [rows, bias] : orders(add))
+      for (auto [rows, bias] : operandOrders(add))
         if (strip(bias).getDefiningOp<EmbeddingOp>()) {
           found.bias = bias;
           value = strip(rows);
@@ -106,12 +101,13 @@ private:
     found.rows = value.getDefiningOp<ExpertMatmulOp>();
     auto lookup = found.bias ? strip(found.bias).getDefiningOp<EmbeddingOp>()
                              : EmbeddingOp();
+    int64_t sums = found.sums.getType().getNumElements();
     return found.rows && splitsExperts(found.rows) &&
+           tensorType(found.rows.getIds()).getNumElements() == sums &&
            (!lookup ||
             rowIds(lookup.getIds()) == rowIds(found.rows.getIds())) &&
            tensorType(found.rows.getX()).getNumElements() ==
-               tensorType(found.rows.getIds()).getNumElements() *
-                   shapeOf(found.rows.getX()).back();
+               sums * shapeOf(found.rows.getX()).back();
   }
 
   /// Finds the product of the gated gradient with the same matrices.
@@ -122,9 +118,10 @@ private:
           !isSamePhase(product, found.sums) ||
           product.getTb() == found.rows.getTb() ||
           rowIds(product.getIds()) != rowIds(found.rows.getIds()) ||
+          product.getW().getType() != found.rows.getW().getType() ||
           sourceOf(product.getW()) != sourceOf(found.rows.getW()))
         continue;
-      for (auto [dz, gates] : orders(gated)) {
+      for (auto [dz, gates] : operandOrders(gated)) {
         auto broadcast = strip(gates).getDefiningOp<BroadcastOp>();
         if (strip(dz) != strip(found.dz) || !broadcast ||
             !isOneForRow(broadcast, found))

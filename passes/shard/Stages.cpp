@@ -276,9 +276,10 @@ static std::vector<double> secondsOf(const ProgramFacts &facts,
   return seconds;
 }
 
-/// If axes split the experts, each rank has rows of its whole group, and
-/// dpc-tile-experts needs all ops on them on one stage. So their bytes count as
-/// many times as many.
+/// Returns the bytes that cross the cut after each op. Bytes of rows of experts
+/// count a thousand times, so that no cut falls between them: if axes split the
+/// experts, a rank has the rows of its whole group, and dpc-tile-experts needs
+/// all ops on them on one stage.
 static std::vector<double> crossingBytes(ArrayRef<Operation *> staged) {
   constexpr double kRowsOfExperts = 1000;
   DenseSet<Value> rows = rowsOfExperts(staged);

@@ -269,7 +269,7 @@ struct AccessVisitor {
       out.writes.insert(out.writes.end(), more.writes.begin(),
                         more.writes.end());
     }
-    // The op writes these before the body reads them (PlanCheckExperts.cpp).
+    // The op writes these before the body reads them (PlanCheckTiles.cpp).
     auto root = [&](int id) {
       int viewed = plan.buffers[id].viewOf;
       return viewed < 0 ? id : viewed;

@@ -56,3 +56,29 @@ func.func @step(%x: tensor<32x16xf32>, %i: tensor<32xi64>, %w: tensor<4x16x16xf3
   %y = dpc.expert_matmul %x, %i, %w {dpc.phase = "forward"} : (tensor<32x16xf32>, tensor<32xi64>, tensor<4x16x16xf32>) -> tensor<32x16xf32>
   return %y : tensor<32x16xf32>
 }
+
+// -----
+
+#e = #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>
+
+// The gradient of gates reads rows that are rounded to integers, which follow from no
+// other product.
+// CHECK-LABEL: func.func @step
+// CHECK: dpc.expert_tiles
+// CHECK: dpc.convert {{.*}} -> tensor<4x16xi32>
+// CHECK: %[[Q:.*]] = dpc.convert {{.*}} -> tensor<4x16xf32>
+// CHECK: %[[M:.*]] = dpc.binary mul %{{.*}}, %[[Q]]
+// CHECK: dpc.reduce sum %[[M]] dims = [1]
+// AUTO-LABEL: func.func @step
+func.func @step(%x: tensor<64x16xf32>, %ids: tensor<64xi64>, %g: tensor<64xf32>, %d: tensor<2x16x16xf32>, %dy: tensor<64x16xf32>)
+    -> (tensor<64xf32>, tensor<64x16xf32>) attributes {dpc.mesh = #dpc.mesh<ep=2>} {
+  %p = dpc.expert_matmul %x, %ids, %d global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
+  %b = dpc.broadcast %g dims = [0] {dpc.phase = "backward"} : tensor<64xf32> -> tensor<64x16xf32>
+  %i = dpc.convert %p {dpc.phase = "backward"} : tensor<64x16xf32> -> tensor<64x16xi32>
+  %q = dpc.convert %i {dpc.phase = "backward"} : tensor<64x16xi32> -> tensor<64x16xf32>
+  %m = dpc.binary mul %dy, %q {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32>
+  %dg = dpc.reduce sum %m dims = [1] {dpc.phase = "backward"} : tensor<64x16xf32> -> tensor<64xf32>
+  %dz = dpc.binary mul %dy, %b {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32>
+  %dx = dpc.expert_matmul %dz, %ids, %d tb global = tensor<4x16x16xf32, #e> {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
+  return %dg, %dx : tensor<64xf32>, tensor<64x16xf32>
+}

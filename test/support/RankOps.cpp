@@ -328,19 +328,9 @@ static void evalKernel(Evaluation &e) {
   Block &body = e.op->getRegion(0).front();
   for (auto [argument, operand] : llvm::zip(body.getArguments(), e.operands))
     values[argument] = *operand;
-  for (Operation &op : body) {
-    if (isa<YieldOp>(op)) {
-      for (auto [i, value] : llvm::enumerate(op.getOperands()))
-        e.results[i] = values[value];
-      return;
-    }
-    Evaluation inner{&op, {}, e.coordinates, {}};
-    for (Value operand : op.getOperands())
-      inner.operands.push_back(&values[operand]);
-    evaluate(inner);
-    for (auto [value, array] : llvm::zip(op.getResults(), inner.results))
-      values[value] = std::move(array);
-  }
+  evaluateBody(body, e.coordinates, values);
+  for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+    e.results[i] = values[value];
 }
 
 std::map<std::string, Handler> &handlers() {
@@ -370,6 +360,18 @@ void evaluate(Evaluation &e) {
   it->second(e);
   for (auto [result, array] : llvm::zip(e.op->getResults(), e.results))
     roundTo(cast<RankedTensorType>(result.getType()).getElementType(), array);
+}
+
+void evaluateBody(Block &body, const Coordinates &coordinates,
+                  llvm::DenseMap<Value, HostArray> &values) {
+  for (Operation &op : body.without_terminator()) {
+    Evaluation inner{&op, {}, coordinates, {}};
+    for (Value operand : op.getOperands())
+      inner.operands.push_back(&values[operand]);
+    evaluate(inner);
+    for (auto [value, array] : llvm::zip(op.getResults(), inner.results))
+      values[value] = std::move(array);
+  }
 }
 
 void roundTo(Type type, HostArray &array) {

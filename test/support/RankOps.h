@@ -30,6 +30,11 @@ std::map<std::string, Handler> &handlers();
 /// Evaluates any op that is not a collective. Rounds bf16 and f16 results.
 void evaluate(Evaluation &evaluation);
 
+/// Evaluates the ops of a body and adds their results to `values`, which has
+/// those of its arguments.
+void evaluateBody(mlir::Block &body, const Coordinates &coordinates,
+                  llvm::DenseMap<mlir::Value, HostArray> &values);
+
 /// Rounds the elements if `type` is bf16 or f16.
 void roundTo(mlir::Type type, HostArray &array);
 

@@ -422,14 +422,7 @@ static void evalExpertTiles(Evaluation &e) {
           tile[j * width + c] = whole[row / share * width + c];
       values[argument] = share == 0 ? whole : tile;
     }
-    for (Operation &inner : body.without_terminator()) {
-      Evaluation next{&inner, {}, e.coordinates, {}};
-      for (Value operand : inner.getOperands())
-        next.operands.push_back(&values[operand]);
-      evaluate(next);
-      for (auto [result, value] : llvm::zip(inner.getResults(), next.results))
-        values[result] = std::move(value);
-    }
+    evaluateBody(body, e.coordinates, values);
     for (auto [i, value, share] : llvm::enumerate(
              body.getTerminator()->getOperands(), op.getOutShares()))
       addTile(e.results[i], values[value], share, rows);
