@@ -246,9 +246,9 @@ static void addMovement(std::map<std::string, Handler> &table) {
   };
   table["dpc.mask"] = [](Evaluation &e) {
     auto mask = cast<MaskOp>(e.op);
-    std::vector<std::vector<int64_t>> positions;
-    for (int64_t d = 0; d < e.results[0].rank(); ++d)
-      positions.push_back(positionsFor(e, d, 0));
+    std::vector<std::vector<int64_t>> positions(e.results[0].rank());
+    for (size_t d = 0; d < positions.size(); ++d)
+      positions[d] = positionsFor(e, static_cast<int64_t>(d), 0);
     int64_t i = 0;
     forEachIndex(e.results[0].shape, [&](const std::vector<int64_t> &index) {
       bool padding = false;
