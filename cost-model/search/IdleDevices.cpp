@@ -1,6 +1,7 @@
 //===- IdleDevices.cpp - Plans that leave devices idle --------------------===//
 
 #include "cost-model/search/IdleDevices.h"
+#include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/report/Report.h"
 
 #include <algorithm>
@@ -163,6 +164,7 @@ private:
   /// (I6). If `baselines`, also evaluates the baselines. A search that skips
   /// candidates then also evaluates their neighbours and finds better plans.
   SearchResult searchOne(const Cluster &part, bool isThorough, bool baselines);
+  double secondsOfOne() const;
   bool mayWin(const ClusterPart &part) const;
   bool hasPlenty() const;
   void limitEffort(SearchOptions &options) const;
@@ -178,6 +180,7 @@ private:
   std::optional<PartResult> best;
   Objective objective = Objective::Throughput;
   bool isExact = true; ///< The search of the whole cluster skipped nothing.
+  mutable std::optional<double> oneSeconds; ///< Set by secondsOfOne.
   static constexpr int64_t kFewest = 4;
   int64_t numParts = 0;
   SearchCounts counts; ///< Of all searches.
@@ -227,6 +230,25 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
   return result;
 }
 
+/// Returns a lower bound of the device-seconds of the step: the time of its ops
+/// on one device with the whole batch, where the kernels are the largest. 0 if
+/// the bound is unknown.
+double PartSearch::secondsOfOne() const {
+  // Shards may fit the tiles of kernels better than the whole.
+  constexpr double kTiles = 0.95;
+  if (oneSeconds)
+    return *oneSeconds;
+  oneSeconds = 0;
+  if (isHeterogeneous(cluster))
+    return 0;
+  Cluster one = partOf(cluster, {1, 1});
+  std::unique_ptr<Evaluator> evaluator = problem.evaluator(one);
+  Evaluation evaluation = evaluator->evaluate(Strategy());
+  if (evaluation.rejected.empty())
+    oneSeconds = kTiles * evaluation.computeSeconds;
+  return *oneSeconds;
+}
+
 /// (I4) of the header.
 bool PartSearch::mayWin(const ClusterPart &part) const {
   if (isExact)
@@ -248,7 +270,7 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   // Fewer devices run larger kernels, which are faster: a U-Net reaches 13 % of
   // the peak on 4 devices and 68 % on one.
   if (atPeak < kBusy * computation || cluster.numDevices() <= kManyDevices)
-    computation = atPeak;
+    computation = std::max(atPeak, secondsOfOne() / ranks);
   double fewer = static_cast<double>(devicesOf(cluster, part));
   return computation * ranks / fewer < winner.evaluation.stepSeconds;
 }

@@ -256,6 +256,7 @@ public:
   Evaluation evaluate(const Strategy &strategy) override {
     ++calls;
     Evaluation evaluation = Talkative::evaluate(strategy);
+    evaluation.computeSeconds = 0;
     evaluation.stepSeconds = std::pow(0.99, ++all);
     return evaluation;
   }
@@ -265,6 +266,13 @@ private:
 };
 
 } // namespace
+
+/// Removes the evaluator of the step on one device, which (I4) needs.
+static void removeEvaluatorOfOne(std::deque<int64_t> &calls) {
+  ASSERT_GT(calls.size(), 1u);
+  EXPECT_EQ(calls[1], 1);
+  calls.erase(calls.begin() + 1);
+}
 
 /// Returns how many strategies each search of `cluster` evaluated. Every part
 /// has more strategies than the limit, `most`.
@@ -348,6 +356,7 @@ std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
       options);
   EXPECT_TRUE(found) << found.message();
   EXPECT_EQ(found->used.numDevices(), cluster.numDevices());
+  removeEvaluatorOfOne(calls);
   return calls;
 }
 
@@ -369,6 +378,36 @@ TEST(IdleDevices, SlowPartsEndTheSearch) {
     EXPECT_EQ(calls.size(), 1 + partsToTry(cluster).size());
     EXPECT_GT(calls[1], 1);
   }
+}
+
+namespace {
+
+/// One device computes for 8 s, and all 8 devices take 1.5 s.
+class Busy : public Talkative {
+public:
+  explicit Busy(int64_t &evaluators) : Talkative(1) { ++evaluators; }
+  Evaluation evaluate(const Strategy &strategy) override {
+    Evaluation evaluation = Talkative::evaluate(strategy);
+    evaluation.computeSeconds = 8 / static_cast<double>(strategy.ranks());
+    evaluation.stepSeconds = strategy.ranks() == 8 ? 1.5 : 10;
+    return evaluation;
+  }
+};
+
+} // namespace
+
+TEST(IdleDevices, PartsThatComputeTooLongAreLeftOut) {
+  SearchOptions options;
+  options.maxEvaluations = 16; // Fewer than all strategies.
+  options.baselines = false;
+  int64_t evaluators = 0;
+  auto found = searchWith(
+      nodesOf(1, 8), [&] { return std::make_unique<Busy>(evaluators); },
+      options);
+  ASSERT_TRUE(found) << found.message();
+  EXPECT_GT(found->search.skipped, 0);
+  // All devices, one device, and parts of 7 and 6: 5 devices compute for 1.6 s.
+  EXPECT_EQ(evaluators, 4);
 }
 
 namespace {
