@@ -110,6 +110,13 @@ struct Evaluation {
   std::shared_ptr<const StepDetail> detail; ///< Set by Evaluator::describe.
 };
 
+/// Returns the evaluation of a strategy that cannot be built.
+inline Evaluation rejection(std::string why) {
+  Evaluation evaluation;
+  evaluation.rejected = std::move(why);
+  return evaluation;
+}
+
 /// Returns `strategy` with the placement and batch shares of `decisions` where
 /// they differ from the defaults.
 Strategy placedStrategy(const Strategy &strategy, const Decisions &decisions);

@@ -150,10 +150,11 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
     ForwardPhase forward(func);
     if (forward.runs.empty())
       return success();
-    DenseSet<Value> kept = kind != "full"
-                               ? keepForSelective(forward, gather, gatherTokens)
-                           : layers ? keepForLayers(forward, func, whole)
-                                    : keepForFull(forward, func, depth, alive);
+    DenseSet<Value> kept =
+        kind != "full" ? keepForSelective(forward, gather, gatherTokens)
+        : layers
+            ? keepForLayers(forward, func, whole)
+            : keepForFull(forward, func, {omittedLayers, alive, blockLayers});
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());
     eraseDeadOps(func.getBody().front());
     return success();

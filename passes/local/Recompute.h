@@ -57,12 +57,17 @@ private:
 /// Returns a backward op that equals `op` with `operands`, or null.
 mlir::Operation *twinOf(mlir::Operation *op, mlir::ValueRange operands);
 
+/// The options of dpc-recompute for blocks.
+struct BlockOptions {
+  int64_t omittedLayers = 0, alive = 0, blockLayers = 0;
+};
+
 /// Return the roots to keep besides `forward.fixed` for the mode `full`, for
 /// `full` with `layers`, and for `selective`. The other parameters are options
-/// of dpc-recompute.
+/// of dpc-recompute. keepForFull sets the attribute dpc.block_layers.
 llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
-                                        mlir::func::FuncOp func, double depth,
-                                        int64_t alive);
+                                        mlir::func::FuncOp func,
+                                        const BlockOptions &options);
 llvm::DenseSet<mlir::Value> keepForLayers(const ForwardPhase &forward,
                                           mlir::func::FuncOp func, bool whole);
 llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward,

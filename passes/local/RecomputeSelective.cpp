@@ -88,7 +88,7 @@ private:
   bool isNeverRepeated(Operation *op) const {
     return isa<MatmulOp, ExpertMatmulOp, ExpertTilesOp, ConvOp, AttentionOp>(
                op) ||
-           (isa<CollectiveOpInterface>(op) && !costOfGather(op) > 0) ||
+           (isa<CollectiveOpInterface>(op) && costOfGather(op) <= 0) ||
            !isRepeatable(op) || llvm::any_of(op->getOperands(), [&](Value v) {
              return needsGather(v);
            });

@@ -106,8 +106,9 @@ void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
   // Before the buckets, because recomputation decides about each collective.
   DpcRecomputeOptions recompute;
   recompute.mode = std::string(stringify(spec.recompute));
-  recompute.depth = spec.depth;
+  recompute.omittedLayers = spec.omittedLayers;
   recompute.alive = spec.alive;
+  recompute.blockLayers = spec.blockLayers;
   cost::Cluster linked = withLinkSpeed(cluster, spec.linkSpeed);
   recompute.gather = gatherCost(linked, spec, isTensorAxis);
   recompute.gatherTokens = gatherCost(

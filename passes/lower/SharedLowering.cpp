@@ -19,7 +19,9 @@ static LoweringSpec sharedPart(LoweringSpec spec) {
   const LoweringSpec none;
   spec.recompute = none.recompute;
   spec.depth = none.depth;
+  spec.omittedLayers = none.omittedLayers;
   spec.alive = none.alive;
+  spec.blockLayers = none.blockLayers;
   return spec;
 }
 

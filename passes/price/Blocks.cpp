@@ -89,10 +89,12 @@ static LoweringSpec specToMeasure(const LoweringSpec &like, int64_t globalBatch,
     spec.dp = ranks.few;
     spec.numMicroBatches = ceilDiv(globalBatch, spec.dp * samples);
   }
-  // A rank keeps activations for its live micro-batches times its layers, which
-  // is about the number of layers of the model. Full recompute estimates these
-  // bytes as alive * depth times those of a measured segment of two layers.
+  // A stage keeps activations for its live micro-batches times its layers,
+  // which is about the number of layers of the model. With so many, blocks have
+  // one layer.
+  spec.blockLayers = 1;
   spec.alive = 1;
+  spec.omittedLayers = layers - 2;
   spec.depth = static_cast<double>(layers) / 2;
   return spec;
 }

@@ -5,6 +5,7 @@
 #include "passes/local/ScheduleTable.h"
 #include "passes/lower/FirstError.h"
 #include "passes/price/Blocks.h"
+#include "passes/price/FoldCompose.h"
 #include "passes/price/LayerPlacement.h"
 #include "passes/price/SmallProgram.h"
 #include "passes/shard/Passes.h"
@@ -62,6 +63,8 @@ struct Folder::State {
   /// and of all other one-stage programs. If `lines` is 0 and `others` is not,
   /// folding has always failed, and composed evaluations are preferred.
   std::atomic<int64_t> lines = 0, others = 0;
+  std::map<int64_t, int64_t> timesChosen; ///< By layers of a block.
+  int64_t likelyStep = 1;  ///< The most frequent when the round began.
   bool hasNoLines = false; ///< `lines == 0 && others > 0` when the round began.
 
   const LayerPlacement *findPlacement() {
@@ -85,6 +88,14 @@ struct Folder::State {
   using Measurement = llvm::function_ref<FailureOr<SmallProgram>()>;
   const Pair &measured(const std::string &key, Measurement fewer,
                        Measurement more);
+  /// Two measured programs with one stage, of `least` and `least + step`
+  /// layers.
+  struct Line {
+    const Pair *pair;
+    int64_t least, step;
+  };
+  std::optional<Line> measureLine(const LoweringSpec &spec, int64_t step);
+  std::optional<Line> findLine(const LoweringSpec &spec);
   std::optional<cost::Evaluation> evaluateOne(const LoweringSpec &spec);
   std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &spec);
 };
@@ -129,12 +140,6 @@ const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
   return pair;
 }
 
-static cost::Evaluation rejection(std::string why) {
-  cost::Evaluation evaluation;
-  evaluation.rejected = std::move(why);
-  return evaluation;
-}
-
 /// Returns a text of all properties on which small programs depend, except the
 /// begins of their stages. Omits vpp, which the stages determine.
 static std::string keyOf(const LoweringSpec &spec) {
@@ -143,52 +148,81 @@ static std::string keyOf(const LoweringSpec &spec) {
     if (key.name != "vpp")
       text += "," + cost::printValue(field(spec));
   });
-  // Full recompute chooses its blocks by depth * alive.
+  // Full recompute chooses its blocks by these numbers.
   if (spec.recompute == cost::Recompute::Full)
-    text += "," + std::to_string(spec.depth * spec.alive);
+    for (int64_t part : {spec.alive, spec.omittedLayers})
+      text += "," + std::to_string(part);
   return text;
 }
 
-static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
-  cost::MemoryBreakdown peak;
-  for (const MemoryProfile::Moment &moment : profile.moments)
-    if (moment.bytes.total() > peak.total())
-      peak = moment.bytes;
-  return peak;
+/// Measures two programs without a pipeline, of which one has `step` more
+/// layers. If the blocks of full recompute have `step` layers, the programs
+/// differ in one block and begin with the same rest of layers as the model.
+/// Returns nullopt if the model is too small.
+std::optional<Folder::State::Line>
+Folder::State::measureLine(const LoweringSpec &spec, int64_t step) {
+  int64_t layers = family.layers();
+  int64_t least = layers % step + (step <= kFewLayers ? 2 : 1) * step;
+  Line line{nullptr, std::max(least, kFewLayers), step};
+  if (line.least + step >= layers)
+    return std::nullopt;
+  auto specFor = [&](int64_t count) {
+    LoweringSpec small = spec;
+    small.depth = static_cast<double>(layers) / static_cast<double>(count);
+    small.omittedLayers = layers - count;
+    return small;
+  };
+  LoweringSpec few = specFor(line.least), more = specFor(line.least + step);
+  line.pair = &measured(
+      keyOf(few), [&] { return measure(line.least, few, 1); },
+      [&] { return measure(line.least + step, more, 1); });
+  return line;
 }
 
-/// Returns peak(fewer) + times * (peak(more) - peak(fewer)) for each category.
-static cost::MemoryBreakdown
-peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
-  cost::MemoryBreakdown peak = peakOf(fewer), other = peakOf(more);
-  for (auto [bytes, next] : llvm::zip(peak.bytes, other.bytes))
-    bytes = along(bytes, next, times);
-  return peak;
+/// Full recompute chooses the layers of its blocks only while a program is
+/// lowered. The number that most strategies chose so far is tried first.
+std::optional<Folder::State::Line>
+Folder::State::findLine(const LoweringSpec &spec) {
+  if (spec.recompute != cost::Recompute::Full)
+    return measureLine(spec, 1);
+  constexpr int kAttempts = 3;
+  int64_t step = likelyStep;
+  for (int i = 0; i < kAttempts; ++i) {
+    std::optional<Line> line = measureLine(spec, step);
+    if (!line || !line->pair->failed.empty())
+      return line;
+    int64_t chosen = line->pair->fewer.blockLayers;
+    if (chosen == step && line->pair->more.blockLayers == step) {
+      std::lock_guard<std::mutex> lock(mutex);
+      ++timesChosen[step];
+      return line;
+    }
+    if (chosen == step || chosen == 0)
+      return std::nullopt;
+    step = chosen;
+  }
+  return std::nullopt;
 }
 
 /// Evaluates a strategy with one stage.
 std::optional<cost::Evaluation>
 Folder::State::evaluateOne(const LoweringSpec &spec) {
   int64_t layers = family.layers();
-  // A block of full recompute spans several layers. Extrapolation is exact for
-  // blocks whose length divides this number: 1, 2, 3 and 6 layers.
-  constexpr int64_t kBlocks = 6;
   bool isFull = spec.recompute == cost::Recompute::Full;
-  int64_t least = isFull ? kBlocks : kFewLayers, step = isFull ? kBlocks : 1;
-  LoweringSpec few = spec, more = spec;
-  few.depth = static_cast<double>(layers) / least;
-  more.depth = static_cast<double>(layers) / (least + step);
-  const Pair &pair = measured(
-      keyOf(spec), [&] { return measure(least, few, 1); },
-      [&] { return measure(least + step, more, 1); });
+  std::optional<Line> found = findLine(spec);
+  if (!found)
+    return std::nullopt;
+  const Pair &pair = *found->pair;
   if (!pair.failed.empty())
-    return rejection(pair.failed);
+    return cost::rejection(pair.failed);
+  int64_t least = found->least, step = found->step;
   StageLine line(least, pair.fewer.stages[0], &pair.more.stages[0], step);
   if (!isFull)
     ++(line.isLine() ? lines : others);
   if (!isFull && !line.isLine())
     return std::nullopt;
-  double times = static_cast<double>(layers - least) / step;
+  double times =
+      static_cast<double>(layers - least) / static_cast<double>(step);
   const StepTime &a = pair.fewer.time, &b = pair.more.time;
   auto alongAll = [&](double from, double to) {
     return along(from, to, times);
@@ -221,230 +255,6 @@ Folder::State::evaluateOne(const LoweringSpec &spec) {
   return result;
 }
 
-namespace {
-
-/// Composes the evaluation of the large pipeline from the small pipelines.
-class Composer {
-public:
-  Composer(const FoldedPipeline &folded, const Pair &pair,
-           const LoweringSpec &spec, const cost::Cluster &cluster)
-      : folded(folded), pair(pair), spec(spec), cluster(cluster) {}
-  /// Returns nothing if the messages cannot be extrapolated.
-  std::optional<cost::Evaluation> run(bool trains);
-
-private:
-  const FoldedPipeline &folded;
-  const Pair &pair;
-  const LoweringSpec &spec;
-  const cost::Cluster &cluster;
-  std::vector<StageLine> lines; ///< By shape.
-  PipelineParts parts;
-  ScheduleTables tables;
-
-  int64_t numStages() const { return folded.stages.size(); }
-  const FoldedStage &chunkOf(int64_t rank, int64_t chunk) const {
-    return folded.stages[chunk * spec.pp + rank];
-  }
-  StageParts fixedParts() const;
-  void makeStages();
-  bool makeMessages();
-  bool addNeighbourMessages(int64_t from, int64_t to);
-  const StageMessage *counterpart(int64_t number) const;
-  StageMessage messageOf(int64_t sent, int64_t needed, int64_t from,
-                         int64_t to) const;
-  std::vector<int64_t> between(int64_t from, int64_t to) const;
-  void addMemory(cost::Evaluation &result) const;
-};
-
-} // namespace
-
-/// Returns the fixed costs of a step, which a rank pays once. They are the
-/// smallest constant part of all shapes, because the constant part of some
-/// shapes includes a part of a layer. If nothing is extrapolated, returns zero,
-/// which causes only a small error.
-StageParts Composer::fixedParts() const {
-  if (folded.isExact)
-    return {};
-  StageParts fixed = lines.front().fixedParts();
-  for (const StageLine &line : lines) {
-    StageParts other = line.fixedParts();
-    fixed.setup = std::min(fixed.setup, other.setup);
-    fixed.update = std::min(fixed.update, other.update);
-    fixed.updateAlone = std::min(fixed.updateAlone, other.updateAlone);
-  }
-  return fixed;
-}
-
-/// Sums the chunks of each rank. Only the first chunk includes the fixed costs.
-void Composer::makeStages() {
-  parts.stages.resize(spec.pp);
-  StageParts fixed = fixedParts();
-  for (auto [rank, stage] : llvm::enumerate(parts.stages))
-    for (int64_t chunk = 0; chunk < spec.vpp; ++chunk) {
-      const FoldedStage &part = chunkOf(rank, chunk);
-      const StageLine &line = lines[part.shape];
-      StageParts own = line.parts(part.layers);
-      stage.chunks.push_back(own.chunks.empty() ? cost::PhaseSeconds()
-                                                : own.chunks.front());
-      if (chunk > 0) {
-        own.setup = std::max(0.0, own.setup - fixed.setup);
-        own.update = std::max(0.0, own.update - fixed.update);
-        own.updateAlone = std::max(0.0, own.updateAlone - fixed.updateAlone);
-      }
-      addTo(stage, own);
-    }
-}
-
-/// Returns the indices of the loop's messages from one small stage to another.
-std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
-  std::vector<int64_t> found;
-  for (auto [i, message] : llvm::enumerate(pair.fewer.messages))
-    if (message.from.stage == from && message.to.stage == to &&
-        isInLoop(message.from.phase) && isInLoop(message.to.phase))
-      found.push_back(i);
-  return found;
-}
-
-/// Returns the same message of `pair.more`, or null.
-const StageMessage *Composer::counterpart(int64_t number) const {
-  const StageMessage &wanted = pair.fewer.messages[number];
-  auto isLike = [&](const StageMessage &other) {
-    return other.from.stage == wanted.from.stage &&
-           other.to.stage == wanted.to.stage &&
-           other.from.phase == wanted.from.phase &&
-           other.to.phase == wanted.to.phase;
-  };
-  ArrayRef<StageMessage> few = pair.fewer.messages, more = pair.more.messages;
-  if (llvm::count_if(few, isLike) != llvm::count_if(more, isLike))
-    return nullptr;
-  int64_t before = llvm::count_if(few.take_front(number), isLike);
-  for (const StageMessage &other : more)
-    if (isLike(other) && before-- == 0)
-      return &other;
-  return nullptr;
-}
-
-/// Returns the message between virtual stages `from` and `to` of the large
-/// pipeline. The sender is timed like that of the small message `sent`, and the
-/// receiver like that of the small message `needed`.
-StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
-                                 int64_t to) const {
-  StageMessage message = pair.fewer.messages[sent];
-  auto place = [&](MessageEnd StageMessage::*end, int64_t number, int64_t v) {
-    const MessageEnd &few = pair.fewer.messages[number].*end;
-    const StageMessage *other = counterpart(number);
-    double perLayer = other ? (other->*end).at - few.at : 0;
-    int64_t layers = folded.small[few.stage].layers;
-    double at = few.at + (folded.stages[v].layers - layers) * perLayer;
-    message.*end = {v % spec.pp, few.phase, v / spec.pp, at};
-  };
-  place(&StageMessage::from, sent, from);
-  place(&StageMessage::to, needed, to);
-  return message;
-}
-
-/// Adds the messages from a virtual stage to an adjacent one. Returns false if
-/// the shapes of the two stages have different numbers of messages.
-bool Composer::addNeighbourMessages(int64_t from, int64_t to) {
-  int64_t step = to - from;
-  int64_t sender = folded.example[folded.stages[from].shape];
-  int64_t receiver = folded.example[folded.stages[to].shape];
-  std::vector<int64_t> sent = between(sender, sender + step);
-  std::vector<int64_t> needed = between(receiver - step, receiver);
-  if (sent.size() != needed.size())
-    return false;
-  for (auto [one, other] : llvm::zip(sent, needed))
-    parts.messages.push_back(messageOf(one, other, from, to));
-  return true;
-}
-
-/// Returns false if the pipeline has messages that cannot be extrapolated.
-bool Composer::makeMessages() {
-  int64_t last = folded.small.size() - 1;
-  auto isEnd = [&](int64_t stage) { return stage == 0 || stage == last; };
-  auto large = [&](int64_t stage) { return stage == 0 ? 0 : numStages() - 1; };
-  for (auto [i, message] : llvm::enumerate(pair.fewer.messages)) {
-    int64_t from = message.from.stage, to = message.to.stage;
-    bool inLoop = isInLoop(message.from.phase) && isInLoop(message.to.phase);
-    if (inLoop && std::abs(from - to) == 1)
-      continue;
-    // Messages between the first and the last stage carry tied parameters. In
-    // setup and update, one of these two stages sends results to all stages.
-    if (message.from.phase == Phase::update && (!isEnd(from) || !isEnd(to)))
-      continue;
-    if (!isEnd(from) || (inLoop && !isEnd(to)))
-      return false;
-    for (int64_t v = 0; v < numStages(); ++v)
-      if (isEnd(to) ? v == large(to)
-                    : folded.example[folded.stages[v].shape] == to)
-        parts.messages.push_back(messageOf(i, i, large(from), v));
-  }
-  for (int64_t v = 0; v + 1 < numStages(); ++v)
-    if (!addNeighbourMessages(v, v + 1) || !addNeighbourMessages(v + 1, v))
-      return false;
-  return true;
-}
-
-void Composer::addMemory(cost::Evaluation &result) const {
-  for (int64_t rank = 0; rank < spec.pp; ++rank) {
-    std::vector<int64_t> slots;
-    int64_t frames = 0, most = 0;
-    OffloadedBytes away;
-    for (int64_t chunk = 0; chunk < spec.vpp; ++chunk) {
-      const FoldedStage &part = chunkOf(rank, chunk);
-      const StageLine &line = lines[part.shape];
-      const StageProfile &example =
-          pair.fewer.stages[folded.example[part.shape]];
-      slots.push_back(
-          countSlots(tables[rank], chunk, example.memory.framed.framePhases));
-      frames += !example.memory.framed.framePhases.empty();
-      most = std::max(most, slots.back());
-      away.host += line.away(part.layers).host;
-      away.disk += line.away(part.layers).disk;
-    }
-    // StepFrames.cpp has the same condition.
-    bool framed = spec.numMicroBatches > 1 && (frames > 1 || most > 1);
-    std::vector<StageBytes> chunks;
-    for (int64_t chunk = 0; chunk < spec.vpp; ++chunk) {
-      const FoldedStage &part = chunkOf(rank, chunk);
-      chunks.push_back(lines[part.shape].bytes(part.layers, framed));
-    }
-    cost::MemoryBreakdown memory =
-        cost::heldMemory(cluster, peakOfChunks(chunks, slots));
-    if (memory.total() > result.memory.total())
-      result.memory = memory;
-    result.hostBytes = std::max<double>(result.hostBytes, away.host);
-    result.diskBytes = std::max<double>(result.diskBytes, away.disk);
-    result.stages[rank].memoryBytes = memory.total();
-  }
-}
-
-std::optional<cost::Evaluation> Composer::run(bool trains) {
-  for (int64_t stage : folded.example) {
-    const StageProfile *more =
-        folded.isExact ? nullptr : &pair.more.stages[stage];
-    lines.emplace_back(folded.small[stage].layers, pair.fewer.stages[stage],
-                       more);
-  }
-  parts.microBatches = spec.numMicroBatches;
-  parts.order = rankOrder(spec);
-  makeStages();
-  if (!makeMessages())
-    return std::nullopt;
-  auto made = cost::makeSchedule(spec.schedule, spec.pp, spec.vpp,
-                                 spec.numMicroBatches);
-  if (!made)
-    return rejection(made.message());
-  tables = trains ? *made : cost::forwardOnly(*made);
-  auto time = runPipeline(parts, tables, cluster);
-  if (!time)
-    return rejection(time.message());
-  cost::Evaluation result;
-  setTime(result, *time);
-  addMemory(result);
-  return result;
-}
-
 /// Divides the number of layers of each stage by the number of layers of the
 /// small stage with the same shape plus `extra`. Returns the largest quotient.
 static double depthOf(const FoldedPipeline &folded, int64_t extra) {
@@ -454,6 +264,16 @@ static double depthOf(const FoldedPipeline &folded, int64_t extra) {
     depth = std::max(depth, stage.layers / std::max(1.0, few));
   }
   return depth;
+}
+
+/// Returns the most layers that a small stage with `extra` layers omits.
+static int64_t omittedBy(const FoldedPipeline &folded, int64_t extra) {
+  int64_t omitted = 0;
+  for (const FoldedStage &stage : folded.stages)
+    omitted = std::max(
+        omitted, stage.layers -
+                     folded.small[folded.example[stage.shape]].layers - extra);
+  return omitted;
 }
 
 /// Returns the most micro-batches that are live in a stage, per chunk.
@@ -490,6 +310,8 @@ Folder::State::evaluatePipeline(const LoweringSpec &spec) {
   fewer.alive = mostAliveOf(spec);
   LoweringSpec more = fewer;
   more.depth = depthOf(folded, 1);
+  fewer.omittedLayers = omittedBy(folded, 0);
+  more.omittedLayers = omittedBy(folded, 1);
   fewer.stageStarts = folded.fewer.starts;
   more.stageStarts = folded.more.starts;
   std::string key = keyOf(fewer) + std::to_string(spec.pp);
@@ -504,8 +326,9 @@ Folder::State::evaluatePipeline(const LoweringSpec &spec) {
       [&] { return measure(folded.fewer.layers - extra, fewer, spec.pp); },
       folded.isExact ? Measurement() : Measurement(measureMore));
   if (!pair.failed.empty())
-    return rejection(pair.failed);
-  return Composer(folded, pair, spec, cluster).run(placement->trains);
+    return cost::rejection(pair.failed);
+  return composePipeline(folded, pair.fewer, pair.more, spec, cluster,
+                         placement->trains);
 }
 
 Folder::Folder(ProgramFamily &family, SharedLowering &lowering)
@@ -517,16 +340,19 @@ bool Folder::canFold() const { return state->family.isDeep(); }
 
 void Folder::beginRound() {
   state->hasNoLines = state->lines == 0 && state->others > 0;
+  int64_t most = 0;
+  for (auto [step, times] : state->timesChosen)
+    if (times > most) {
+      most = times;
+      state->likelyStep = step;
+    }
 }
 
 std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &spec) {
   bool rough = isRough(spec) && state->family.layers() < kManyLayers;
   bool hasStages =
       spec.pp > 1 && spec.zero < 3 && state->family.layers() >= kSomeLayers;
-  // Full recompute chooses its blocks by the number of all layers.
-  bool hasBlocks =
-      spec.stages() == 1 && spec.recompute == cost::Recompute::Full;
-  if (!canFold() || (rough && !hasStages) || hasBlocks ||
+  if (!canFold() || (rough && !hasStages) ||
       (spec.stages() > 1 && state->hasTotals(spec)))
     return std::nullopt;
   std::optional<cost::Evaluation> result = spec.stages() == 1
@@ -564,15 +390,17 @@ Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
                 double limit) {
   std::vector<std::optional<cost::Composition>> result(block.size());
   // For a single strategy, folding is as fast as composing segments and more
-  // exact, so it is used unless it has always failed so far.
-  bool hasBlocks = block.front().recompute == cost::Recompute::Full;
+  // exact, so it is used unless it has always failed so far. Segments do not
+  // have the blocks of full recompute.
+  bool isFull = block.front().recompute == cost::Recompute::Full;
+  bool isRough = isFull && state->family.layers() < kManyLayers;
   bool isAlone = block.size() == 1 && block.front().stages() == 1;
-  if (isAlone && (hasBlocks || !state->hasNoLines)) {
+  if (isAlone && (isFull || !state->hasNoLines)) {
     auto alone =
-        hasBlocks ? state->evaluateOne(block.front()) : evaluate(block.front());
+        isRough ? state->evaluateOne(block.front()) : evaluate(block.front());
     if (alone) {
       alone->isFolded = true;
-      alone->isComposed = hasBlocks;
+      alone->isComposed = isRough;
       result.front().emplace();
       result.front()->evaluation = std::move(*alone);
       return result;
@@ -588,7 +416,7 @@ Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
       result[i] = blocks->compose(block[i], limit);
     } else {
       result[i].emplace();
-      result[i]->evaluation = rejection(error.text());
+      result[i]->evaluation = cost::rejection(error.text());
     }
   });
   return result;

@@ -34,6 +34,9 @@ dpc::measureLayers(ProgramFamily &family, int64_t layers,
   SmallVector<func::FuncOp> steps = findSteps(**module);
   SmallProgram result;
   result.stages.resize(steps.size());
+  if (auto blocks =
+          steps.front()->getAttrOfType<IntegerAttr>(attr::kBlockLayers))
+    result.blockLayers = blocks.getInt();
   bool hasStages = steps.size() > 1;
   if (hasStages) {
     for (func::FuncOp step : steps)

@@ -15,7 +15,8 @@ namespace dpc {
 struct SmallProgram {
   std::vector<StageProfile> stages;
   std::vector<StageMessage> messages;
-  StepTime time; ///< The time of a program without a pipeline.
+  StepTime time;           ///< The time of a program without a pipeline.
+  int64_t blockLayers = 0; ///< See attr::kBlockLayers. Of the first stage.
 };
 
 /// Lowers the program with `layers` layers for `spec` and measures it. Messages

@@ -43,6 +43,33 @@ static Moments phaseOfProfile(const MemoryProfile &profile, Phase phase) {
   return all.slice(begin, end - begin);
 }
 
+MemoryBreakdown dpc::peakAlong(const MemoryProfile &fewer,
+                               const MemoryProfile &more, double times) {
+  MemoryBreakdown largest;
+  auto consider = [&](const MemoryProfile::Moment &few,
+                      const MemoryProfile::Moment &many) {
+    MemoryBreakdown bytes =
+        alongLine(few.bytes, difference(few.bytes, many.bytes), times);
+    if (bytes.total() > largest.total())
+      largest = bytes;
+  };
+  for (Phase phase : {Phase::setup, Phase::forward, Phase::backward,
+                      Phase::weight, Phase::update}) {
+    Moments few = phaseOfProfile(fewer, phase);
+    Moments many = phaseOfProfile(more, phase);
+    size_t count = std::min(few.size(), many.size());
+    for (size_t k = 0; k < count && few[k].kind == many[k].kind; ++k)
+      consider(few[k], many[k]);
+    for (size_t k = 1; k <= count; ++k) {
+      const auto &a = few[few.size() - k], &b = many[many.size() - k];
+      if (a.kind != b.kind)
+        break;
+      consider(a, b);
+    }
+  }
+  return largest;
+}
+
 namespace {
 
 /// Pairs each op of `fewer` with an equal op of `more`. Ops of `more` without a

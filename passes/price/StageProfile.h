@@ -26,6 +26,13 @@ struct StageBytes {
   std::set<Phase> framePhases;
 };
 
+/// Returns the peak of a program that differs from `fewer` by `times` the
+/// blocks by which `more` differs from it. In each phase, the blocks follow
+/// each other, and their ops are equal. The peak is in the first or the last
+/// blocks, which both profiles have; their bytes are extrapolated.
+cost::MemoryBreakdown peakAlong(const MemoryProfile &fewer,
+                                const MemoryProfile &more, double times);
+
 class StageLine {
 public:
   /// `fewer` has `layers` layers, and `more` has `layers + step`. Without

@@ -74,10 +74,15 @@ struct LoweringSpec : cost::Strategy {
   std::vector<int64_t> stageStarts = {};
 
   /// Set for a program with few layers that represents a program `depth` times
-  /// as deep, with `alive` live micro-batches (0: as in its schedule). Read by
-  /// passes that compare a layer with the memory of the whole program.
+  /// as deep, which has `omittedLayers` more layers, with `alive` live
+  /// micro-batches (0: as in its schedule). Read by passes that compare a layer
+  /// with the memory of the whole program.
   double depth = 1;
+  int64_t omittedLayers = 0;
   int64_t alive = 0;
+  /// The layers in each block of full recompute; 0: as many as need the least
+  /// memory.
+  int64_t blockLayers = 0;
 
   /// The link speed for which the solver decides, in bytes per second
   /// (passes/lower/LinkSpeeds.h); 0: the speed of the cluster.

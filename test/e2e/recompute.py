@@ -48,7 +48,8 @@ class Recompute(unittest.TestCase):
     def test_shares_of_a_sequence_are_gathered_again(self):
         sent = self.frees("tp=2,sp=true", 2, selective=0.75, full=0.4)
         self.assertLess(sent["none"], sent["selective"])
-        self.assertLess(sent["selective"], sent["full"])
+        # Blocks end where a rank has a share, so their sums are not repeated.
+        self.assertLessEqual(sent["selective"], sent["full"])
 
     def test_gathers_are_shared_with_the_backward_phase(self):
         sent = self.frees("dp=2,zero=3", 2, selective=0.9, full=0.45)

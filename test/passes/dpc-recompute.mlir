@@ -1,5 +1,7 @@
 // RUN: dpc-opt %s --dpc-recompute=mode=selective --dpc-verify-local | FileCheck %s --check-prefix=SELECTIVE
 // RUN: dpc-opt %s --dpc-recompute=mode=full --dpc-verify-local | FileCheck %s --check-prefix=FULL
+// RUN: dpc-opt %s --dpc-recompute="mode=full omitted-layers=29" --dpc-verify-local | FileCheck %s --check-prefix=DEEP
+// RUN: dpc-opt %s --dpc-recompute="mode=full block-layers=1" --dpc-verify-local | FileCheck %s --check-prefix=ONE
 // RUN: dpc-opt %s --dpc-recompute | FileCheck %s --check-prefix=NONE
 // RUN: not dpc-opt %s --dpc-recompute=mode=some 2>&1 | FileCheck %s --check-prefix=BAD
 
@@ -40,6 +42,14 @@
 // FULL-NEXT: dpc.matmul %[[A2]]
 // FULL: dpc.matmul %arg0, %arg1 {dpc.phase = "backward", dpc.recompute}
 // FULL-NOT: all_reduce
+
+// In a model of 32 layers, blocks of two layers need the least memory: 512 bytes cross a
+// cut, and each layer has 4096 bytes inside. Of three layers, the first is a block.
+
+// DEEP-LABEL: func.func @step
+// DEEP-SAME: dpc.block_layers = 2
+// DEEP-NOT: dpc.matmul %{{[0-9]+}}, %arg1 {{.*}}dpc.recompute
+// DEEP: dpc.matmul %arg0, %arg1 {dpc.phase = "backward", dpc.recompute}
 
 !x = tensor<8x16xf32>
 !h = tensor<8x64xf32>
@@ -118,6 +128,9 @@ func.func @zero_bubble(%x: !x {dpc.role = "input", dpc.global = !gx}, %w: !row {
 // FULL-LABEL: func.func @two_alive
 // FULL: dpc.binary add {{.*}}dpc.recompute
 
+// ONE-LABEL: func.func @two_alive
+// ONE-NOT: dpc.binary add {{.*}}dpc.recompute
+
 !x48 = tensor<8x48xf32>
 !u = tensor<48x64xf32>
 !v = tensor<64x48xf32>
@@ -140,6 +153,25 @@ func.func @two_alive(%x: !x48 {dpc.role = "input", dpc.global = !gx48}, %u: !u {
   %h1 = dpc.matmul %x, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
   %p1 = dpc.matmul %h1, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
   %x1 = dpc.binary add %x, %p1 {dpc.phase = "forward"} : (!x48, !x48) -> !x48
+  %h2 = dpc.matmul %x1, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
+  %p2 = dpc.matmul %h2, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
+  %x2 = dpc.binary add %x1, %p2 {dpc.phase = "forward"} : (!x48, !x48) -> !x48
+  %d2 = dpc.binary mul %d, %h2 {dpc.phase = "backward"} : (!h, !h) -> !h
+  %d1 = dpc.binary mul %d2, %h1 {dpc.phase = "backward"} : (!h, !h) -> !h
+  return %x2, %d1 : !x48, !h
+}
+
+// The op before the layers is a part of the first block: the other block would not be
+// smaller if its result were kept.
+
+// FULL-LABEL: func.func @head
+// FULL: dpc.unary exp {{.*}}dpc.recompute
+
+func.func @head(%x: !x48 {dpc.role = "input", dpc.global = !gx48}, %u: !u {dpc.role = "parameter", dpc.global = !gu}, %v: !v {dpc.role = "parameter", dpc.global = !gv}, %d: !h {dpc.role = "input", dpc.global = !gh}) -> (!x48 {dpc.global = !gx48}, !h {dpc.global = !gh}) attributes {dpc.mesh = #dpc.mesh<pp=2>, dpc.stage = 1 : i64, dpc.schedule = array<i64: 1, 0, 0, 2, 0, 0, 1, 0, 1, 2, 0, 1, 3, 0, 0, 3, 0, 1>} {
+  %x0 = dpc.unary exp %x {dpc.phase = "forward"} : !x48 -> !x48
+  %h1 = dpc.matmul %x0, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
+  %p1 = dpc.matmul %h1, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
+  %x1 = dpc.binary add %x0, %p1 {dpc.phase = "forward"} : (!x48, !x48) -> !x48
   %h2 = dpc.matmul %x1, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
   %p2 = dpc.matmul %h2, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
   %x2 = dpc.binary add %x1, %p2 {dpc.phase = "forward"} : (!x48, !x48) -> !x48

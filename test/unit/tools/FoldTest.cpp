@@ -242,16 +242,16 @@ TEST_F(Fold, SharedPiecesOfGpt) {
       0.05, 0.12);
 }
 
-/// Full recomputation is folded only in deep models, because recomputed blocks
-/// span several layers. With 6 and 12 layers, the peaks of memory could be in
-/// different places.
+/// The blocks of full recomputation span several layers. Models as narrow as
+/// this one differ most, because buckets of several layers take much of their
+/// memory.
 TEST_F(Fold, FullRecomputation) {
   load(Family::gpt, 40, 1024, 8000);
   compareComposed({"dp=16,zero=3,recompute=full,micro_batch=1",
                    "dp=16,zero=3,recompute=full,micro_batch=4",
                    "dp=16,zero=1,recompute=full,micro_batch=4",
                    "dp=8,tp=2,zero=3,recompute=full,micro_batch=8"},
-                  0.02, 0.22);
+                  0.02, 0.125);
 }
 
 TEST_F(Fold, Llama) {
