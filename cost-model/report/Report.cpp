@@ -332,6 +332,7 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   report["parameters"] = {{"count", result.totals.parameters},
                           {"trained", context.trained},
                           {"frozen", context.frozen}};
+  report.update(modelPartsToJson(context.parts));
   if (context.experts)
     report["experts"] = expertsToJson(*context.experts);
   report["remarks"] = context.remarks;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cost-model/report/ExpertLoads.h"
+#include "cost-model/report/ModelParts.h"
 #include "cost-model/report/StepDetail.h"
 #include "cost-model/report/TextLines.h"
 #include "cost-model/search/BetterPlan.h"
@@ -54,6 +55,7 @@ struct ReportContext {
   std::string readAs = {}; ///< How FILE was interpreted.
   std::string loss = {};   ///< The output that is trained; "" for inference.
   std::optional<ExpertLoads> experts = {};
+  ModelParts parts = {};
   size_t notices = 0; ///< The first remarks, which a terminal always shows.
   /// The first line: which software the times and the memory are of; may be "".
   std::string software = {};

@@ -443,6 +443,7 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
              sharesLine(winner) +
              placementLine(cluster, winner.decisions.order);
   }
+  facts += modelPartsText(context.parts);
   if (context.experts)
     facts += expertLine(*context.experts) + "\n";
   for (size_t at = 0, end = 0; at < facts.size(); at = end + 1) {

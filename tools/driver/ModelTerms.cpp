@@ -5,6 +5,7 @@
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 #include "passes/price/StepEstimate.h"
+#include "tools/driver/Origins.h"
 #include "tools/driver/WeightFacts.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -18,30 +19,6 @@ namespace dpc {
 
 using exports::ModelShape;
 using exports::Oddity;
-
-/// Returns the value that `value` has before its elements were only moved,
-/// repeated or converted.
-static Value originOf(Value value) {
-  while (Operation *made = value.getDefiningOp()) {
-    if (!isa<ReshapeOp, TransposeOp, ConvertOp, BroadcastOp, SliceOp>(made))
-      break;
-    value = made->getOperand(0);
-  }
-  return value;
-}
-
-template <typename Op> static Op madeBy(Value value) {
-  return originOf(value).getDefiningOp<Op>();
-}
-
-static bool isWeight(Value value) {
-  return isa<BlockArgument>(originOf(value));
-}
-
-static MatmulOp weightProduct(Value value) {
-  auto product = madeBy<MatmulOp>(value);
-  return product && isWeight(product.getB()) ? product : MatmulOp();
-}
 
 /// A product with a weight, plus a vector.
 static bool isBiased(Value value) {

@@ -3,6 +3,7 @@
 #include "passes/shard/Passes.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/Exports.h"
+#include "tools/driver/ModelParts.h"
 #include "tools/driver/Remarks.h"
 #include "tools/driver/Routers.h"
 
@@ -105,6 +106,7 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
     if (reports && options.whatIf)
       context.whatIfs = searchChanges(session, verified);
   }
+  context.parts = modelPartsOf(findProgram(verified.program.source()));
   if (verified.isExecutable())
     context.experts = expertLoadsOf(
         findProgram(verified.program.source()), verified.result.totals.experts,

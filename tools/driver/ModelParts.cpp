@@ -1,0 +1,66 @@
+//===- ModelParts.cpp - Known parts of a program --------------------------===//
+#include "tools/driver/ModelParts.h"
+
+#include "ir/TensorUtils.h"
+#include "tools/driver/Origins.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+/// Returns the product with a weight from which all heads of `value` come. If
+/// rotated elements are joined with others, returns that of the others.
+static MatmulOp productOfHeads(Value value) {
+  auto joined = madeBy<ConcatOp>(value);
+  if (!joined)
+    return weightProduct(value);
+  for (Value part : joined->getOperands())
+    if (MatmulOp product = weightProduct(part))
+      return product;
+  return {};
+}
+
+/// Returns the size of the vector from which `product` computes if another
+/// product with a weight made it, with or without a norm; otherwise 0.
+static int64_t latentOf(MatmulOp product) {
+  if (!product)
+    return 0;
+  Value vector = originOf(product.getA());
+  if (auto norm = vector.getDefiningOp<NormOp>())
+    vector = norm.getX();
+  return weightProduct(vector) ? shapeOf(product.getA()).back() : 0;
+}
+
+static void readAttention(AttentionOp attention, cost::ModelParts &parts) {
+  ArrayRef<int64_t> q = shapeOf(attention.getQ()),
+                    v = shapeOf(attention.getV());
+  parts.heads = q[1];
+  parts.keyHeads = v[1];
+  parts.keySize = q[3];
+  parts.valueSize = v[3];
+  MatmulOp keys = productOfHeads(attention.getK());
+  if (!keys || keys != productOfHeads(attention.getV()))
+    return;
+  parts.latent = latentOf(keys);
+  if (parts.latent > 0)
+    parts.queryLatent = latentOf(productOfHeads(attention.getQ()));
+}
+
+cost::ModelParts modelPartsOf(func::FuncOp program) {
+  cost::ModelParts parts;
+  llvm::MapVector<Value, int64_t> losses; ///< By the weights of heads.
+  program.walk([&](Operation *op) {
+    if (auto attention = dyn_cast<AttentionOp>(op); attention && !parts.heads)
+      readAttention(attention, parts);
+    if (auto loss = dyn_cast<CrossEntropyOp>(op))
+      if (MatmulOp head = weightProduct(loss->getOperand(0)))
+        ++losses[originOf(head.getB())];
+  });
+  for (auto [head, count] : losses)
+    parts.furtherTokens = std::max(parts.furtherTokens, count - 1);
+  return parts;
+}
+
+} // namespace dpc
