@@ -251,14 +251,15 @@ std::string Blocks::swiGlu(const std::string &x, const std::string &name,
                 false);
 }
 
-void Blocks::crossEntropy(const std::string &logits, const std::string &labels,
-                          int64_t classes) {
+std::string Blocks::crossEntropy(const std::string &logits,
+                                 const std::string &labels, int64_t classes) {
   std::string rows = g.op("Reshape", {logits, g.ints({-1, classes})});
   std::string names = g.op("Reshape", {labels, g.ints({-1})});
   std::vector<Attribute> attributes = {{"reduction", std::string("mean")}};
-  if (d.family == Family::bert) // labels of unmasked tokens are -100
-    attributes.push_back({"ignore_index", int64_t(-100)});
-  g.result("loss", g.op("SoftmaxCrossEntropyLoss", {rows, names}, attributes));
+  // Labels of unmasked tokens, and of tokens after the end.
+  if (d.family == Family::bert || d.furtherTokens > 0)
+    attributes.push_back({"ignore_index", kIgnoredLabel});
+  return g.op("SoftmaxCrossEntropyLoss", {rows, names}, attributes);
 }
 
 } // namespace dpc::model

@@ -6,6 +6,9 @@
 
 namespace dpc::model {
 
+/// The label of a token that the loss ignores, if any has it.
+inline constexpr int64_t kIgnoredLabel = -100;
+
 struct Shared {
   std::string mask;     ///< Added to the scores, or "".
   std::string window;   ///< The mask of layers with a window, or "".
@@ -64,9 +67,9 @@ public:
                      int64_t width);
   std::string silu(const std::string &x);
 
-  /// Adds the mean cross entropy of logits [.., classes] and labels [..].
-  void crossEntropy(const std::string &logits, const std::string &labels,
-                    int64_t classes);
+  /// Returns the mean cross entropy of logits [.., classes] and labels [..].
+  std::string crossEntropy(const std::string &logits, const std::string &labels,
+                           int64_t classes);
 
 private:
   /// Returns `x` as [batch, heads, length, width].

@@ -21,6 +21,7 @@ private:
   const ModelDims &d;
   OnnxGraph g;
   Blocks b;
+  std::string headWeight; ///< [hidden, vocab]; set by head()
 
   void decoder();
   void bert();
@@ -35,6 +36,9 @@ private:
     return d.isGated() ? b.rmsNorm(x, name, d.hidden) : b.layerNorm(x, name);
   }
   std::string head(const std::string &x, const std::string &table);
+  std::string later(const std::string &ids, int64_t last);
+  std::string furtherLoss(std::string x, std::string ids, std::string labels,
+                          const std::string &table, const Shared &shared);
   std::string patches(const std::string &pixels);
   std::string ditCondition();
   std::string ditPositions();
@@ -52,10 +56,10 @@ static std::string layerName(int64_t layer) {
 }
 
 std::string Builder::head(const std::string &x, const std::string &table) {
-  if (!d.tied)
-    return b.linear(x, "head", d.hidden, d.vocab, false);
-  return g.op("MatMul",
-              {x, g.op("Transpose", {table}, {{"perm", Shape{1, 0}}})});
+  if (headWeight.empty())
+    headWeight = d.tied ? g.op("Transpose", {table}, {{"perm", Shape{1, 0}}})
+                        : g.weight("head.weight", {d.hidden, d.vocab});
+  return g.op("MatMul", {x, headWeight});
 }
 
 std::string Builder::decoderLayer(std::string x, int64_t layer, Shared shared) {
@@ -95,7 +99,45 @@ void Builder::decoder() {
     x = b.layerNorm(x, "embedding.norm");
   for (int64_t layer = 0; layer < d.layers; ++layer)
     x = decoderLayer(x, layer, shared);
-  b.crossEntropy(head(norm(x, "norm"), table), labels, d.vocab);
+  std::string loss =
+      b.crossEntropy(head(norm(x, "norm"), table), labels, d.vocab);
+  if (d.furtherTokens > 0)
+    loss = add(loss, furtherLoss(x, ids, labels, table, shared));
+  g.result("loss", loss);
+}
+
+/// Returns [seq] integers moved by one position, with `last` at the end.
+std::string Builder::later(const std::string &ids, int64_t last) {
+  std::string rest =
+      g.op("Slice", {ids, g.ints({1}), g.ints({d.seq}), g.ints({1})});
+  return g.op("Pad", {rest, g.ints({0, 0, 0, 1}), g.integer(last)});
+}
+
+/// Adds the modules for multi-token prediction (DeepSeek-V3, section 2.2) after
+/// the layers, whose result is `x`, and returns their weighted loss. Module k
+/// predicts the token k + 1 positions ahead from the result of the module
+/// before it and the embedding of the token k positions ahead.
+std::string Builder::furtherLoss(std::string x, std::string ids,
+                                 std::string labels, const std::string &table,
+                                 const Shared &shared) {
+  constexpr float kWeight = 0.3F; // section 4.2, for most of the training
+  std::string sum;
+  for (int64_t k = 0; k < d.furtherTokens; ++k) {
+    std::string name = layerName(d.layers + k);
+    ids = later(ids, 0);
+    labels = later(labels, kIgnoredLabel);
+    std::string token =
+        norm(g.op("Gather", {table, ids}), name + ".embedding_norm");
+    std::string both = g.op("Concat", {token, norm(x, name + ".hidden_norm")},
+                            {{"axis", int64_t(-1)}});
+    x = b.linear(both, name + ".projection", 2 * d.hidden, d.hidden, false);
+    x = decoderLayer(x, d.layers + k, shared);
+    std::string loss =
+        b.crossEntropy(head(norm(x, name + ".norm"), table), labels, d.vocab);
+    sum = sum.empty() ? loss : add(sum, loss);
+  }
+  return g.op("Mul",
+              {sum, g.number(kWeight / static_cast<float>(d.furtherTokens))});
 }
 
 void Builder::bert() {
@@ -116,7 +158,8 @@ void Builder::bert() {
   }
   x = g.op("Gelu", {b.linear(x, "transform", d.hidden, d.hidden, true)});
   x = head(b.layerNorm(x, "norm"), table);
-  b.crossEntropy(add(x, g.weight("head.bias", {d.vocab})), labels, d.vocab);
+  x = add(x, g.weight("head.bias", {d.vocab}));
+  g.result("loss", b.crossEntropy(x, labels, d.vocab));
 }
 
 /// Converts images [batch, channels, image, image] to [batch, patches, hidden].
@@ -154,8 +197,8 @@ void Builder::vit() {
   x = g.op("Slice",
            {b.layerNorm(x, "norm"), g.ints({0}), g.ints({1}), g.ints({1})});
   x = g.op("Reshape", {x, g.ints({-1, d.hidden})});
-  b.crossEntropy(b.linear(x, "head", d.hidden, d.classes, true), label,
-                 d.classes);
+  x = b.linear(x, "head", d.hidden, d.classes, true);
+  g.result("loss", b.crossEntropy(x, label, d.classes));
 }
 
 /// Returns the condition [batch, hidden]: the class embedding plus an MLP of

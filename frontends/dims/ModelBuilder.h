@@ -22,6 +22,9 @@
 // With a capacity of 0 there are no slots: each choice of a token picks the
 // matrices of its expert, which the importer recognizes (dpc.expert_matmul).
 //
+// Modules for multi-token prediction follow the layers (DeepSeek-V3, section
+// 2.2). Their losses ignore the tokens after the end.
+//
 // The loss of dit is the mean squared error of the predicted noise. The model
 // also predicts a variance, which the loss ignores.
 //

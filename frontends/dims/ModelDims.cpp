@@ -258,7 +258,8 @@ static std::string checkRanges(const ModelDims &d) {
          {"expert-ffn", d.expertFfn, 1, kMaxWidth},
          {"group", d.group, 1, kMaxLength},
          {"shared-experts", d.sharedExperts, 0, kMaxCount},
-         {"dense-layers", d.denseLayers, 0, kMaxCount}});
+         {"dense-layers", d.denseLayers, 0, kMaxCount},
+         {"mtp", d.furtherTokens, 0, d.seq - 1}});
   for (const Size &size : sizes)
     if (size.value < size.least || size.value > size.most)
       return wrong(size.name, size.value,

@@ -64,6 +64,9 @@ struct ModelDims {
   int64_t expertFfn = 0;     ///< 0: ffn
   int64_t sharedExperts = 0; ///< experts that process every token
   int64_t denseLayers = 0;   ///< leading layers without experts
+  /// Modules for multi-token prediction after the layers: how many tokens are
+  /// predicted at a position besides the next one.
+  int64_t furtherTokens = 0;
   /// Number of tokens that share the slots of the experts; must divide `seq`. 0
   /// means the largest divisor of `seq` that is at most 256.
   int64_t group = 0;

@@ -46,6 +46,9 @@ void addExpertOptions(CLI::App &app, ModelDims &d) {
           "Experts that take every token");
   addSize(app, "--dense-layers", d.denseLayers,
           "Number of first layers without experts");
+  addSize(app, "--mtp", d.furtherTokens,
+          "Multi-token prediction: modules after the layers that predict one "
+          "more token each");
   addSize(app, "--group", d.group,
           "Tokens that share the slots of the experts; 0: at most 256");
   app.add_option(
