@@ -208,7 +208,6 @@ static void keepPartials(const Assignment &state, Operation *op,
   for (const DimFactors &dim : splits)
     for (const Factor &factor : dim)
       used.insert(factor.axes.begin(), factor.axes.end());
-  bool anyLate = state.isLate(op->getOperands());
   bool waits = leadsToParameter(state, op);
   auto isReplicated = [&](int64_t axis) {
     if (waits)
@@ -219,8 +218,7 @@ static void keepPartials(const Assignment &state, Operation *op,
                AxisChoice::replicate;
   };
   for (int64_t axis = 0, e = state.mesh.getNames().size(); axis < e; ++axis) {
-    if (used.contains(axis) || (axis == state.microBatchAxis && anyLate) ||
-        isReplicated(axis))
+    if (used.contains(axis) || isReplicated(axis))
       continue;
     Axes holders;
     ReduceKind kind = ReduceKind::sum;
@@ -231,7 +229,15 @@ static void keepPartials(const Assignment &state, Operation *op,
         kind = *found;
         sums &= kind == ReduceKind::sum;
       }
-    if (holders.empty())
+    // After the last micro-batch, the op runs once on the sums.
+    auto isLateOther = [&](auto operand) {
+      return !llvm::is_contained(holders, operand.index()) &&
+             state.late.contains(operand.value());
+    };
+    bool runsLate =
+        axis == state.microBatchAxis &&
+        llvm::any_of(llvm::enumerate(op->getOperands()), isLateOther);
+    if (holders.empty() || runsLate)
       continue;
     bool moved = rule.movesData && holders == Axes{0};
     if (moved || (sums && llvm::is_contained(rule.linear, holders)))

@@ -97,6 +97,18 @@ class Models(e2e.ScratchTest):
         self.assertEqual(report["attention"], {"heads": 4, "key_heads": 4, "key_size": 12, "value_size": 6, "latent": 10, "query_latent": 12})
         self.assertEqual(report["further_tokens"], 2)
 
+    def test_gradients_are_summed_in_f32(self):
+        """Also those of a loss that needs the labels of all micro-batches before its first gradient."""
+        words, _, _ = FAMILIES["deepseek-v3"]
+        file, _ = self.model(["deepseek-v3", *words])
+        out = self.path("sums")
+        e2e.must([e2e.tool("dpc-opt"), file, "--cluster=local:2", "--global-batch=8", "--train=adamw", "--precision=bf16",
+                  "--strategy=dp=2,micro_batch=1", "--verify=off", "--emit=mlir", "-o", out])
+        with open(os.path.join(out, "program.mlir"), encoding="utf-8") as program:
+            sums = [line.rstrip() for line in program if "dpc.accumulate" in line]
+        self.assertGreater(len(sums), 50)
+        self.assertEqual([line for line in sums if not line.endswith("f32>")], [])
+
     def test_the_largest_model_is_read_and_recognized(self):
         file, said = self.model(LARGEST)
         self.assertIn("405.85 billion parameters", said)
