@@ -9,13 +9,10 @@ namespace dpc::cost {
 
 namespace {
 
-/// A skew that trained routers without balancing reach.
-constexpr double kSkew = 1.2;
-
 /// The routings that are shown: the assumed one first.
 std::vector<Routing> shownRoutings(const Routing &assumed) {
   std::vector<Routing> shown = {assumed};
-  for (const Routing &other : {Routing(), Routing::zipf(kSkew)})
+  for (const Routing &other : {Routing(), Routing::zipf(kShownSkew)})
     if (other.name() != assumed.name())
       shown.push_back(other);
   return shown;

@@ -7,6 +7,10 @@
 
 namespace dpc::cost {
 
+/// The S of zipf:S in the report: a skew that trained routers without balancing
+/// reach.
+inline constexpr double kShownSkew = 1.2;
+
 /// The experts of the largest mixture, and the ranks that share them.
 struct ExpertLoads {
   int64_t experts = 1, perToken = 1, ranks = 1;

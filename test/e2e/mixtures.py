@@ -159,6 +159,29 @@ class Mixtures(e2e.ScratchTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"--routing={counts}: layer 0 has counts of 4 experts; accepted: 8, like the model", done.stderr)
 
+    def test_a_remark_names_a_plan_that_a_skew_makes_faster(self):
+        model, cluster = self.path("moe.onnx"), self.path("cluster.json")
+        e2e.must([e2e.tool("dpc-model"), "moe", *"--layers=4 --hidden=1024 --heads=16 --kv-heads=4 --ffn=2048 --expert-ffn=2048 --experts=32 --topk=4"
+                  " --seq=1024 --vocab=8000 --capacity=0".split(), "-o", model])
+        links = e2e.read_json(f"{e2e.SOURCE}/examples/clusters/dgx-h100-1.json")
+        links["levels"][0].update(gigabytes_per_second=160, in_network_reduction=False)
+        with open(cluster, "w") as file:
+            json.dump(links, file)
+        reports = {}
+        for routing, strategy in (("balanced", "pp=1"), ("zipf:1.2", "pp=1"), ("zipf:1.2", "dp=8,ep=8")):
+            reports[routing, strategy] = json.loads(e2e.must([
+                e2e.tool("dpc-opt"), model, f"--cluster={cluster}", "--global-batch=8", "--train=adamw", "--precision=bf16", f"--strategy={strategy}",
+                f"--routing={routing}", "--verify=off", "--emit=report", "--report=json", "-o", self.path("report")]))
+        chosen = reports["balanced", "pp=1"]["chosen"]
+        self.assertEqual(chosen["strategy"]["ep"], 8)
+        remarks = [text for text in reports["balanced", "pp=1"]["remarks"] if text.startswith("if tokens choose experts as in zipf:1.2, this plan takes")]
+        self.assertEqual(len(remarks), 1)
+        self.assertEqual([text for text in reports["zipf:1.2", "pp=1"]["remarks"] if text.startswith("if tokens")], [])
+        seconds = {key: report["chosen"]["predicted"]["step_seconds"] for key, report in reports.items()}
+        self.assertIn(f"takes {1e3 * seconds['zipf:1.2', 'dp=8,ep=8']:.1f} ms a step, and dp=", remarks[0])
+        # The search for this routing finds a plan that is at least as fast.
+        self.assertLessEqual(seconds["zipf:1.2", "pp=1"], float(remarks[0].split(" ms: --routing")[0].split()[-1]) / 1e3 * 1.005)
+
     def test_plans_for_gpus_order_the_rows(self):
         """On GPUs, each product has a workspace for the order of its rows."""
         plan = e2e.read_json(os.path.join(self.compile("mixtral", "dp=2,tp=2,ep=2", "--target-gpu=sm_90", "--precision=bf16"), "plan.json"))

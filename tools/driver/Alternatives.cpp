@@ -1,7 +1,11 @@
 //===- Alternatives.cpp - Plans to compare the winner with ----------------===//
 #include "tools/driver/Compile.h"
 
+#include "cost-model/report/Report.h"
 #include "frontends/dims/StatedDims.h"
+#include "passes/shard/Passes.h"
+#include "tools/driver/BuildPlan.h"
+#include "tools/driver/Routers.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -180,6 +184,45 @@ std::vector<cost::WhatIf> searchChanges(Session &session,
              searchLonger(session.options(), session.reporter().progress()),
              cluster.numDevices()));
   return answers;
+}
+
+void remarkOnSkew(Session &session, const Searched &searched) {
+  const CompileOptions &options = session.options();
+  const cost::Strategy &plan = searched.winner().strategy;
+  if (plan.ep == 1 || !options.routing.isBalanced())
+    return;
+  const cost::Routing skew = cost::Routing::zipf(cost::kShownSkew);
+  std::vector<double> loads =
+      loadsOfRouting(findProgram(searched.program.source()), skew);
+  constexpr size_t kMost = 4; // candidates, of which each takes a moment
+  std::vector<cost::Strategy> strategies = {plan};
+  for (const cost::Candidate &other : searched.result.candidates)
+    if (strategies.size() < kMost && other.fits && other.skipped.empty() &&
+        other.strategy.ep != plan.ep && other.strategy.ranks() == plan.ranks())
+      strategies.push_back(other.strategy);
+  if (loads.empty() || strategies.size() == 1)
+    return;
+  auto program = searched.program.withExpertLoads(loads);
+  if (!program)
+    return;
+  std::vector<cost::Evaluation> skewed =
+      program
+          ->evaluator(searched.used, searched.machine.isArranged,
+                      commonSpec(options))
+          ->evaluateMany(strategies);
+  constexpr double kVisible = 0.99;
+  size_t best = 0;
+  for (size_t i = 1; i < skewed.size(); ++i)
+    if (skewed[i].rejected.empty() &&
+        skewed[i].stepSeconds < kVisible * skewed[best].stepSeconds)
+      best = i;
+  if (best > 0)
+    session.remark("if tokens choose experts as in " + skew.name() +
+                   ", this plan takes " +
+                   cost::formatSeconds(skewed.front().stepSeconds) +
+                   " a step, and " + cost::stringifyStrategy(strategies[best]) +
+                   " " + cost::formatSeconds(skewed[best].stepSeconds) +
+                   ": --routing plans for uneven or measured choices");
 }
 
 } // namespace dpc

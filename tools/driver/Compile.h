@@ -134,6 +134,10 @@ std::optional<cost::BetterPlan> searchFreely(Session &session,
 std::vector<cost::WhatIf> searchChanges(Session &session,
                                         const Searched &searched);
 
+/// Says which other plan is faster than the winner if tokens choose experts
+/// unevenly, if there is one among the candidates.
+void remarkOnSkew(Session &session, const Searched &searched);
+
 /// Runs all stages for `options.model`, and prints the output of --report,
 /// --explain and --emit=mlir.
 mlir::LogicalResult compileModel(CompileOptions options, Reporter &reporter);

@@ -1,6 +1,7 @@
 //===- ModelProgram.cpp - A model that is ready to be sharded -------------===//
 #include "tools/driver/ModelProgram.h"
 
+#include "passes/cost/ExpertLoads.h"
 #include "passes/graph/Passes.h"
 #include "passes/price/HeterogeneousPipeline.h"
 
@@ -9,8 +10,18 @@ using namespace mlir;
 namespace dpc {
 
 ModelProgram::ModelProgram(OwningOpRef<ModuleOp> fused, const PassList &passes)
-    : given(std::move(fused)),
+    : given(std::move(fused)), passes(passes),
       family(std::make_unique<ProgramFamily>(*given, passes)) {}
+
+std::optional<ModelProgram>
+ModelProgram::withExpertLoads(ArrayRef<double> loads) const {
+  if (!family)
+    return std::nullopt;
+  ModuleOp fused = given.get();
+  OwningOpRef<ModuleOp> clone(cast<ModuleOp>(fused->clone()));
+  setExpertLoads(*clone, loads);
+  return ModelProgram(std::move(clone), passes);
+}
 
 FailureOr<ModuleOp> ModelProgram::whole() const {
   return family ? family->whole() : FailureOr<ModuleOp>(*given);

@@ -30,6 +30,12 @@ public:
   /// Returns the fused model if there is one, else the program.
   mlir::ModuleOp source() const { return given.get(); }
 
+  /// Returns the program with these loads of experts
+  /// (passes/cost/ExpertLoads.h), or nothing if it does not come from a fused
+  /// @forward.
+  std::optional<ModelProgram>
+  withExpertLoads(llvm::ArrayRef<double> loads) const;
+
   bool isDeep() const { return family && family->isDeep(); }
   bool trains() const;
 
@@ -41,6 +47,7 @@ public:
 
 private:
   mlir::OwningOpRef<mlir::ModuleOp> given;
+  PassList passes; ///< Of a fused @forward.
   std::unique_ptr<ProgramFamily> family;
 };
 

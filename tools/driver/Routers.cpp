@@ -57,6 +57,16 @@ std::string storeRouting(ModuleOp model, const cost::Routing &routing) {
   return why;
 }
 
+std::vector<double> loadsOfRouting(func::FuncOp program,
+                                   const cost::Routing &routing) {
+  Router router = routerOf(program);
+  bool isTimed = !routing.isBalanced() && router.perToken > 0 &&
+                 router.experts > 0 &&
+                 routing.whyNotFor(router.experts).empty();
+  return isTimed ? routing.loads(router.experts, router.perToken)
+                 : std::vector<double>();
+}
+
 std::optional<cost::ExpertLoads> expertLoadsOf(func::FuncOp program,
                                                int64_t experts, int64_t ranks,
                                                const cost::Routing &routing) {

@@ -14,6 +14,11 @@ namespace dpc {
 /// fullest ranks of experts. Returns what is wrong, or "".
 std::string storeRouting(mlir::ModuleOp model, const cost::Routing &routing);
 
+/// Returns the loads that storeRouting stores for `routing` if `program` takes
+/// a different time with it than with balanced routing; otherwise nothing.
+std::vector<double> loadsOfRouting(mlir::func::FuncOp program,
+                                   const cost::Routing &routing);
+
 /// Returns the loads of `ranks` ranks that share the `experts` experts of
 /// `program`, or nothing if no router is recognized.
 std::optional<cost::ExpertLoads> expertLoadsOf(mlir::func::FuncOp program,

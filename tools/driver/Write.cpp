@@ -103,6 +103,8 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
     if (reports)
       context.detail = describePlan(session, verified);
     remarkOnPlanOfFp8(session, verified, context.detail);
+    if (reports)
+      remarkOnSkew(session, verified);
     if (reports && options.whatIf)
       context.whatIfs = searchChanges(session, verified);
   }
