@@ -229,7 +229,8 @@ static void keepPartials(const Assignment &state, Operation *op,
         kind = *found;
         sums &= kind == ReduceKind::sum;
       }
-    // After the last micro-batch, the op runs once on the sums.
+    // If another operand is complete only after the last micro-batch, the op
+    // waits for it and runs once, on the sums.
     auto isLateOther = [&](auto operand) {
       return !llvm::is_contained(holders, operand.index()) &&
              state.late.contains(operand.value());
@@ -356,7 +357,8 @@ static std::vector<int64_t> keyOf(const Assignment &state, Operation *op,
       addPointer(it->second.toAttr());
   add(makesCopy(state, op));
   add(leadsToParameter(state, op));
-  add(state.isLate(op->getOperands()));
+  for (Value operand : op->getOperands())
+    add(state.late.contains(operand));
   add(choice.has_value());
   if (choice)
     for (const AxisChoice &one : *choice)

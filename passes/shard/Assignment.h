@@ -43,7 +43,7 @@ struct Assignment {
       std::pair<mlir::Value, std::pair<mlir::Attribute, mlir::Attribute>>,
       mlir::Value>
       reshards;
-  /// Values that are complete only after the last micro-batch of a step.
+  /// Sums over all micro-batches of a step, and values that depend on them.
   llvm::DenseSet<mlir::Value> late;
   /// Maps gradients of parameters to the parameters.
   llvm::DenseMap<mlir::Value, mlir::BlockArgument> parameterOf;
