@@ -122,8 +122,8 @@ inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
 /// On the function (string): the values to recompute (see dpc-recompute). On an
 /// op (unit): the op is a recomputation.
 inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
-/// On the function (integer): the layers in each block that full recomputation
-/// chose. Absent: the program has no equal layers.
+/// On the function (integer): the most layers in a block of full recomputation.
+/// Absent without full recomputation or equal layers.
 inline constexpr llvm::StringLiteral kBlockLayers = "dpc.block_layers";
 /// On a forward matmul or collective (unit), only in programs for estimates:
 /// the backward pass also runs the op, and no op reads the second result.

@@ -17,11 +17,11 @@
 //        If the number of nodes has a prime factor above 7, a part with the
 //        largest smaller number of nodes without such a factor is added.
 //   (I4) A part is left out if its computation alone takes longer than the best
-//        step so far: the time of the step on one device with the whole batch,
-//        divided by the devices, because no kernels are larger than its. On
-//        many devices that are busy (kernels are longer than their launches,
-//        and ranks have samples), computation on r of n devices takes n / r
-//        times as long.
+//        step so far: that of one device with the whole batch, whose kernels
+//        are the largest, divided by the devices; all FLOPs at the peak if it
+//        is unknown. On many devices that are busy (kernels are longer than
+//        their launches, and ranks have samples), computation on r of n devices
+//        takes n / r times as long.
 //   (I5) The searches of all parts together take about as long as the search
 //        of c. On many devices, the keys that split a block (tp, cp, ep, sp,
 //        zero, recompute) are as in the best plan so far. Afterwards at most

@@ -103,7 +103,7 @@ private:
   Layers layersOfRun() const;
   size_t firstOfValues(size_t begin) const;
   Layout blockOf(size_t begin, size_t end) const;
-  int64_t bestBlockLayers(const Layers &of, double layers, double alive) const;
+  int64_t bestBlockLayers(const Layers &of, int64_t layers, double alive) const;
   SmallVector<size_t> positionsBetween(size_t begin, size_t end) const;
   Layout chooseCuts(const Choice &choice, double alive) const;
   std::vector<std::optional<Layout>> best(const Choice &choice,
@@ -264,15 +264,15 @@ BlockCuts::best(const Choice &choice, ArrayRef<int64_t> limits) const {
 
 /// Returns the layers of a block for which `layers` layers need the least
 /// memory.
-int64_t BlockCuts::bestBlockLayers(const Layers &of, double layers,
+int64_t BlockCuts::bestBlockLayers(const Layers &of, int64_t layers,
                                    double alive) const {
   Layout one = blockOf(of.end - 2 * of.period, of.end - of.period);
   Layout two = blockOf(of.end - 2 * of.period, of.end);
   int64_t more = std::max<int64_t>(0, two.largest - one.largest), best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t length = 1; length <= std::ceil(layers); ++length) {
-    double blocks = std::ceil(layers / static_cast<double>(length));
-    double bytes = alive * blocks * static_cast<double>(one.crossing) +
+  for (int64_t length = 1; length <= layers; ++length) {
+    double bytes = alive * static_cast<double>(ceilDiv(layers, length)) *
+                       static_cast<double>(one.crossing) +
                    static_cast<double>(one.largest + (length - 1) * more);
     if (bytes < least) {
       least = bytes;
@@ -286,17 +286,19 @@ BlockCuts::Blocks BlockCuts::find(const BlockOptions &options,
                                   double alive) const {
   Layers layers = layersOfRun();
   if (layers.count < 2) {
-    auto all = static_cast<double>(1 + options.omittedLayers);
-    return {chooseCuts({positions}, alive * all).cuts, 0};
+    double all = alive * static_cast<double>(1 + options.omittedLayers);
+    return {chooseCuts({positions}, all).cuts, 0};
   }
-  auto all = static_cast<double>(layers.count + options.omittedLayers);
+  int64_t all = layers.count + options.omittedLayers;
   size_t length = options.blockLayers > 0 ? options.blockLayers
                                           : bestBlockLayers(layers, all, alive);
   SmallVector<size_t> inside;
   // A layer before another one, because what crosses its end is kept.
   size_t end = layers.end - layers.period, begin = end - layers.period;
   if (length == 1)
-    inside = chooseCuts({positionsBetween(begin, end)}, alive * all).cuts;
+    inside = chooseCuts({positionsBetween(begin, end)},
+                        alive * static_cast<double>(all))
+                 .cuts;
   // The rest of the layers precedes the blocks. What precedes and follows them
   // may be a part of the first and of the last block.
   size_t rest = layers.count % length;
@@ -340,27 +342,6 @@ static void keepAtCuts(const Run &run, ArrayRef<size_t> cuts,
   }
 }
 
-DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
-                                 const BlockOptions &options) {
-  DenseSet<Value> kept;
-  std::vector<cost::ScheduleStep> table = tableOf(func);
-  int64_t layers = 0;
-  for (const Run &run : forward.runs) {
-    auto alive = static_cast<double>(options.alive > 0 ? options.alive
-                                                       : aliveIn(run, table));
-    BlockCuts::Blocks blocks = BlockCuts(run).find(options, alive);
-    layers = std::max(layers, blocks.layers);
-    std::optional<size_t> last;
-    if (!func->hasAttr(attr::kStage) && &run == &forward.runs.back())
-      last = blocks.cuts.empty() ? 0 : blocks.cuts.back();
-    keepAtCuts(run, blocks.cuts, last, kept);
-  }
-  if (layers > 0)
-    func->setAttr(attr::kBlockLayers,
-                  Builder(func.getContext()).getI64IntegerAttr(layers));
-  return kept;
-}
-
 /// Returns true if `run` belongs to a pass that computes totals, which has no
 /// backward phase (PartitionTotals.cpp).
 static bool isOfTotals(const Run &run, func::FuncOp func,
@@ -371,6 +352,28 @@ static bool isOfTotals(const Run &run, func::FuncOp func,
            return step.phase != cost::SchedulePhase::Forward &&
                   step.chunk == chunk;
          });
+}
+
+DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
+                                 const BlockOptions &options) {
+  DenseSet<Value> kept;
+  std::vector<cost::ScheduleStep> table = tableOf(func);
+  int64_t layers = 0;
+  for (const Run &run : forward.runs) {
+    auto alive = static_cast<double>(options.alive > 0 ? options.alive
+                                                       : aliveIn(run, table));
+    BlockCuts::Blocks blocks = BlockCuts(run).find(options, alive);
+    if (!isOfTotals(run, func, table))
+      layers = std::max(layers, blocks.layers);
+    std::optional<size_t> last;
+    if (!func->hasAttr(attr::kStage) && &run == &forward.runs.back())
+      last = blocks.cuts.empty() ? 0 : blocks.cuts.back();
+    keepAtCuts(run, blocks.cuts, last, kept);
+  }
+  if (layers > 0)
+    func->setAttr(attr::kBlockLayers,
+                  Builder(func.getContext()).getI64IntegerAttr(layers));
+  return kept;
 }
 
 DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward,

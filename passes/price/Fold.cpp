@@ -174,7 +174,8 @@ Folder::State::measureLine(const LoweringSpec &spec, int64_t step) {
   };
   LoweringSpec few = specFor(line.least), more = specFor(line.least + step);
   line.pair = &measured(
-      keyOf(few), [&] { return measure(line.least, few, 1); },
+      keyOf(few) + ";" + std::to_string(step),
+      [&] { return measure(line.least, few, 1); },
       [&] { return measure(line.least + step, more, 1); });
   return line;
 }
