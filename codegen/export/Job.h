@@ -25,6 +25,7 @@ enum class Oddity {
   otherRouter,        ///< Experts are not chosen by a softmax.
   otherEnds, ///< Something scales embeddings or logits, or no norm ends layers.
   dropout,   ///< Elements are dropped at random.
+  furtherTokens, ///< Modules after the layers predict further tokens.
 };
 
 /// The sizes of a transformer; unknown sizes are 0.

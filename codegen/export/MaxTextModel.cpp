@@ -36,6 +36,8 @@ static const char *blockOf(const ModelShape &model) {
 
 static Rules maxTextOddities() {
   static const std::pair<Oddity, const char *> kTexts[] = {
+      {Oddity::furtherTokens,
+       "dpc's export for MaxText has no multi-token prediction"},
       {Oddity::postNorm, "dpc's export for MaxText normalizes the input of "
                          "attention and of feed-forward parts, not their sums"},
       {Oddity::parallelParts,

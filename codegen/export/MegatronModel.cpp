@@ -23,6 +23,8 @@ static bool knowsActivation(const ModelShape &model) {
 
 static Rules megatronOddities() {
   static const std::pair<Oddity, const char *> kTexts[] = {
+      {Oddity::furtherTokens,
+       "dpc's export for Megatron-LM has no multi-token prediction"},
       {Oddity::postNorm,
        "Megatron-LM normalizes the input of attention and of feed-forward "
        "parts, not their sums"},

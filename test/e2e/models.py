@@ -96,6 +96,9 @@ class Models(e2e.ScratchTest):
         report = e2e.read_report(out)
         self.assertEqual(report["attention"], {"heads": 4, "key_heads": 4, "key_size": 12, "value_size": 6, "latent": 10, "query_latent": 12})
         self.assertEqual(report["further_tokens"], 2)
+        done = e2e.call([e2e.tool("dpc-opt"), file, "--cluster=local:2", "--global-batch=4", "--strategy=dp=2", "--verify=off", "--emit=megatron", "-o", out])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("dpc's export for Megatron-LM has no multi-token prediction", done.stderr)
 
     def test_gradients_are_summed_in_f32(self):
         """Also those of a loss that needs the labels of all micro-batches before its first gradient."""

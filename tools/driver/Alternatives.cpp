@@ -188,18 +188,23 @@ std::vector<cost::WhatIf> searchChanges(Session &session,
 
 void remarkOnSkew(Session &session, const Searched &searched) {
   const CompileOptions &options = session.options();
-  const cost::Strategy &plan = searched.winner().strategy;
+  const cost::Candidate &winner = searched.winner();
+  const cost::Strategy &plan = winner.strategy;
+  auto placed = [](const cost::Candidate &candidate) {
+    return cost::placedStrategy(candidate.strategy,
+                                candidate.evaluation.decisions);
+  };
   if (plan.ep == 1 || !options.routing.isBalanced())
     return;
   const cost::Routing skew = cost::Routing::zipf(cost::kShownSkew);
   std::vector<double> loads =
       loadsOfRouting(findProgram(searched.program.source()), skew);
   constexpr size_t kMost = 4; // candidates, of which each takes a moment
-  std::vector<cost::Strategy> strategies = {plan};
+  std::vector<cost::Strategy> strategies = {placed(winner)};
   for (const cost::Candidate &other : searched.result.candidates)
     if (strategies.size() < kMost && other.fits && other.skipped.empty() &&
         other.strategy.ep != plan.ep && other.strategy.ranks() == plan.ranks())
-      strategies.push_back(other.strategy);
+      strategies.push_back(placed(other));
   if (loads.empty() || strategies.size() == 1)
     return;
   auto program = searched.program.withExpertLoads(loads);
@@ -207,10 +212,11 @@ void remarkOnSkew(Session &session, const Searched &searched) {
     return;
   std::vector<cost::Evaluation> skewed =
       program
-          ->evaluator(searched.used, searched.machine.isArranged,
+          ->evaluator(searched.used,
+                      searched.machine.isArranged || searched.accepts,
                       commonSpec(options))
           ->evaluateMany(strategies);
-  constexpr double kVisible = 0.99;
+  constexpr double kVisible = 0.97; // more than the errors of estimates
   size_t best = 0;
   for (size_t i = 1; i < skewed.size(); ++i)
     if (skewed[i].rejected.empty() &&

@@ -23,14 +23,17 @@ static MatmulOp productOfHeads(Value value) {
 }
 
 /// Returns the size of the vector from which `product` computes if another
-/// product with a weight made it, with or without a norm; otherwise 0.
+/// product with a weight made it from a longer one, with or without a norm;
+/// otherwise 0.
 static int64_t latentOf(MatmulOp product) {
   if (!product)
     return 0;
   Value vector = originOf(product.getA());
   if (auto norm = vector.getDefiningOp<NormOp>())
     vector = norm.getX();
-  return weightProduct(vector) ? shapeOf(product.getA()).back() : 0;
+  int64_t size = shapeOf(product.getA()).back();
+  MatmulOp down = weightProduct(vector);
+  return down && size < shapeOf(down.getA()).back() ? size : 0;
 }
 
 static void readAttention(AttentionOp attention, cost::ModelParts &parts) {
@@ -50,16 +53,19 @@ static void readAttention(AttentionOp attention, cost::ModelParts &parts) {
 
 cost::ModelParts modelPartsOf(func::FuncOp program) {
   cost::ModelParts parts;
-  llvm::MapVector<Value, int64_t> losses; ///< By the weights of heads.
+  // By the weights of heads, what they read. Losses of several parts of a
+  // sequence read the same.
+  llvm::MapVector<Value, DenseSet<Value>> losses;
   program.walk([&](Operation *op) {
     if (auto attention = dyn_cast<AttentionOp>(op); attention && !parts.heads)
       readAttention(attention, parts);
     if (auto loss = dyn_cast<CrossEntropyOp>(op))
       if (MatmulOp head = weightProduct(loss->getOperand(0)))
-        ++losses[originOf(head.getB())];
+        losses[originOf(head.getB())].insert(originOf(head.getA()));
   });
-  for (auto [head, count] : losses)
-    parts.furtherTokens = std::max(parts.furtherTokens, count - 1);
+  for (const auto &[head, vectors] : losses)
+    parts.furtherTokens =
+        std::max<int64_t>(parts.furtherTokens, vectors.size() - 1);
   return parts;
 }
 

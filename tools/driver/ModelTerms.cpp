@@ -5,6 +5,7 @@
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 #include "passes/price/StepEstimate.h"
+#include "tools/driver/ModelParts.h"
 #include "tools/driver/Origins.h"
 #include "tools/driver/WeightFacts.h"
 
@@ -316,6 +317,8 @@ private:
 
 void readTerms(func::FuncOp func, ModelShape &shape) {
   TermReader(func, shape).read();
+  if (modelPartsOf(func).furtherTokens > 0)
+    shape.oddities.insert(Oddity::furtherTokens);
 }
 
 } // namespace dpc
