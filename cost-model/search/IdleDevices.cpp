@@ -230,9 +230,10 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
   return result;
 }
 
-/// Returns a lower bound of the device-seconds of the step: the time of its ops
-/// on one device with the whole batch, where the kernels are the largest. 0 if
-/// the bound is unknown.
+/// Returns about the fewest device-seconds of the step: the time of its ops on
+/// one device with the whole batch, where the kernels are the largest. A plan
+/// with a causal ring may take less, because it skips hidden scores. 0 if the
+/// time is unknown.
 double PartSearch::secondsOfOne() const {
   // Shards may fit the tiles of kernels better than the whole.
   constexpr double kTiles = 0.95;

@@ -90,8 +90,9 @@ static LoweringSpec specToMeasure(const LoweringSpec &like, int64_t globalBatch,
     spec.numMicroBatches = ceilDiv(globalBatch, spec.dp * samples);
   }
   // A stage keeps activations for its live micro-batches times its layers,
-  // which is about the number of layers of the model. With so many, blocks have
-  // one layer.
+  // which is about the number of layers of the model. Segments have blocks of
+  // one layer. Where longer blocks need less memory, composed evaluations of
+  // full recompute state too much.
   spec.blockLayers = 1;
   spec.alive = 1;
   spec.omittedLayers = layers - 2;
