@@ -110,7 +110,8 @@ StageDemand::StageDemand(func::FuncOp step, int64_t ranks, int64_t stages)
     indices[&op] = infos.size();
     Info &info = infos.emplace_back();
     info.op = &op;
-    info.home = stageOf(&op);
+    if (!isa<ConstantOp>(op)) // A constant is wherever it is read.
+      info.home = stageOf(&op);
     info.phase = dpc::phaseOf(&op);
     info.pass = chunkOf(&op);
   }

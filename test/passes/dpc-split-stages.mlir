@@ -31,6 +31,9 @@
 // CHECK-SAME: %[[W:arg[0-9]+]]: tensor<4xf32> {dpc.copy
 // CHECK-SAME: -> ({{.*}}dpc.ties = 0 : i64}, tensor<f32> {{{.*}}dpc.name = "loss"}, tensor<f32> {{{.*}}dpc.name = "norm"})
 // CHECK-SAME: dpc.schedule = array<i64: 1, 0, 0, 2, 0, 0, 1, 0, 1, 2, 0, 1>, dpc.stage = 1 : i64
+// CHECK-NOT: dpc.recv
+// CHECK: dpc.constant dense<1.0
+// CHECK-NOT: dpc.recv
 // CHECK: %[[MASK:.*]] = dpc.unary relu
 // CHECK: %[[H:.*]] = dpc.recv from = 0 tag = [[HTAG]] {dpc.phase = "forward"}
 // CHECK: %[[L:.*]] = dpc.binary mul %[[H]], %[[W]]
@@ -65,7 +68,7 @@ func.func @step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter", dpc.g
   %m = dpc.binary add %l, %mask {dpc.phase = "forward", dpc.stage = 1 : i64, dpc.group = 2 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %p = dpc.reduce sum %m dims = [0] {dpc.phase = "forward", dpc.stage = 1 : i64, dpc.group = 3 : i64} : tensor<4xf32> -> tensor<f32>
   %loss = dpc.accumulate sum %p {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<f32> -> tensor<f32>
-  %one = dpc.constant dense<1.0> : tensor<4xf32> {dpc.phase = "setup"} -> tensor<4xf32>
+  %one = dpc.constant dense<1.0> : tensor<4xf32> {dpc.phase = "setup", dpc.stage = 0 : i64} -> tensor<4xf32>
   %g1 = dpc.binary mul %one, %h {dpc.phase = "backward", dpc.stage = 1 : i64, dpc.group = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %a1 = dpc.accumulate sum %g1 {dpc.phase = "backward", dpc.stage = 1 : i64} : tensor<4xf32> -> tensor<4xf32>
   %dh = dpc.binary mul %one, %w {dpc.phase = "backward", dpc.stage = 1 : i64, dpc.group = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
