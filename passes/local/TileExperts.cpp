@@ -142,6 +142,8 @@ public:
       it->second.own.insert(&op);
       owned.insert(&op);
     }
+    for (auto &[key, set] : found)
+      addBiases(set);
     std::vector<TileSet> sets;
     for (auto &[key, set] : found) {
       if (set.rows < 2)
@@ -157,6 +159,29 @@ public:
   }
 
 private:
+  /// Adds the biases of the experts and their gradients, which have rows of
+  /// their own if nothing adds them to a product.
+  void addBiases(TileSet &set) {
+    for (Operation &op : block)
+      if (isa<EmbeddingOp, EmbeddingGradOp>(op) && !owned.contains(&op) &&
+          runOf(&op) == runOf(set.first()) && splitsTable(&op) &&
+          idsOfLookup(&op) == set.ids) {
+        set.own.insert(&op);
+        owned.insert(&op);
+      }
+  }
+
+  static Value idsOfLookup(Operation *op) {
+    auto lookup = dyn_cast<EmbeddingOp>(op);
+    return rowIds(lookup ? lookup.getIds()
+                         : cast<EmbeddingGradOp>(op).getIds());
+  }
+  static bool splitsTable(Operation *op) {
+    auto global = op->getAttrOfType<TypeAttr>("global");
+    auto type = global ? cast<RankedTensorType>(global.getValue()) : nullptr;
+    return type && localType(type).getDimSize(0) < type.getDimSize(0);
+  }
+
   /// Adds what reads rows of an earlier phase.
   void addReaders(TileSet &set, const TileSet &earlier) {
     for (Operation *op : earlier.own) {

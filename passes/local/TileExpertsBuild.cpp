@@ -55,7 +55,9 @@ private:
   void findOutputs();
   void mergeSums();
   void findInputs(Operation *op);
-  Operation *findPlace() const;
+  Operation *findPlace();
+  bool addLate(Value value, Operation *place,
+               SetVector<Operation *> &late) const;
   void build(OpBuilder &builder);
   void cloneInto(OpBuilder &inner, Operation *op);
   void adapt(Operation *op, Operation *clone);
@@ -161,12 +163,13 @@ static BinaryOp additionOf(Value value) {
 }
 
 /// Lets the tiles add two sums that are only added, such as the gradients of a
-/// token by the two products that read it.
+/// token by the two products that read it, or those of a gate by a product and
+/// its bias.
 void TileBuilder::mergeSums() {
   for (size_t i = 0; i < outputs.size(); ++i) {
     Output &one = outputs[i];
-    BinaryOp add = one.share > 1 ? additionOf(one.replaced) : BinaryOp();
-    if (!add || !isSamePhase(add, at))
+    BinaryOp add = one.share > 0 ? additionOf(one.replaced) : BinaryOp();
+    if (!add || set.contains(add) || !isSamePhase(add, at))
       continue;
     for (size_t j = i + 1; j < outputs.size(); ++j) {
       Output &other = outputs[j];
@@ -203,9 +206,9 @@ void TileBuilder::findInputs(Operation *op) {
   }
 }
 
-/// Returns the op before which the new op can be: after all operands, and
-/// before all readers of results. Null if there is none.
-Operation *TileBuilder::findPlace() const {
+/// Returns the op before which the new op can be: after all operands, which may
+/// move for this, and before all readers of results. Null if there is none.
+Operation *TileBuilder::findPlace() {
   Operation *last = at; // of the set, in its phase
   for (Operation *op : set.own)
     if (isSamePhase(op, at) && last->isBeforeInBlock(op))
@@ -215,20 +218,42 @@ Operation *TileBuilder::findPlace() const {
     for (Operation *user : output.replaced.getUsers())
       if (!set.own.contains(user) && user->isBeforeInBlock(place))
         place = user;
-  auto precedes = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    return !op || op->isBeforeInBlock(place);
-  };
-  bool isPossible = precedes(set.ids);
+  SetVector<Operation *> late; // computed after the place
+  bool isPossible = addLate(set.ids, place, late);
   for (auto [i, input] : llvm::enumerate(inputs)) {
     // No value is read in two ways.
     auto others = ArrayRef(inputs).drop_front(i + 1);
-    isPossible &=
-        precedes(input.value) && llvm::none_of(others, [&](const Input &other) {
-          return other.value == input.value;
-        });
+    isPossible &= addLate(input.value, place, late) &&
+                  llvm::none_of(others, [&](const Input &other) {
+                    return other.value == input.value;
+                  });
   }
-  return isPossible && isSamePhase(place->getPrevNode(), at) ? place : nullptr;
+  if (!isPossible || !isSamePhase(place->getPrevNode(), at))
+    return nullptr;
+  while (late.contains(place))
+    place = place->getNextNode();
+  for (Operation *op : late)
+    op->moveBefore(place);
+  return place;
+}
+
+/// Adds the ops from which `value` is computed and that are not before `place`,
+/// such as the gather of a parameter at its use. Returns false if results of
+/// the set, or ops of a later phase, are among them.
+bool TileBuilder::addLate(Value value, Operation *place,
+                          SetVector<Operation *> &late) const {
+  Operation *op = value.getDefiningOp();
+  if (op && set.own.contains(op))
+    return false;
+  if (!op || op->isBeforeInBlock(place) || late.contains(op))
+    return true;
+  if (!isSamePhase(op, at) ||
+      !llvm::all_of(op->getOperands(), [&](Value operand) {
+        return addLate(operand, place, late);
+      }))
+    return false;
+  late.insert(op);
+  return true;
 }
 
 /// Returns `input` with one dimension of rows.

@@ -82,3 +82,68 @@ func.func @step(%x: tensor<64x16xf32>, %ids: tensor<64xi64>, %g: tensor<64xf32>,
   %dx = dpc.expert_matmul %dz, %ids, %d tb global = tensor<4x16x16xf32, #e> {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
   return %dg, %dx : tensor<64xf32>, tensor<64x16xf32>
 }
+
+// -----
+
+#e = #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>
+#b = #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}]>
+
+// Biases that no product adds have rows of the set, too: the tiles add both gradients
+// of a gate.
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: dpc.embedding
+// CHECK: %[[T:.*]]:2 = dpc.expert_tiles {{.*}} out = [1, 0]
+// CHECK: dpc.embedding %
+// CHECK: dpc.embedding_grad
+// CHECK: dpc.yield
+// CHECK: dpc.all_reduce sum %[[T]]#0
+// AUTO-LABEL: func.func @step
+func.func @step(%a: tensor<64x16xf32>, %ids: tensor<64xi64>, %w: tensor<2x16x16xf32>, %b: tensor<2x16xf32>, %dz: tensor<64x16xf32>) -> (tensor<64xf32>, tensor<2x16xf32>) attributes {dpc.mesh = #dpc.mesh<ep=2>} {
+  %q = dpc.expert_matmul %dz, %ids, %w tb global = tensor<4x16x16xf32, #e> {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
+  %m = dpc.binary mul %q, %a {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32>
+  %d = dpc.reduce sum %m dims = [1] {dpc.phase = "backward"} : tensor<64x16xf32> -> tensor<64xf32>
+  %l = dpc.embedding %b, %ids global = tensor<4x16xf32, #b> {dpc.phase = "backward"} : (tensor<2x16xf32>, tensor<64xi64>) -> tensor<64x16xf32>
+  %n = dpc.binary mul %dz, %l {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32>
+  %e = dpc.reduce sum %n dims = [1] {dpc.phase = "backward"} : tensor<64x16xf32> -> tensor<64xf32>
+  %db = dpc.embedding_grad %ids, %dz global = tensor<4x16xf32, #b> {dpc.phase = "backward"} : (tensor<64xi64>, tensor<64x16xf32>) -> tensor<2x16xf32>
+  %s = dpc.binary add %d, %e {dpc.phase = "backward"} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %dg = dpc.all_reduce sum %s axes = ["ep"] {dpc.phase = "backward"} : (tensor<64xf32>) -> tensor<64xf32>
+  return %dg, %db : tensor<64xf32>, tensor<2x16xf32>
+}
+
+// -----
+
+#e = #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>
+
+// Matrices that are gathered after the first reader of a result are gathered earlier.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[G:.*]] = dpc.all_gather %arg3
+// CHECK: %[[V:.*]] = dpc.reshape %[[G]]
+// CHECK: %[[T:.*]]:2 = dpc.expert_tiles {{.*}}%[[V]]
+// CHECK: dpc.reduce sum %[[T]]
+// CHECK-NOT: dpc.all_gather
+// AUTO-LABEL: func.func @step
+func.func @step(%x: tensor<64x16xf32>, %ids: tensor<64xi64>, %dy: tensor<64x16xf32>, %v: tensor<2x8x16xf32>) -> (tensor<f32>, tensor<64x16xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2, ep=2>} {
+  %dw = dpc.expert_matmul_grad %x, %ids, %dy global = tensor<4x16x16xf32, #e> {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<64x16xf32>) -> tensor<2x16x16xf32>
+  %n = dpc.reduce sum %dw dims = [0, 1, 2] {dpc.phase = "backward"} : tensor<2x16x16xf32> -> tensor<f32>
+  %g = dpc.all_gather %v axes = ["dp"] {dpc.at_use, dpc.phase = "backward"} : tensor<2x8x16xf32> -> tensor<2x2x8x16xf32>
+  %w = dpc.reshape %g {dpc.phase = "backward"} : tensor<2x2x8x16xf32> -> tensor<2x16x16xf32>
+  %dx = dpc.expert_matmul %dy, %ids, %w tb global = tensor<4x16x16xf32, #e> {dpc.phase = "backward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
+  return %n, %dx : tensor<f32>, tensor<64x16xf32>
+}
+
+// -----
+
+#e = #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>
+
+// Rows that leave the set and come back cannot be in one tile.
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: dpc.expert_tiles
+// AUTO-LABEL: func.func @step
+// AUTO-NOT: dpc.expert_tiles
+func.func @step(%x: tensor<64x16xf32>, %ids: tensor<64xi64>, %w: tensor<2x16x16xf32>) -> tensor<64x16xf32> attributes {dpc.mesh = #dpc.mesh<ep=2, tp=2>} {
+  %p = dpc.expert_matmul %x, %ids, %w global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
+  %s = dpc.all_to_all %p axes = ["tp"] {dpc.phase = "forward"} : tensor<64x16xf32> -> tensor<64x16xf32>
+  %q = dpc.expert_matmul %s, %ids, %w global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
+  return %q : tensor<64x16xf32>
+}
