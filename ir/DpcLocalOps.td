@@ -430,7 +430,17 @@ def Dpc_ExpertTilesOp : Dpc_LocalOp<"expert_tiles", [IsolatedFromAbove,
     reads the whole operand. `out` has a number for each result, which is a sum: with
     s > 0, each row of the yielded [C, ..] is added to the row of the result
     [S / s, ..] that it shares; with 0, the yielded values of all tiles are added.
-    Other elements are 0. `dpc-tile-experts` creates the op.
+    Other elements are 0.
+
+    With `exchange`, the ids and the operands with s > 0 are those of this rank only.
+    The ranks along these axes send the rows to the ranks of their experts, which
+    run the body, and the yielded rows return to the ranks of the ids. This takes
+    rounds: in each, a rank sends at most C rows and receives at most C rows, and
+    the body runs once. The ranks know the ids of all, and take as many rounds as
+    the fullest rank needs, so that neither ids nor their skew change the buffers.
+    Rows of a sender are in the order of experts and positions.
+
+    `dpc-tile-experts` creates the op.
 
     Example (two choices a row, tiles of four rows):
 
@@ -449,16 +459,18 @@ def Dpc_ExpertTilesOp : Dpc_LocalOp<"expert_tiles", [IsolatedFromAbove,
     * (C3) `out` has one number for each result, the body ends in `dpc.yield`, and
       the yielded values are as above; they have the element type of the result,
       which may be f32 for yielded bf16 or f16;
-    * (C4) `global` is a sharded type.
+    * (C4) `global` is a sharded type;
+    * (C5) the axes of `exchange` are those that split dimension 0 of `global`, and
+      a tile has a row for each of their ranks.
   }];
   let arguments = (ins Dpc_Tensor:$ids, Variadic<Dpc_Tensor>:$inputs,
                        DenseI64ArrayAttr:$in_shares, DenseI64ArrayAttr:$out_shares,
-                       TypeAttr:$global);
+                       TypeAttr:$global, OptionalAttr<StrArrayAttr>:$exchange);
   let results = (outs Variadic<Dpc_Tensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $ids `,` $inputs `in` `=` $in_shares `out` `=` $out_shares `global` `=` $global
-    attr-dict `:` functional-type(operands, results) $body
+    (`exchange` `=` $exchange^)? attr-dict `:` functional-type(operands, results) $body
   }];
   let extraClassDeclaration = [{
     /// Returns the number of rows of a tile.

@@ -17,8 +17,69 @@ int64_t dpc::expectedRows(int64_t rows, RankedTensorType global) {
 }
 
 int64_t dpc::expectedRows(ExpertTilesOp op) {
-  return expectedRows(shapeOf(op.getIds())[0],
+  return expectedRows(shapeOf(op.getIds())[0] * exchangedRanks(op),
                       cast<RankedTensorType>(op.getGlobal()));
+}
+
+int64_t dpc::expectedTiles(ExpertTilesOp op, double load) {
+  int64_t lost = op.getExchange() ? exchangedRanks(op) / 2 : 0;
+  return llvm::divideCeil(std::llround(expectedRows(op) * load),
+                          op.getTileRows() - lost);
+}
+
+ArrayAttr dpc::expertAxes(RankedTensorType global) {
+  std::optional<ShardingSpec> spec = ShardingSpec::get(global);
+  SmallVector<int64_t> axes;
+  for (const Factor &factor : spec->dims.front())
+    llvm::append_range(axes, factor.axes);
+  llvm::sort(axes);
+  SmallVector<StringRef> names;
+  for (int64_t axis : axes)
+    names.push_back(spec->mesh.getNames()[axis].getValue());
+  return Builder(global.getContext()).getStrArrayAttr(names);
+}
+
+int64_t dpc::exchangedRanks(ExpertTilesOp op) {
+  if (!op.getExchange())
+    return 1;
+  MeshAttr mesh = getSharding(op.getGlobal()).getMesh();
+  int64_t ranks = 1;
+  for (auto axis : op.getExchange()->getAsRange<StringAttr>())
+    ranks *= mesh.axisSize(axis.getValue());
+  return ranks;
+}
+
+ArrayAttr dpc::communicationAxes(Operation *op) {
+  if (auto tiles = dyn_cast<ExpertTilesOp>(op))
+    return tiles.getExchangeAttr();
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  return collective ? collective.getAxes() : ArrayAttr();
+}
+
+bool dpc::communicates(Operation *op) {
+  return isa<CommunicationOpInterface>(op) || communicationAxes(op);
+}
+
+SmallVector<Value> dpc::travelingTiles(ExpertTilesOp op) {
+  Block &block = op.getBody().front();
+  SmallVector<Value> tiles{block.getArgument(0)};
+  for (auto [tile, share] :
+       llvm::zip_equal(block.getArguments().drop_front(), op.getInShares()))
+    if (share > 0)
+      tiles.push_back(tile);
+  for (auto [tile, share] :
+       llvm::zip_equal(block.getTerminator()->getOperands(), op.getOutShares()))
+    if (share > 0)
+      tiles.push_back(tile);
+  return tiles;
+}
+
+int64_t dpc::stagedBytes(ExpertTilesOp op) {
+  int64_t bytes = 0;
+  if (op.getExchange())
+    for (Value tile : travelingTiles(op))
+      bytes = std::max(bytes, sizeInBytes(tensorType(tile)));
+  return bytes;
 }
 
 bool dpc::addsInPlace(ExpertTilesOp op, unsigned number) {

@@ -4,6 +4,7 @@
 // compare whole types.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/ExpertTiles.h"
 #include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
@@ -269,7 +270,14 @@ LogicalResult ExpertTilesOp::verify() {
         .element("C3", "result " + Twine(i), output, type);
   }
   auto global = dyn_cast<RankedTensorType>(getGlobal());
-  return checks.require("C4",
-                        global && global.getRank() > 0 && getSharding(global),
-                        "global is ", getGlobal(), ", expected a sharded type");
+  checks.require("C4", global && global.getRank() > 0 && getSharding(global),
+                 "global is ", getGlobal(), ", expected a sharded type");
+  if (checks.failed())
+    return failure();
+  ArrayAttr axes = getExchangeAttr();
+  return checks
+      .require("C5", !axes || axes == expertAxes(global), "rows are exchanged ",
+               "along ", axes, ", but ", expertAxes(global), " split experts")
+      .require("C5", exchangedRanks(*this) <= tileRows, "a tile has ", tileRows,
+               " rows for ", exchangedRanks(*this), " ranks");
 }

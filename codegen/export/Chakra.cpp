@@ -34,8 +34,8 @@ private:
   proto::Node nodeOf(const rt::TraceEvent &event, uint64_t id);
   void describe(proto::Node &node, const rt::TraceEvent &event);
   void describeCollective(proto::Node &node, const rt::OpVariant &op,
-                          proto::CollectiveCommType type,
-                          const std::vector<int> &ins);
+                          proto::CollectiveCommType type, int64_t bytes);
+  int64_t exchangedBytes(const rt::ExpertTilesOp &op) const;
   void describeMessage(proto::Node &node, int peer, int buffer, int64_t tag,
                        bool isSend);
   int64_t bytesOf(const std::vector<int> &buffers) const;
@@ -65,11 +65,21 @@ const std::string &RankWriter::nameOfGroup(const rt::OpVariant &op) {
 
 void RankWriter::describeCollective(proto::Node &node, const rt::OpVariant &op,
                                     proto::CollectiveCommType type,
-                                    const std::vector<int> &ins) {
+                                    int64_t bytes) {
   node.set_type(proto::COMM_COLL_NODE);
   add(node, "comm_type").set_int64_val(type);
-  add(node, "comm_size").set_int64_val(bytesOf(ins));
+  add(node, "comm_size").set_int64_val(bytes);
   add(node, "pg_name").set_string_val(nameOfGroup(op));
+}
+
+/// Returns the bytes of the rows of a rank that are exchanged, both ways.
+int64_t RankWriter::exchangedBytes(const rt::ExpertTilesOp &op) const {
+  int64_t ofTile = bytesOf({op.tileIds});
+  for (const auto *tiles : {&op.takes, &op.adds})
+    for (const rt::TileBuffer &one : *tiles)
+      if (one.shares > 0)
+        ofTile += bytesOf({one.tile});
+  return ofTile / op.tileRows * op.rows;
 }
 
 void RankWriter::describeMessage(proto::Node &node, int peer, int buffer,
@@ -92,15 +102,19 @@ void RankWriter::describe(proto::Node &node, const rt::TraceEvent &event) {
         rt::messageTag(sent.tag, plan.mesh, event.entry->microBatch), isSend);
   };
   if (const auto *reduce = std::get_if<rt::AllReduceOp>(&op))
-    describeCollective(node, op, proto::ALL_REDUCE, reduce->buffers);
+    describeCollective(node, op, proto::ALL_REDUCE, bytesOf(reduce->buffers));
   else if (const auto *gather = std::get_if<rt::AllGatherOp>(&op))
-    describeCollective(node, op, proto::ALL_GATHER, gather->ins);
+    describeCollective(node, op, proto::ALL_GATHER, bytesOf(gather->ins));
   else if (const auto *scatter = std::get_if<rt::ReduceScatterOp>(&op))
-    describeCollective(node, op, proto::REDUCE_SCATTER, scatter->ins);
+    describeCollective(node, op, proto::REDUCE_SCATTER, bytesOf(scatter->ins));
   else if (const auto *exchange = std::get_if<rt::AllToAllOp>(&op))
-    describeCollective(node, op, proto::ALL_TO_ALL, {exchange->in});
+    describeCollective(node, op, proto::ALL_TO_ALL, bytesOf({exchange->in}));
   else if (const auto *broadcast = std::get_if<rt::BroadcastOp>(&op))
-    describeCollective(node, op, proto::BROADCAST, {broadcast->buffer});
+    describeCollective(node, op, proto::BROADCAST,
+                       bytesOf({broadcast->buffer}));
+  else if (const auto *tiles = std::get_if<rt::ExpertTilesOp>(&op);
+           tiles && tiles->group >= 0)
+    describeCollective(node, op, proto::ALL_TO_ALL, exchangedBytes(*tiles));
   else if (const auto *send = std::get_if<rt::SendOp>(&op))
     message(*send, /*isSend=*/true);
   else if (const auto *recv = std::get_if<rt::RecvOp>(&op))

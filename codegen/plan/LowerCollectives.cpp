@@ -7,9 +7,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// With `ordered`, requires mesh order, in which collectives stack shards.
-static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
-                              bool ordered) {
+FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
+                       bool ordered) {
   std::vector<std::string> names, sorted;
   for (Attribute axis : axes)
     names.push_back(cast<StringAttr>(axis).getValue().str());

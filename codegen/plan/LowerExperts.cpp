@@ -141,7 +141,18 @@ LogicalResult lowerExpertTiles(StageDraft &s, ExpertTilesOp op) {
   call.workspace = s.slots.addWorkspace(
       op->getContext(), rt::expertWorkspaceBytes(call.rows, call.experts),
       "order of rows by expert");
-  s.list.emit(s.schedule.phaseOf(op), std::move(call), "tiles of experts")
+  rt::Queue queue = rt::Queue::Compute;
+  if (ArrayAttr axes = op.getExchangeAttr()) {
+    FailureOr<int> group = groupOf(s, op, axes, /*ordered=*/true);
+    if (failed(group))
+      return failure();
+    call.group = *group;
+    call.staged = s.slots.addWorkspace(op->getContext(), stagedBytes(op),
+                                       "rows on their way");
+    queue = rt::Queue::Comm;
+  }
+  s.list
+      .emit(s.schedule.phaseOf(op), std::move(call), "tiles of experts", queue)
       .flops = op.getFlops();
   return success();
 }

@@ -120,6 +120,10 @@ mlir::LogicalResult lowerConv(StageDraft &s, mlir::Operation *op);
 mlir::LogicalResult lowerAttention(StageDraft &s, mlir::Operation *op);
 
 /// Collectives, messages and transfers (LowerCollectives.cpp).
+/// Returns the group of the ranks along `axes`. With `ordered`, requires mesh
+/// order, in which collectives stack shards.
+mlir::FailureOr<int> groupOf(StageDraft &s, mlir::Operation *op,
+                             mlir::ArrayAttr axes, bool ordered);
 mlir::LogicalResult lowerAllReduce(StageDraft &s, AllReduceOp op);
 mlir::LogicalResult lowerStacked(StageDraft &s, mlir::Operation *op,
                                  mlir::ArrayAttr axes);

@@ -2,6 +2,8 @@
 #include "passes/cost/CollectivePricing.h"
 
 #include "cost-model/machine/CollectiveCost.h"
+#include "ir/ExpertLoads.h"
+#include "ir/ExpertTiles.h"
 #include "ir/GemmEpilogues.h"
 #include "ir/MeshAxes.h"
 #include "ir/TensorUtils.h"
@@ -113,6 +115,35 @@ cost::CollectiveEstimate CollectivePricing::collective(Operation *op) const {
   if (isDataParallel(axes))
     estimate.seconds /= cluster.software.dataBandwidth;
   return estimate;
+}
+
+CollectivePricing::Exchange
+CollectivePricing::exchangeOf(ExpertTilesOp op) const {
+  auto global = cast<RankedTensorType>(op.getGlobal());
+  double load = expertLoad(op, localType(global).getDimSize(0));
+  double rows = static_cast<double>(expectedRows(op)) * load;
+  cost::GroupPlacement group = placement(op.getExchangeAttr());
+  Exchange result;
+  result.rounds = std::max<int64_t>(1, expectedTiles(op, load));
+  auto rounds = static_cast<double>(result.rounds);
+  auto ranks = static_cast<double>(exchangedRanks(op));
+  // First, the numbers of rows of all pairs.
+  result.estimate = estimateCollective(cluster, cost::Collective::AllGather,
+                                       ranks * ranks * sizeof(int64_t), group);
+  for (Value tile : travelingTiles(op)) {
+    double bytes = activationBytes(tile, narrow) * rows /
+                   static_cast<double>(op.getTileRows());
+    cost::CollectiveEstimate round = estimateCollective(
+        cluster, cost::Collective::AllToAll, bytes / rounds, group);
+    result.bytes += bytes;
+    result.estimate.seconds += rounds * round.seconds;
+    for (auto [sum, sent] :
+         llvm::zip_equal(result.estimate.bytesPerLevel, round.bytesPerLevel))
+      sum += rounds * sent;
+  }
+  if (isDataParallel(op.getExchangeAttr()))
+    result.estimate.seconds /= cluster.software.dataBandwidth;
+  return result;
 }
 
 CollectivePricing::Message CollectivePricing::messageOf(SendOp send) const {

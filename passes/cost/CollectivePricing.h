@@ -39,6 +39,14 @@ public:
   Message messageOf(SendOp send) const;
 
   cost::CollectiveEstimate collective(mlir::Operation *op) const;
+
+  /// The all_to_alls of the rows that the fullest rank exchanges.
+  struct Exchange {
+    double bytes = 0; ///< in all rounds, with those that return
+    int64_t rounds = 0;
+    cost::CollectiveEstimate estimate;
+  };
+  Exchange exchangeOf(ExpertTilesOp op) const;
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
   const cost::RankOrder &rankOrder() const { return order; }
   /// See OpPricing::narrow.

@@ -5,8 +5,8 @@
 #include "ir/TensorUtils.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
+#include "ir/ExpertLoads.h"
 #include "ir/GemmEpilogues.h"
-#include "passes/cost/ExpertLoads.h"
 #include "passes/graph/Fp8.h"
 
 #include <cmath>
@@ -120,9 +120,9 @@ static double expertSeconds(Operation *op, std::optional<Type> global,
 static double tilesSeconds(ExpertTilesOp op, const OpPricing &pricing) {
   const cost::Device &device = pricing.device;
   auto global = cast<RankedTensorType>(op.getGlobal());
-  int64_t rows = std::llround(expectedRows(op) *
-                              expertLoad(op, localType(global).getDimSize(0)));
-  auto tiles = static_cast<double>(llvm::divideCeil(rows, op.getTileRows()));
+  double load = expertLoad(op, localType(global).getDimSize(0));
+  int64_t rows = std::llround(expectedRows(op) * load);
+  auto tiles = static_cast<double>(expectedTiles(op, load));
   Block &block = op.getBody().front();
   double seconds = 0;
   for (Operation &inner : block.without_terminator())

@@ -326,6 +326,11 @@ def DpcTileExperts : Pass<"dpc-tile-experts", "::mlir::ModuleOp"> {
     * products whose experts are not split stay as they are, because they have no
       rows of other ranks.
 
+    If the ranks of the experts gather the rows, and scatter the sums, in collectives
+    that take longer than exchanging the rows, the op exchanges them (`exchange` in
+    DpcLocalOps.td) and the collectives disappear (ExchangeRows.cpp). The options are
+    the costs of the collectives; without them, no rows are exchanged.
+
     A tile has `rows` rows, or by default a quarter of those that the rank's experts
     get from a balanced router, so that the last tile wastes little.
 
@@ -343,6 +348,10 @@ def DpcTileExperts : Pass<"dpc-tile-experts", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"rows", "rows", "int64_t", "0", "Rows of a tile; 0 = a quarter of the expected ones.">,
+    Option<"gatherStart", "gather-start", "double", "0", "Seconds of an empty all_gather over the ranks of the experts.">,
+    Option<"gatherByte", "gather-byte", "double", "0", "Seconds per byte of its result.">,
+    Option<"exchangeStart", "exchange-start", "double", "0", "Seconds of an empty all_to_all over the same ranks.">,
+    Option<"exchangeByte", "exchange-byte", "double", "0", "Seconds per byte that a rank sends.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }

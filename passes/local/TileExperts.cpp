@@ -4,6 +4,7 @@
 #include "ir/ExpertTiles.h"
 #include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
+#include "passes/local/ExchangeRows.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/ExpertRows.h"
@@ -279,6 +280,18 @@ private:
   DenseSet<Operation *> owned; ///< by any set
 };
 
+/// Erases the all_gathers whose rows are exchanged instead. A collective is not
+/// dead for the sake of its result alone, but all ranks erase it.
+bool eraseDeadGathers(Block &block) {
+  bool hasChanged = false;
+  for (auto gather : llvm::make_early_inc_range(block.getOps<AllGatherOp>()))
+    if (gather->use_empty()) {
+      gather.erase();
+      hasChanged = true;
+    }
+  return hasChanged;
+}
+
 struct TileExpertsPass : impl::DpcTileExpertsBase<TileExpertsPass> {
   using DpcTileExpertsBase::DpcTileExpertsBase;
 
@@ -289,7 +302,10 @@ struct TileExpertsPass : impl::DpcTileExpertsBase<TileExpertsPass> {
       // The last first: they repeat ops of earlier sets.
       for (const TileSet &set : llvm::reverse(sets))
         buildTiles(set, rowsOfTile(set));
-      while (!sets.empty() && eraseDeadOps(step.getBody().front())) {
+      exchangeRows(step.getBody().front(),
+                   {{gatherStart, gatherByte}, {exchangeStart, exchangeByte}});
+      while (!sets.empty() && (eraseDeadOps(step.getBody().front()) ||
+                               eraseDeadGathers(step.getBody().front()))) {
       }
     });
   }

@@ -428,7 +428,8 @@ void TileBuilder::build(OpBuilder &builder) {
   YieldOp::create(inner, loc, yielded);
   auto tiles = ExpertTilesOp::create(
       builder, loc, types, ids, values, inShares, outShares,
-      at->getAttrOfType<TypeAttr>("global").getValue());
+      at->getAttrOfType<TypeAttr>("global").getValue(),
+      /*exchange=*/ArrayAttr());
   tiles.getBody().push_back(body);
   for (auto [output, sum] : llvm::zip_equal(outputs, tiles.getOutputs()))
     replaceResult(builder, output, sum);

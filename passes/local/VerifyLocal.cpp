@@ -1,4 +1,5 @@
 //===- VerifyLocal.cpp - dpc-verify-local ---------------------------------===//
+#include "ir/ExpertTiles.h"
 #include "ir/TensorUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/local/Partition.h"
@@ -75,9 +76,10 @@ private:
   }
 
   LogicalResult checkAxes(Operation *op) {
-    if (!isa<CollectiveOpInterface, RankSliceOp>(op))
+    ArrayAttr axes = isa<RankSliceOp>(op) ? op->getAttrOfType<ArrayAttr>("axes")
+                                          : communicationAxes(op);
+    if (!axes)
       return success();
-    auto axes = op->getAttrOfType<ArrayAttr>("axes");
     int64_t last = -1;
     for (auto axis : axes.getAsRange<StringAttr>()) {
       std::optional<int64_t> index = mesh.findAxis(axis.getValue());
@@ -98,8 +100,9 @@ private:
 
   LogicalResult checkPieces(Operation *op, ArrayAttr axes) {
     auto collective = dyn_cast<CollectiveOpInterface>(op);
-    ValueRange stacks =
-        collective ? collective.getStacks() : ValueRange(op->getOperands());
+    ValueRange stacks = collective ? collective.getStacks() : ValueRange();
+    if (isa<RankSliceOp>(op))
+      stacks = op->getOperands();
     int64_t ranks = ranksOver(mesh, axes);
     for (Value stack : stacks) {
       int64_t pieces = tensorType(stack).getDimSize(0);

@@ -51,6 +51,28 @@ double dpc::gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec,
   return seconds * cost::achievableBandwidth(device) / kLarge;
 }
 
+ExchangeCosts dpc::exchangeCosts(const cost::Cluster &cluster,
+                                 const LoweringSpec &spec) {
+  constexpr double kSmall = 64 << 10, kLarge = 256 << 20;
+  cost::RankOrder order = rankOrder(spec);
+  bool isSplit = llvm::any_of(order, [](const cost::RankAxis &axis) {
+    return axis.name == kExpertAxis;
+  });
+  if (!isSplit)
+    return {};
+  cost::GroupPlacement group =
+      cost::placeGroup(cluster, order, {kExpertAxis.str()});
+  auto costOf = [&](cost::Collective kind) {
+    auto seconds = [&](double bytes) {
+      return cost::estimateCollective(cluster, kind, bytes, group).seconds;
+    };
+    double perByte = (seconds(kLarge) - seconds(kSmall)) / (kLarge - kSmall);
+    return MoveCost{std::max(0.0, seconds(kSmall) - kSmall * perByte), perByte};
+  };
+  return {costOf(cost::Collective::AllGather),
+          costOf(cost::Collective::AllToAll)};
+}
+
 void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
   CollectivePricing pricing(step, cluster);
   step.walk([&](AllReduceOp op) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cost-model/machine/Cluster.h"
+#include "passes/local/ExchangeRows.h"
 #include "passes/shard/LoweringSpec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,6 +19,11 @@ int64_t dataRanksInside(const cost::Cluster &cluster, const LoweringSpec &spec);
 /// along the mesh axes that `isIncluded` selects; 0 without such axes.
 double gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec,
                   llvm::function_ref<bool(llvm::StringRef)> isIncluded);
+
+/// Returns the seconds of gathering and exchanging along the mesh axis of
+/// experts; 0 without this axis.
+ExchangeCosts exchangeCosts(const cost::Cluster &cluster,
+                            const LoweringSpec &spec);
 
 /// Sets `dpc.inner`, which dpc-expand-hierarchy reads, on uncompressed
 /// all_reduces for which cost::Algorithm::Hierarchical is fastest.

@@ -70,7 +70,8 @@ static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
   llvm_unreachable("all forms are handled");
 }
 
-void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
+void dpc::addPartitionPhase(OpPassManager &pm, const cost::Cluster &cluster,
+                            const LoweringSpec &spec) {
   // First, because collectives and masks follow from the shardings in types.
   DpcPartitionOptions partition;
   partition.dropSharded = true;
@@ -97,8 +98,16 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
   pm.addPass(createCSEPass());
   // After the values of each reader are merged, and before recomputation, which
   // takes tiles as a whole.
-  if (spec.tilesExperts)
-    pm.addPass(createDpcTileExperts());
+  if (spec.tilesExperts) {
+    ExchangeCosts costs =
+        exchangeCosts(withLinkSpeed(cluster, spec.linkSpeed), spec);
+    DpcTileExpertsOptions tiles;
+    tiles.gatherStart = costs.gather.start;
+    tiles.gatherByte = costs.gather.perByte;
+    tiles.exchangeStart = costs.exchange.start;
+    tiles.exchangeByte = costs.exchange.perByte;
+    pm.addPass(createDpcTileExperts(tiles));
+  }
 }
 
 void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
@@ -161,7 +170,7 @@ dpc::lowerToShared(ModuleOp program, const cost::Cluster &cluster,
   if (observer)
     observer("sharded", *module);
   PassManager pm(module->getContext());
-  addPartitionPhase(pm, spec);
+  addPartitionPhase(pm, cluster, spec);
   if (failed(run(*module, pm, verifies)))
     return failure();
   return module;
@@ -251,7 +260,7 @@ static void addLowering(OpPassManager &pm, const LoweringSpec &spec,
   shard.cluster = name;
   pm.addPass(createDpcShard(shard));
   pm.addPass(createDpcVerifySharded());
-  addPartitionPhase(pm, spec);
+  addPartitionPhase(pm, cluster, spec);
   addRecomputePhase(pm, cluster, spec);
   DpcPlaceRanksOptions place;
   place.strategy = shard.strategy;

@@ -56,7 +56,8 @@ mlir::LogicalResult shardProgram(mlir::ModuleOp module,
 
 /// Sharded altitude -> local altitude: creates one step function per pipeline
 /// stage. `spec.recompute`, `spec.depth` and `spec.alive` have no effect.
-void addPartitionPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
+void addPartitionPhase(mlir::OpPassManager &pm, const cost::Cluster &cluster,
+                       const LoweringSpec &spec);
 
 /// Adds the passes that recompute values and merge collectives into buckets.
 void addRecomputePhase(mlir::OpPassManager &pm, const cost::Cluster &cluster,

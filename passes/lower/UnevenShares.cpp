@@ -2,6 +2,7 @@
 #include "passes/lower/UnevenShares.h"
 
 #include "cost-model/strategy/BatchShares.h"
+#include "ir/ExpertTiles.h"
 #include "ir/MeshAxes.h"
 #include "ir/NodeName.h"
 #include "passes/cost/CollectivePricing.h"
@@ -59,13 +60,11 @@ static bool splitsCells(Operation *op, MeshAttr mesh) {
 }
 
 static bool reducesOverData(Operation *op) {
-  auto collective = dyn_cast<CollectiveOpInterface>(op);
-  if (!collective)
-    return false;
-  ArrayAttr axes = collective.getAxes();
-  return llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
-    return splitsBatch(axis.getValue());
-  });
+  ArrayAttr axes = communicationAxes(op);
+  return axes &&
+         llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
+           return splitsBatch(axis.getValue());
+         });
 }
 
 std::string dpc::whyEvenShares(func::FuncOp step) {

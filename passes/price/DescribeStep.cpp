@@ -3,6 +3,7 @@
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/machine/SoftwareMemory.h"
+#include "ir/ExpertTiles.h"
 #include "ir/GemmEpilogues.h"
 #include "passes/graph/Fp8.h"
 #include "passes/price/Evaluator.h"
@@ -26,8 +27,7 @@ static std::string labelOf(Operation *op) {
     return text;
   if (isa<SendOp, RecvOp>(op))
     return text + " over " + kPipelineAxis.str();
-  return text + " over " +
-         llvm::join(namesOf(cast<CollectiveOpInterface>(op).getAxes()), " x ");
+  return text + " over " + llvm::join(namesOf(communicationAxes(op)), " x ");
 }
 
 namespace {
@@ -97,6 +97,8 @@ static double fp8ShareOf(const StepRecord &record) {
   for (const StageRecord &stage : record.stages) {
     for (auto [times, phase] : llvm::zip_equal(stage.runs(), stage.phases))
       for (const RecordedOp &recorded : phase.ops) {
+        if (recorded.queue != StepQueue::compute)
+          continue; // the exchange of rows between two computations
         auto costed = dyn_cast<CostOpInterface>(recorded.op);
         MatmulOp matmul = matmulOf(recorded.op);
         double flops = costed ? times * costed.getFlops() : 0;

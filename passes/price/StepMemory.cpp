@@ -122,6 +122,7 @@ static int64_t tileBytes(ExpertTilesOp op) {
   auto global = cast<RankedTensorType>(op.getGlobal());
   int64_t bytes = alignedBytes(cost::expertWorkspaceBytes(
       shapeOf(op.getIds())[0], localType(global).getDimSize(0)));
+  bytes += alignedBytes(stagedBytes(op));
   for (Value value : tileBuffers(op))
     bytes += alignedBytes(sizeInBytes(value));
   for (Operation &inner : op.getBody().front())
@@ -206,8 +207,10 @@ void Liveness::touch(Operation *op, int64_t at) {
   }
   if (isa<RecvOp>(op) && isInLoop(phaseOf(op)))
     received.insert(writes.begin(), writes.end());
-  if (!isa<CommunicationOpInterface>(op))
+  if (!communicates(op))
     return waitFor(reads, writes, at);
+  if (isa<ExpertTilesOp>(op)) // Its tiles are the last buffer.
+    touched.push_back(static_cast<int64_t>(buffers.size()) - 1);
   for (int64_t id : touched)
     holds.push_back({id, at, end()});
   communicated.add(reads, writes, at);

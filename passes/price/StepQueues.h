@@ -51,6 +51,7 @@ private:
   double issue(mlir::Operation *op);
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
+  void exchange(ExpertTilesOp op, double times);
   void transfer(mlir::Operation *op, double times);
   void record(mlir::Operation *op, StepQueue queue, double begin, double end);
   double hostLink(mlir::Value argument) const;

@@ -119,6 +119,39 @@ void StepQueues::communicate(Operation *op, double times) {
     written[value] = commFree;
 }
 
+/// The rounds of an exchange alternate between communication and computation.
+/// Earlier computations may run until the first rows are there, and later ones
+/// while rows travel.
+void StepQueues::exchange(ExpertTilesOp op, double times) {
+  CollectivePricing::Exchange moved = pricing.exchangeOf(op);
+  addBytes(moved.estimate, times);
+  traffic[{cost::Collective::AllToAll, namesOf(op.getExchangeAttr()),
+           moved.bytes}] += times;
+  const cost::Software &software = cluster.software;
+  double ready = software.overlap ? 0 : computeFree;
+  for (Value value : op->getOperands()) {
+    Value root = bufferRoot(value);
+    ready = std::max({ready, made.lookup(root), written.lookup(root)});
+  }
+  double begin =
+      std::max({commFree, ready, issue(op)}) + software.collectiveStartSeconds;
+  double seconds = moved.estimate.seconds, work = secondsOf(op);
+  double first = // the rows of the first round on their way
+      seconds / static_cast<double>(2 * moved.rounds);
+  double body = std::max(begin + first, computeFree);
+  commFree = body + work + seconds - first;
+  computeFree = software.overlap ? body + work : commFree;
+  record(op, StepQueue::compute, body, body + work);
+  record(op, StepQueue::communication, begin, commFree);
+  if (log) {
+    log->back().bytes = moved.bytes;
+    log->back().bytesPerLevel = std::move(moved.estimate.bytesPerLevel);
+  }
+  for (Value value : op->getResults())
+    written[value] = commFree;
+  computeSeconds += work * times;
+}
+
 /// Returns bytes per second between the device and the argument's memory.
 double StepQueues::hostLink(Value argument) const {
   auto arg = cast<BlockArgument>(argument);
@@ -191,6 +224,9 @@ void StepQueues::run(Operation *op, double times) {
       transfer(op, times);
     else if (isa<CollectiveOpInterface>(op))
       communicate(op, times);
+    else if (auto tiles = dyn_cast<ExpertTilesOp>(op);
+             tiles && tiles.getExchange())
+      exchange(tiles, times);
     else
       compute(op, times);
   }

@@ -55,10 +55,12 @@ public:
   /// Copies the `bytes` bytes `in` of member i to chunk i of every `out`.
   virtual Status allGather(int group, const void *in, void *out,
                            int64_t bytes) = 0;
-  /// Copies chunk j of `in` of member i to chunk i of `out` of member j. A
-  /// chunk has `bytes` bytes.
-  virtual Status allToAll(int group, const void *in, void *out,
-                          int64_t bytes) = 0;
+  /// Copies chunk j of `in` of member i to chunk i of `out` of member j. Chunk
+  /// j of `in` has sent[j] bytes, and chunk i of `out` has received[i] bytes.
+  /// Chunks are in the order of the members, without gaps.
+  virtual Status allToAll(int group, const void *in,
+                          const std::vector<int64_t> &sent, void *out,
+                          const std::vector<int64_t> &received) = 0;
   virtual Status broadcast(int group, void *data, int64_t bytes, int root) = 0;
   /// Copies a message for the member with index `peer` and returns without
   /// waiting. The recv of the peer must have the same group and tag. Messages

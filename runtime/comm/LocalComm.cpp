@@ -18,6 +18,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 namespace dpc::rt {
 
@@ -32,6 +33,7 @@ struct alignas(64) Member {
   const void *in = nullptr;
   void *out = nullptr;
   int64_t bytes = 0;
+  const std::vector<int64_t> *sent = nullptr; ///< of an uneven all_to_all
   /// Calls use the two slots in turns: a fast member may already write for the
   /// next call while a slow member still reads. No member is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
@@ -202,14 +204,38 @@ public:
 
   Status allGather(int group, const void *in, void *out,
                    int64_t bytes) override {
-    return exchange(group, "all_gather", in, out, bytes,
-                    [](int64_t) { return 0; });
+    Seat &seat = seatIn(group);
+    show(seat, "all_gather", in, out, bytes);
+    DPC_TRY(meet(seat, "all_gather", bytes));
+    for (int step = 0; step < seat.size(); ++step) {
+      int i = (seat.index + step) % seat.size(); // spreads the load
+      std::memcpy(static_cast<char *>(out) + i * bytes,
+                  seat.cell->members[i].in, bytes);
+    }
+    return meet(seat, "all_gather");
   }
 
-  Status allToAll(int group, const void *in, void *out,
-                  int64_t bytes) override {
-    return exchange(group, "all_to_all", in, out, bytes,
-                    [&](int64_t myIndex) { return myIndex * bytes; });
+  Status allToAll(int group, const void *in, const std::vector<int64_t> &sent,
+                  void *out, const std::vector<int64_t> &received) override {
+    Seat &seat = seatIn(group);
+    show(seat, "all_to_all", in, out, 0);
+    seat.self().sent = &sent;
+    DPC_TRY(meet(seat, "all_to_all", 0));
+    auto *to = static_cast<char *>(out);
+    for (int i = 0; i < seat.size(); to += received[i++]) {
+      const Member &member = seat.cell->members[i];
+      auto own = member.sent->begin() + seat.index;
+      if (*own != received[i])
+        return Status::invalid("all_to_all expects ", received[i],
+                               " bytes, rank ", seat.cell->ranks[i], " sent ",
+                               *own);
+      if (received[i] > 0) // an empty array may have a null address
+        std::memcpy(to,
+                    static_cast<const char *>(member.in) +
+                        std::accumulate(member.sent->begin(), own, int64_t(0)),
+                    received[i]);
+    }
+    return meet(seat, "all_to_all");
   }
 
   Status broadcast(int group, void *data, int64_t bytes, int root) override {
@@ -311,24 +337,6 @@ private:
     }
     reduceParts(parts, data, 0, count, type, kind);
     return Status::success();
-  }
-
-  /// Copies `bytes` bytes of the input of each member i, from offset(my index)
-  /// on, to chunk i of `out`.
-  template <typename Offset>
-  Status exchange(int group, const char *name, const void *in, void *out,
-                  int64_t bytes, Offset &&offset) {
-    Seat &seat = seatIn(group);
-    show(seat, name, in, out, bytes);
-    DPC_TRY(meet(seat, name, bytes));
-    for (int step = 0; step < seat.size(); ++step) {
-      int i = (seat.index + step) % seat.size(); // spreads the load
-      std::memcpy(static_cast<char *>(out) + i * bytes,
-                  static_cast<const char *>(seat.cell->members[i].in) +
-                      offset(seat.index),
-                  bytes);
-    }
-    return meet(seat, name);
   }
 
   /// If `bytes` >= 0, fails unless all members made the same call.

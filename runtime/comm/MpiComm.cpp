@@ -253,17 +253,24 @@ public:
     return exchange(group, "all_gather", transfers);
   }
 
-  Status allToAll(int group, const void *in, void *out,
-                  int64_t bytes) override {
-    DPC_TRY(fitsCount("all_to_all", bytes));
+  Status allToAll(int group, const void *in, const std::vector<int64_t> &sent,
+                  void *out, const std::vector<int64_t> &received) override {
+    std::vector<Transfer> transfers;
     const auto *from = static_cast<const char *>(in);
     auto *to = static_cast<char *>(out);
-    int own = at(group).index;
-    std::memcpy(to + own * bytes, from + own * bytes, bytes);
-    std::vector<Transfer> transfers;
-    for (int peer : others(at(group)))
-      transfers.push_back(
-          {peer, from + peer * bytes, bytes, to + peer * bytes, bytes});
+    for (int peer = 0; peer < at(group).size(); ++peer) {
+      DPC_TRY(fitsCount("all_to_all", std::max(sent[peer], received[peer])));
+      transfers.push_back({peer, from, sent[peer], to, received[peer]});
+      from += sent[peer];
+      to += received[peer];
+    }
+    const Transfer &own = transfers[at(group).index];
+    if (own.inBytes > 0) // an empty array may have a null address
+      std::memcpy(own.in, own.out, own.inBytes);
+    // The next member first, so that not all members send to the same peer.
+    std::rotate(transfers.begin(), transfers.begin() + at(group).index,
+                transfers.end());
+    transfers.erase(transfers.begin());
     return exchange(group, "all_to_all", transfers);
   }
 

@@ -74,11 +74,23 @@ public:
     });
   }
 
-  Status allToAll(int group, const void *in, void *out,
-                  int64_t bytes) override {
-    return collect(group, "all_to_all", out, bytes, [&](int member) {
-      return std::pair(static_cast<const char *>(in) + member * bytes, bytes);
-    });
+  Status allToAll(int group, const void *in, const std::vector<int64_t> &sent,
+                  void *out, const std::vector<int64_t> &received) override {
+    DPC_ASSIGN(auto parts,
+               exchange(
+                   group, "all_to_all",
+                   [&](int member) {
+                     return std::pair(static_cast<const char *>(in) +
+                                          std::accumulate(sent.begin(),
+                                                          sent.begin() + member,
+                                                          int64_t(0)),
+                                      sent[member]);
+                   },
+                   [&](int member) { return received[member]; }));
+    auto *to = static_cast<char *>(out);
+    for (const auto &part : parts)
+      to = std::copy(part.begin(), part.end(), to);
+    return Status::success();
   }
 
   Status broadcast(int group, void *data, int64_t bytes, int root) override {

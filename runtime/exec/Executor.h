@@ -3,6 +3,7 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/kernels/ExpertTiles.h"
 #include "runtime/observe/FlightRecord.h"
 #include "runtime/observe/NumberCheck.h"
 #include "runtime/observe/Trace.h"
@@ -70,6 +71,8 @@ public:
   /// Returns how many seconds the rank has spent in instructions without
   /// communication since the last call. 0 without StepSettings::timesRanks.
   virtual double takeOwnSeconds() { return 0; }
+  /// Returns the counts of all tiles of experts since the last call.
+  virtual ExpertCounts takeExpertCounts() { return {}; }
 
   bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }
   int rank() const { return rankIndex; }

@@ -1,5 +1,6 @@
 #include "runtime/exec/RankExecutor.h"
 
+#include "runtime/exec/ExpertExchange.h"
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/DivisionByZero.h"
@@ -12,6 +13,11 @@
 #include <cstring>
 
 namespace dpc::rt {
+
+static int indexIn(const std::vector<int> &cell, int rank) {
+  return static_cast<int>(std::lower_bound(cell.begin(), cell.end(), rank) -
+                          cell.begin());
+}
 
 struct RankExecutor::OpRunner {
   RankExecutor &self;
@@ -44,18 +50,28 @@ struct RankExecutor::OpRunner {
         op, expertArrays(self.plan, op, own, [&](int id) { return data(id); }));
   }
   Status operator()(const ExpertTilesOp &op) const {
-    auto own = [&](const ScalarExpr &expr) {
-      return evaluate(expr, self.plan.mesh, self.rankIndex,
-                      task.entry->microBatch);
+    auto runBody = [&]() -> Status {
+      for (const Task &inner : task.body)
+        DPC_TRY(std::visit(OpRunner{self, inner}, inner.instruction->op));
+      return Status::success();
     };
-    ExpertIds ids = expertIds(self.plan, op, own, data(op.ids));
-    return runExpertTiles(
-        self.plan, op, ids, [&](int id) { return data(id); },
-        [&]() -> Status {
-          for (const Task &inner : task.body)
-            DPC_TRY(std::visit(OpRunner{self, inner}, inner.instruction->op));
-          return Status::success();
-        });
+    auto address = [&](int id) { return data(id); };
+    auto idsOf = [&](int rank) { // with the experts of this rank
+      auto own = [&](const ScalarExpr &expr) {
+        return evaluate(expr, self.plan.mesh, rank, task.entry->microBatch);
+      };
+      return expertIds(self.plan, op, own, data(op.ids));
+    };
+    if (op.group == -1)
+      return runExpertTiles(self.plan, op, idsOf(self.rankIndex), address,
+                            runBody, self.expertCounts);
+    const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
+    std::vector<ExpertIds> owners;
+    for (int member : cell)
+      owners.push_back(idsOf(member));
+    return runExpertExchange(self.plan, op, owners,
+                             indexIn(cell, self.rankIndex), self.comm, address,
+                             runBody, self.expertCounts);
   }
   Status operator()(const ConvOp &op) const {
     return runConv(op, data(op.x), data(op.w), data(op.y));
@@ -89,10 +105,11 @@ struct RankExecutor::OpRunner {
     return Status::success();
   }
   Status operator()(const AllToAllOp &op) const {
-    int64_t members =
-        static_cast<int64_t>(group(op.group).members.front().size());
-    return self.comm.allToAll(op.group, data(op.in), data(op.out),
-                              buffer(op.in).bytes / members);
+    size_t members = group(op.group).members.front().size();
+    std::vector<int64_t> sizes(members, buffer(op.in).bytes /
+                                            static_cast<int64_t>(members));
+    return self.comm.allToAll(op.group, data(op.in), sizes, data(op.out),
+                              sizes);
   }
   Status operator()(const BroadcastOp &op) const {
     return self.comm.broadcast(op.group, data(op.buffer),
@@ -159,11 +176,7 @@ private:
   /// Returns the index of the peer in its group, or -1 if there is no peer.
   template <typename Op> int peerOf(const Op &op) const {
     int peer = rt::peerOf(group(op.group), op, self.rankIndex);
-    const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
-    return peer < 0 ? -1
-                    : static_cast<int>(
-                          std::lower_bound(cell.begin(), cell.end(), peer) -
-                          cell.begin());
+    return peer < 0 ? -1 : indexIn(cellOf(group(op.group), peer), peer);
   }
   template <typename Op> int64_t tagOf(const Op &op) const {
     return messageTag(op.tag, self.plan.mesh, task.entry->microBatch);

@@ -33,6 +33,9 @@ public:
   }
   std::optional<NumberFault> numberFault() const override { return fault; }
   double takeOwnSeconds() override { return std::exchange(ownSeconds, 0); }
+  ExpertCounts takeExpertCounts() override {
+    return std::exchange(expertCounts, {});
+  }
 
 private:
   RankExecutor(const Plan &plan, int rank, Communicator &comm,
@@ -64,6 +67,7 @@ private:
   /// For each output, whether an instruction stores it.
   std::vector<bool> isStored;
   double ownSeconds = 0;
+  ExpertCounts expertCounts;
   int64_t stepsTraced;
   std::vector<TraceLane> lanes;
   int64_t tracedSteps = 0;

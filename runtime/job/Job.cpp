@@ -10,6 +10,7 @@
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/OutputFiles.h"
 #include "runtime/job/RankAgreement.h"
+#include "runtime/job/RankLoads.h"
 #include "runtime/job/RankZero.h"
 #include "runtime/job/ReplicaCheck.h"
 #include "runtime/job/RunStart.h"
@@ -325,6 +326,7 @@ Status Job::runSteps() {
 /// Returns the signal that ends the run, or 0. May set `failure`.
 Expected<int> Job::betweenSteps(StepReport &report) {
   DPC_TRY(detectStragglers(report));
+  DPC_TRY(addRankLoads(plan, *session, report));
   if (progress)
     warnOnce(progress->report(report));
   DPC_TRY(guard(report));

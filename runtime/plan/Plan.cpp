@@ -175,6 +175,8 @@ static constexpr std::string_view kOpNames[] = {
 std::string_view opName(const OpVariant &op) { return kOpNames[op.index()]; }
 
 bool isCollective(const OpVariant &op) {
+  if (auto *tiles = std::get_if<ExpertTilesOp>(&op))
+    return tiles->group != -1;
   return std::visit(
       [](const auto &o) {
         using T = std::decay_t<decltype(o)>;
@@ -254,8 +256,9 @@ struct AccessVisitor {
   }
   void operator()(const ExpertTilesOp &op) {
     out = {{op.ids}, {op.tileIds}};
-    if (op.workspace >= 0)
-      out.writes.push_back(op.workspace);
+    for (int scratch : {op.workspace, op.staged})
+      if (scratch >= 0)
+        out.writes.push_back(scratch);
     for (const TileBuffer &take : op.takes) {
       out.reads.push_back(take.buffer);
       out.writes.push_back(take.tile);

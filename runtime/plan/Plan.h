@@ -48,7 +48,7 @@
 
 namespace dpc::rt {
 
-inline constexpr int kPlanVersion = 17;
+inline constexpr int kPlanVersion = 18;
 
 /// Parameter, Optimizer and Scalar buffers persist from step to step, so that
 /// they cannot share memory with other buffers.
@@ -315,9 +315,8 @@ struct ExpertMatmulOp {
   DType compute = DType::F32;
 };
 
-/// The rows [rows / shares, ..] of `buffer`, and those of one tile [tileRows,
-/// ..]. `shares` consecutive rows of ExpertTilesOp share a row of `buffer`. If
-/// it is 0, both buffers have one shape.
+/// Rows [rows / shares, ..] and those of a tile [tileRows, ..]; `shares` rows
+/// of ExpertTilesOp share a row of `buffer`. With 0, both have one shape.
 struct TileBuffer {
   int buffer = -1, tile = -1;
   int64_t shares = 1;
@@ -326,22 +325,25 @@ struct TileBuffer {
 struct Instruction;
 
 /// Fills the buffers of `adds` and `sums` with zeros. Sorts the rows whose ids
-/// are experts of the rank by their experts and divides them into tiles of
-/// tileRows rows, the last of which may have fewer. For each tile: writes their
-/// ids to tileIds and their rows in the buffers of `takes` to the tiles of
-/// `takes`, followed by -1 and zeros if the tile has fewer rows; runs `body`;
+/// are experts of the rank and divides them into tiles of tileRows rows, the
+/// last of which may have fewer. For each tile: writes their ids to tileIds and
+/// their rows to the tiles of `takes`, followed by -1 and zeros; runs `body`;
 /// adds the rows of the tiles of `adds` to the rows in their buffers. Only
 /// `adds` may have shares of 0: the whole tile is added, whatever it has.
 ///
+/// With `group`, the op is a collective: the members exchange their rows in
+/// rounds of at most tileRows rows, which is at least the number of members.
+/// Rows that leave or return pass through `staged` (ExpertExchange.h).
 /// The arrays are dense. The body has kernels and products of experts, without
-/// events, in the queue of the op. It may add to the buffers `sums`.
+/// events, and may add to the buffers `sums`.
 struct ExpertTilesOp {
+  int group = -1;             ///< -1: no rows are exchanged
   int ids = -1, tileIds = -1; ///< [rows], [tileRows]
   int64_t rows = 0, tileRows = 0;
   int64_t experts = 0; ///< of the rank, with padding
   ScalarExpr first, valid;
-  /// Scratch memory as in ExpertMatmulOp.
-  int workspace = -1;
+  int workspace = -1; ///< as in ExpertMatmulOp
+  int staged = -1;    ///< as large as the largest tile that is exchanged
   std::vector<TileBuffer> takes, adds;
   std::vector<int> sums;
   std::vector<Instruction> body;

@@ -52,6 +52,8 @@ public:
   Status operator()(const ExpertTilesOp &op) const {
     DPC_TRY(scalar(op.first));
     DPC_TRY(scalar(op.valid));
+    if (op.group != -1)
+      DPC_TRY(group(op.group));
     for (size_t i = 0; i < op.body.size(); ++i)
       if (Status status = inner(op.body[i]); !status.ok())
         return status.in(concat("body[", i, "]"));

@@ -64,6 +64,14 @@ private:
     return " " + std::string(nameOf(op.kind)) + sizesOf(op.ins);
   }
   std::string details(const AllGatherOp &op) const { return sizesOf(op.ins); }
+  std::string details(const ExpertTilesOp &op) const {
+    std::string text = concat(" in tiles of ", op.tileRows, " rows");
+    for (const auto *tiles : {&op.takes, &op.adds})
+      for (const TileBuffer &one : *tiles)
+        if (one.shares > 0)
+          text += sizeOf(one.tile);
+    return text;
+  }
   std::string details(const BroadcastOp &op) const {
     return " from " + std::to_string(op.root) + sizeOf(op.buffer);
   }

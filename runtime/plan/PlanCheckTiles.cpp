@@ -19,6 +19,7 @@ public:
       DPC_TRY(pair(take, /*leastShares=*/1).in("takes"));
     for (const TileBuffer &add : op.adds)
       DPC_TRY(sum(add).in("adds"));
+    DPC_TRY(exchange());
     DPC_TRY(checkExpertWorkspace(plan, op.workspace, op.rows, op.experts));
     return body();
   }
@@ -51,6 +52,31 @@ private:
       return Status::invalid("tile_ids has another type than ids");
     for (int id : op.sums)
       DPC_TRY(checkBufferId(plan, "sums", id));
+    return Status::success();
+  }
+
+  /// Checks that rows can be exchanged, whatever the ids are.
+  Status exchange() const {
+    if (op.group == -1)
+      return op.staged == -1
+                 ? Status::success()
+                 : Status::invalid("staged is ", op.staged,
+                                   ", expected -1, because group is -1");
+    auto members =
+        static_cast<int64_t>(plan.groups[op.group].members.front().size());
+    if (op.tileRows < members)
+      return wrongField("tile_rows", op.tileRows, "at least the ", members,
+                        " members of the group");
+    DPC_TRY(checkBufferId(plan, "staged", op.staged));
+    int64_t most = plan.buffers[op.tileIds].bytes;
+    for (const auto *tiles : {&op.takes, &op.adds})
+      for (const TileBuffer &one : *tiles)
+        if (one.shares > 0)
+          most = std::max(most, plan.buffers[one.tile].bytes);
+    if (plan.buffers[op.staged].bytes < most)
+      return Status::invalid("staged is buffer ", op.staged, " of ",
+                             plan.buffers[op.staged].bytes,
+                             " bytes, expected at least ", most);
     return Status::success();
   }
 
@@ -129,8 +155,10 @@ private:
     for (const TileBuffer &add : op.adds)
       if (!written.count(rootOf(plan, add.tile)))
         return Status::invalid("adds: nothing writes tile ", add.tile);
-    if (op.workspace >= 0)
-      write(op.workspace);
+    for (int scratch : {op.workspace, op.staged})
+      if (scratch >= 0 && !written.insert(rootOf(plan, scratch)).second)
+        return Status::invalid("buffer ", scratch,
+                               " is scratch memory and a part of a tile");
     written.insert(sums.begin(), sums.end());
     written.insert(results.begin(), results.end());
     return disjoint();

@@ -124,10 +124,10 @@ template <typename V> void fields(V &visit, Is<TileBuffer> auto &v) {
   each(visit, "buffer", v.buffer, "tile", v.tile, "shares", v.shares);
 }
 template <typename V> void fields(V &visit, Is<ExpertTilesOp> auto &v) {
-  each(visit, "ids", v.ids, "tile_ids", v.tileIds, "rows", v.rows, "tile_rows",
-       v.tileRows, "experts", v.experts, "first", v.first, "valid", v.valid,
-       "workspace", v.workspace, "takes", v.takes, "adds", v.adds, "sums",
-       v.sums, "body", v.body);
+  each(visit, "group", v.group, "ids", v.ids, "tile_ids", v.tileIds, "rows",
+       v.rows, "tile_rows", v.tileRows, "experts", v.experts, "first", v.first,
+       "valid", v.valid, "workspace", v.workspace, "staged", v.staged, "takes",
+       v.takes, "adds", v.adds, "sums", v.sums, "body", v.body);
 }
 template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
   each(visit, "kind", v.kind, "x", v.x, "w", v.w, "y", v.y, "x_shape", v.xShape,

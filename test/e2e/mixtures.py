@@ -23,6 +23,9 @@ USUAL = [("mixtral", "dp=4"), ("mixtral", "dp=2,tp=2,ep=2"), ("mixtral", "dp=4,e
          ("qwen3-moe", "dp=4,ep=4"), ("qwen3-moe", "dp=2,pp=2,ep=2,micro_batch=1"), ("deepseek-v3", "dp=4,ep=4"), ("deepseek-v3", "dp=2,tp=2,ep=2"),
          ("deepseek-v3", "auto"), ("gpt-oss", "dp=4,ep=4"), ("gpt-oss", "dp=2,tp=2"), ("gpt-oss", "dp=2,pp=2,ep=2,micro_batch=1"),
          ("gpt-oss-batched", "dp=4,ep=2,zero=3"), ("olmoe", "dp=4,ep=4"), ("glm4-moe", "dp=4,ep=2,zero=3"), ("glm4-moe", "dp=2,tp=2,ep=2")]
+EXCHANGES = [("mixtral", "dp=4,ep=4"), ("mixtral-skewed", "dp=4,pp=2,ep=4,micro_batch=1"), ("deepseek-v3", "dp=8,ep=4,zero=3"),
+             ("gpt-oss", "dp=4,ep=4,micro_batch=1,recompute=full"), ("mixtral-skewed", "dp=4,tp=2,ep=4"), ("qwen3-moe", "dp=4,cp=2,ep=4"),
+             ("qwen3-moe", "dp=8,ep=4,zero=2", "--precision=bf16")]
 OTHERS = ["dp=2,ep=2,micro_batch=2,recompute=full", "tp=4,ep=4", "dp=2,tp=2,ep=4,zero=2", "dp=2,cp=2,ep=2"]
 
 
@@ -57,22 +60,22 @@ class Mixtures(e2e.ScratchTest):
             values = np.array(batches, np.int64)
             np.save(os.path.join(self.data, f"{name}.npy"), values.reshape(-1, values.shape[-1]))
 
-    def compile(self, name, strategy, *words):
+    def compile(self, name, strategy, *words, cluster=f"local:{RANKS}"):
         plan = self.path("plan")
         fixed = [] if strategy == "auto" else [f"--strategy={strategy}"]
-        e2e.must([e2e.tool("dpc-opt"), os.path.join(FOLDER, f"{name}.pt2"), f"--cluster=local:{RANKS}", "--global-batch=8", "--train=adamw",
+        e2e.must([e2e.tool("dpc-opt"), os.path.join(FOLDER, f"{name}.pt2"), f"--cluster={cluster}", "--global-batch=8", "--train=adamw",
                      "--lr=1e-2", "--beta2=0.95", "--weight-decay=0.1", *fixed, *words, "-o", plan])
         return plan
 
-    def losses(self, name, strategy, *words):
+    def losses(self, name, strategy, *words, **options):
         metrics = self.path("metrics.jsonl")
-        e2e.must([e2e.tool("dpc-run"), self.compile(name, strategy, *words), f"--data={self.data}", f"--steps={len(RECORD['losses'][name])}",
-                  f"--metrics={metrics}", "--poison"])
+        e2e.must([e2e.tool("dpc-run"), self.compile(name, strategy, *words, **options), f"--data={self.data}",
+                  f"--steps={len(RECORD['losses'][name])}", f"--metrics={metrics}", "--poison"])
         return [row["loss"] for row in e2e.read_metrics(metrics)]
 
-    def follows(self, name, strategy, *words, limit=LIMIT):
+    def follows(self, name, strategy, *words, limit=LIMIT, **options):
         with self.subTest(model=name, strategy=strategy, words=words):
-            np.testing.assert_allclose(self.losses(name, strategy, *words), RECORD["losses"][name], rtol=limit)
+            np.testing.assert_allclose(self.losses(name, strategy, *words, **options), RECORD["losses"][name], rtol=limit)
 
     def test_losses_are_torchs(self):
         for name, strategy in ((n, s) for n in RECORD["losses"] for s in STRATEGIES) if LONG else USUAL:
@@ -82,6 +85,32 @@ class Mixtures(e2e.ScratchTest):
         for strategy in OTHERS:
             self.follows("mixtral", strategy)
         self.follows("qwen3-moe", "dp=4,ep=2", "--precision=bf16", limit=2e-2)
+
+    def test_exchanged_rows(self):
+        """On slow links, rows travel to their experts: no rank gathers those of others."""
+        links = self.path("links.json")
+        with open(links, "w") as file:
+            json.dump({"version": 1, "name": "eight ranks on slow links", "groups": [{"nodes": 1, "devices_per_node": 8, "device": "cpu-local"}],
+                       "levels": [{"name": "link", "span": "node", "gigabytes_per_second": 0.5, "latency_microseconds": 0, "kind": "switch"}],
+                       "host": {"memory_gibibytes": 16, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}, file)
+        for name, strategy, *words in EXCHANGES:
+            limit = 2e-2 if words else LIMIT
+            self.follows(name, strategy, *words, limit=limit, cluster=links)
+            with self.subTest(model=name, strategy=strategy, words=words):
+                plan = e2e.read_plan(self.path("plan"))
+                tiles = [i for phase in plan["phases"].values() for i in phase if i["op"] == "expert_tiles"]
+                self.assertTrue(tiles)
+                self.assertEqual({plan["groups"][i["group"]]["axes"][0] for i in tiles}, {"ep"})
+                self.assertEqual({i["queue"] for i in tiles}, {"comm"})
+                chosen = e2e.read_report(self.path("plan"))["chosen"]
+                self.assertLess(abs(chosen["predicted"]["memory_bytes"]["peak"] / max(plan["arena_bytes"]) - 1), 0.02)
+                self.assertTrue(any(t["what"] == "expert_tiles over ep" and t["seconds"] > 0 for t in chosen["detail"]["traffic"]))
+                rows = e2e.read_metrics(self.path("metrics.jsonl"))
+                fullest, most = [row["fullest_rank"] for row in rows], [row["expert_tiles"] for row in rows]
+                self.assertGreaterEqual(min(fullest), 1)
+                self.assertGreaterEqual(min(most), len(tiles) / 2)  # a rank of a pipeline has half of them
+                if "skewed" in name:  # An expert has a row of each token: half of the rows.
+                    self.assertGreater(np.mean(fullest), 1.3)
 
     def test_both_forms_are_one_program(self):
         """Tensors have other numbers, but the products are the same."""
@@ -168,17 +197,23 @@ class Mixtures(e2e.ScratchTest):
         with open(cluster, "w") as file:
             json.dump(links, file)
         reports = {}
-        for routing, strategy in (("balanced", "pp=1"), ("zipf:1.2", "pp=1"), ("zipf:1.2", "dp=8,ep=8")):
+
+        def report(routing, strategy):
             reports[routing, strategy] = json.loads(e2e.must([
                 e2e.tool("dpc-opt"), model, f"--cluster={cluster}", "--global-batch=8", "--train=adamw", "--precision=bf16", f"--strategy={strategy}",
                 f"--routing={routing}", "--verify=off", "--emit=report", "--report=json", "-o", self.path("report")]))
+
+        report("balanced", "pp=1")
+        report("zipf:1.2", "pp=1")
         chosen = reports["balanced", "pp=1"]["chosen"]
         self.assertEqual(chosen["strategy"]["ep"], 8)
+        same = f"dp=8,ep=8,zero={chosen['strategy']['zero']}"
+        report("zipf:1.2", same)
         remarks = [text for text in reports["balanced", "pp=1"]["remarks"] if text.startswith("if tokens choose experts as in zipf:1.2, this plan takes")]
         self.assertEqual(len(remarks), 1)
         self.assertEqual([text for text in reports["zipf:1.2", "pp=1"]["remarks"] if text.startswith("if tokens")], [])
         seconds = {key: report["chosen"]["predicted"]["step_seconds"] for key, report in reports.items()}
-        self.assertIn(f"takes {1e3 * seconds['zipf:1.2', 'dp=8,ep=8']:.1f} ms a step, and dp=", remarks[0])
+        self.assertIn(f"takes {1e3 * seconds['zipf:1.2', same]:.1f} ms a step, and dp=", remarks[0])
         # The search for this routing finds a plan that is at least as fast.
         self.assertLessEqual(seconds["zipf:1.2", "pp=1"], float(remarks[0].split(" ms: --routing")[0].split()[-1]) / 1e3 * 1.005)
 

@@ -291,6 +291,28 @@ func.func @tiles_of_unlike_ids(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: 
 
 // -----
 
+func.func @tiles_exchanged_along_another_axis(%ids: tensor<32xi64>, %x: tensor<16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C5) rows are exchanged along ["dp"], but ["ep"] split experts}}
+  %0 = dpc.expert_tiles %ids, %x in = [2] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<dp=2, ep=2>, [{ep}, {}, {}]>> exchange = ["dp"] : (tensor<32xi64>, tensor<16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @tiles_smaller_than_the_group(%ids: tensor<32xi64>, %x: tensor<16x16xf32>) {
+  // expected-error @below {{'dpc.expert_tiles' op (C5) a tile has 4 rows for 8 ranks}}
+  %0 = dpc.expert_tiles %ids, %x in = [2] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=8>, [{ep}, {}, {}]>> exchange = ["ep"] : (tensor<32xi64>, tensor<16x16xf32>) -> tensor<16x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return
+}
+
+// -----
+
 func.func @tiles_of_no_rows(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<4x16x16xf32>) {
   // expected-error @below {{'dpc.expert_tiles' op (C1) a tile has no rows}}
   %0 = dpc.expert_tiles %ids, %x, %w in = [2, 0] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> : (tensor<32xi64>, tensor<16x16xf32>, tensor<4x16x16xf32>) -> tensor<16x16xf32> {

@@ -545,3 +545,13 @@ func.func @expert_tiles(%ids: tensor<32xi64>, %x: tensor<16x16xf32>, %w: tensor<
   }
   return %y, %dw : tensor<16x16xf32>, tensor<4x16x16xf32>
 }
+
+// CHECK-LABEL: func.func @expert_tiles_of_exchanged_rows(
+func.func @expert_tiles_of_exchanged_rows(%ids: tensor<16xi64>, %x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  // CHECK: dpc.expert_tiles %arg0, %arg1 in = [2] out = [2] global = tensor<8x16x16xf32, #{{.*}}> exchange = ["ep"] : (tensor<16xi64>, tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %y = dpc.expert_tiles %ids, %x in = [2] out = [2] global = tensor<8x16x16xf32, #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>> exchange = ["ep"] : (tensor<16xi64>, tensor<8x16xf32>) -> tensor<8x16xf32> {
+  ^bb0(%i: tensor<4xi64>, %r: tensor<4x16xf32>):
+    dpc.yield %r : tensor<4x16xf32>
+  }
+  return %y : tensor<8x16xf32>
+}

@@ -116,6 +116,7 @@ private:
   void runLoop();
   void runOp(Operation *op);
   void runCollective(Operation *op);
+  void exchangeRows(ExpertTilesOp op);
   void accumulate(Operation *op);
   void store(int64_t microBatchIndex);
   void storeResult(size_t index, Value value, const ShardingSpec &spec);
@@ -214,6 +215,35 @@ void RankRun::runCollective(Operation *op) {
   ++result.collectives[op->getName().stripDialect().str()];
 }
 
+/// Each rank runs the op on the rows of each member. Results of rows belong to
+/// the member, and sums of tiles to the rank.
+void RankRun::exchangeRows(ExpertTilesOp op) {
+  std::vector<std::vector<HostArray>> outputs(ranks.size());
+  auto add = [](HostArray &sum, const HostArray &term) {
+    for (int64_t i = 0; i < term.size(); ++i)
+      sum[i] += term[i];
+  };
+  for (size_t r = 0; r < ranks.size(); ++r)
+    for (Value value : op->getResults()) {
+      auto shape = cast<RankedTensorType>(value.getType()).getShape();
+      outputs[r].emplace_back(std::vector<int64_t>(shape.begin(), shape.end()));
+    }
+  for (size_t r = 0; r < ranks.size(); ++r)
+    for (int64_t member : group(r, *op.getExchange())) {
+      Evaluation e{op, {&values[member][op.getIds()]}, ranks[r], {}};
+      for (auto [operand, share] :
+           llvm::zip_equal(op.getInputs(), op.getInShares()))
+        e.operands.push_back(&values[share > 0 ? member : r][operand]);
+      evaluate(e);
+      for (auto [i, share] : llvm::enumerate(op.getOutShares()))
+        add(outputs[share > 0 ? member : r][i], e.results[i]);
+    }
+  for (size_t r = 0; r < ranks.size(); ++r)
+    for (auto [value, array] : llvm::zip(op->getResults(), outputs[r]))
+      values[r][value] = std::move(array);
+  ++result.collectives["expert_tiles"];
+}
+
 void RankRun::accumulate(Operation *op) {
   auto kind = cast<AccumulateOp>(op).getKind();
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -228,6 +258,8 @@ void RankRun::accumulate(Operation *op) {
 void RankRun::runOp(Operation *op) {
   if (isa<CollectiveOpInterface>(op))
     return runCollective(op);
+  if (auto tiles = dyn_cast<ExpertTilesOp>(op); tiles && tiles.getExchange())
+    return exchangeRows(tiles);
   if (isa<AccumulateOp>(op))
     return accumulate(op);
   for (size_t r = 0; r < ranks.size(); ++r) {

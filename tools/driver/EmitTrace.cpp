@@ -96,8 +96,11 @@ StageTimes::StageTimes(func::FuncOp step, const StageRecord &record) {
     for (const RecordedOp &op : phase.ops) {
       auto [it, isNew] = spans.try_emplace({keys.back(), placeOf(op.op)},
                                            Span{op.begin, op.end});
-      if (!isNew) // one op may run several times
-        it->second.end = op.end;
+      if (isNew)
+        continue;
+      // One op may run several times, or in two queues.
+      it->second.begin = std::min(it->second.begin, op.begin);
+      it->second.end = std::max(it->second.end, op.end);
     }
   }
   for (const RecordedEntry &entry : record.entries)

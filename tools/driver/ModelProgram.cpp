@@ -1,7 +1,7 @@
 //===- ModelProgram.cpp - A model that is ready to be sharded -------------===//
 #include "tools/driver/ModelProgram.h"
 
-#include "passes/cost/ExpertLoads.h"
+#include "ir/ExpertLoads.h"
 #include "passes/graph/Passes.h"
 #include "passes/price/HeterogeneousPipeline.h"
 

@@ -31,7 +31,7 @@ public:
   mlir::ModuleOp source() const { return given.get(); }
 
   /// Returns the program with these loads of experts
-  /// (passes/cost/ExpertLoads.h), or nothing if it does not come from a fused
+  /// (ir/ExpertLoads.h), or nothing if it does not come from a fused
   /// @forward.
   std::optional<ModelProgram>
   withExpertLoads(llvm::ArrayRef<double> loads) const;

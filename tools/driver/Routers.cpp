@@ -2,8 +2,8 @@
 #include "tools/driver/Routers.h"
 
 #include "ir/Dialect.h"
+#include "ir/ExpertLoads.h"
 #include "ir/TensorUtils.h"
-#include "passes/cost/ExpertLoads.h"
 #include "passes/graph/Passes.h"
 #include "tools/driver/ModelShape.h"
 

@@ -243,6 +243,7 @@ void Step::runTiles(const rt::ExpertTilesOp &op, int64_t rank, int64_t mb) {
   auto own = [&](const rt::ScalarExpr &expr) {
     return rt::evaluate(expr, plan.mesh, rank, mb);
   };
+  rt::ExpertCounts counts;
   Status status = rt::runExpertTiles(
       plan, op, rt::expertIds(plan, op, own, at(op.ids)),
       [&](int id) { return at(id); },
@@ -250,7 +251,8 @@ void Step::runTiles(const rt::ExpertTilesOp &op, int64_t rank, int64_t mb) {
         for (const rt::Instruction &inner : op.body)
           execute(inner, rank, mb);
         return Status::success();
-      });
+      },
+      counts);
   EXPECT_EQ(status.message(), "");
 }
 

@@ -9,7 +9,8 @@ namespace dpc::rt::test {
 
 /// Copies data to the device, communicates there, and copies the results back,
 /// so that the suite of all communicators can test a DeviceComm. Messages use
-/// `control`, because a DeviceComm needs the order of messages in a plan.
+/// `control`, because a DeviceComm needs the order of messages in a plan, as do
+/// uneven exchanges, which a DeviceComm lacks.
 class DeviceHostComm : public Communicator {
 public:
   DeviceHostComm(const CudaApi &cuda, DeviceComm &device, Communicator &control)
@@ -73,8 +74,13 @@ public:
       return device.allGather(group, in.device, out.device, bytes, stream);
     });
   }
-  Status allToAll(int group, const void *from, void *to,
-                  int64_t bytes) override {
+  Status allToAll(int group, const void *from, const std::vector<int64_t> &sent,
+                  void *to, const std::vector<int64_t> &received) override {
+    int64_t bytes = sent.front();
+    for (const auto *sizes : {&sent, &received})
+      for (int64_t size : *sizes)
+        if (size != bytes)
+          return control.allToAll(group, from, sent, to, received);
     int64_t all = bytes * sizeOfGroup(group);
     return through(from, all, to, all, [&] {
       return device.allToAll(group, in.device, out.device, bytes, stream);

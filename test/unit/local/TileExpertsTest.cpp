@@ -141,6 +141,65 @@ TEST(TileExperts, HalfRowsAreSummedInFull) {
   EXPECT_EQ(sums, 6);
 }
 
+/// Returns mixture() of ranks that have a part of the tokens each.
+std::string splitMixture(int64_t experts, const std::string &mesh,
+                         const std::string &type) {
+  std::string text = mixture(experts, mesh, type);
+  auto replace = [&](const std::string &from, const std::string &to) {
+    for (size_t at = text.find(from); at != std::string::npos;
+         at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  };
+  std::string ofMesh = "#dpc.sharding<#dpc.mesh<" + mesh + ">, ";
+  text.insert(1,
+              "#t1 = " + ofMesh + "[{ep}]>\n#t2 = " + ofMesh + "[{ep}, {}]>\n");
+  std::string reshards;
+  auto split = [&](const std::string &name, const std::string &whole,
+                   const std::string &part, const std::string &phase) {
+    replace("%" + name + ": " + whole + " {", "%" + name + "_: " + part + " {");
+    reshards += "  %" + name + " = dpc.reshard %" + name + "_ {dpc.phase = \"" +
+                phase + "\"} : " + part + " -> " + whole + "\n";
+  };
+  std::string x = "tensor<6x4x" + type + ", #t2>",
+              g = "tensor<6x2x" + type + ", #", ids = "tensor<6x2xi64, #";
+  split("x", "!x", x, "forward");
+  split("ids", ids + "s2>", ids + "t2>", "forward");
+  split("g", g + "s2>", g + "t2>", "forward");
+  text.insert(text.find("  %flat ="), reshards);
+  reshards.clear();
+  split("dy", "!x", x, "backward");
+  text.insert(text.find("  %dyb ="), reshards);
+  std::string sum = "tensor<6x4x" + type + ", #p2> -> !x",
+              row = "tensor<12x" + type + ", #";
+  replace(sum, "tensor<6x4x" + type + ", #p2> -> " + x);
+  replace("(!x {dpc.name = \"y\"}, " + row + "s1>",
+          "(" + x + " {dpc.name = \"y\"}, " + row + "t1>");
+  replace(row + "p1> -> " + row + "s1>", row + "p1> -> " + row + "t1>");
+  replace("!x {dpc.name = \"dx\"}", x + " {dpc.name = \"dx\"}");
+  replace("return %y, %dg, %dx, %dw1, %db1, %dw2 : !x, " + row + "s1>, !x,",
+          "return %y, %dg, %dx, %dw1, %db1, %dw2 : " + x + ", " + row +
+              "t1>, " + x + ",");
+  return text;
+}
+
+/// Rows travel instead of being gathered, in any number of rounds. Without
+/// splits of the tokens, no rank has only its own rows.
+TEST(TileExperts, ExchangedRowsGiveTheSameSums) {
+  for (auto [experts, mesh] :
+       {std::pair(4, "ep=2"), {6, "ep=3"}, {5, "ep=2"}, {6, "dp=2, ep=3"}})
+    for (int64_t rows : {3, 5, 100}) {
+      auto module = parse(splitMixture(experts, mesh, "f64"));
+      std::string pass =
+          ",dpc-tile-experts{gather-start=1 rows=" + std::to_string(rows) + "}";
+      EXPECT_EQ(compareWithOneDevice(*module, 1e-12, pass), "")
+          << experts << " experts, " << mesh << ", tiles of " << rows;
+      EXPECT_EQ(countOps(*module, "dpc.reduce_scatter"), 0);
+      EXPECT_EQ(countOps(*module, "dpc.all_gather"), 0);
+      module->walk(
+          [&](ExpertTilesOp op) { EXPECT_TRUE(op.getExchange().has_value()); });
+    }
+}
+
 /// Without splits, no rank has rows of others.
 TEST(TileExperts, WholeExpertsStay) {
   std::string text = mixture(4, "dp=2, ep=1");

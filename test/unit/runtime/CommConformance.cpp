@@ -162,15 +162,46 @@ TEST_P(CommTest, GathersExchangesAndBroadcasts) {
                 "");
       for (int64_t i = 0; i < count * size; ++i)
         ASSERT_EQ(out[i], i / count * 100000 + i % count);
-      ASSERT_EQ(
-          message(comm.allToAll(kWorldGroup, in.data(), out.data(), count * 4)),
-          "");
+      std::vector<int64_t> sizes(size, count * 4);
+      ASSERT_EQ(message(comm.allToAll(kWorldGroup, in.data(), sizes, out.data(),
+                                      sizes)),
+                "");
       for (int64_t i = 0; i < count * size; ++i)
         ASSERT_EQ(out[i], i / count * 100000 + rank * count + i % count);
       int root = size - 1;
       ASSERT_EQ(
           message(comm.broadcast(kWorldGroup, in.data(), count * 4, root)), "");
       ASSERT_EQ(in[count - 1], root * 100000 + count - 1);
+    }
+  });
+}
+
+/// Rank i sends i * (j + 2) % 5 bytes to rank j, none among them.
+TEST_P(CommTest, ExchangesUnevenChunks) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    auto count = [](int from, int to) -> int64_t {
+      return from * (to + 2) % 5 * 700;
+    };
+    auto byteOf = [](int from, int to, int64_t i) {
+      return static_cast<char>(from * 50 + to * 7 + i % 31);
+    };
+    int rank = comm.rank();
+    std::vector<int64_t> sent, received;
+    std::vector<char> in, want;
+    for (int peer = 0; peer < comm.size(); ++peer) {
+      sent.push_back(count(rank, peer));
+      received.push_back(count(peer, rank));
+      for (int64_t i = 0; i < sent.back(); ++i)
+        in.push_back(byteOf(rank, peer, i));
+      for (int64_t i = 0; i < received.back(); ++i)
+        want.push_back(byteOf(peer, rank, i));
+    }
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      std::vector<char> out(want.size());
+      ASSERT_EQ(message(comm.allToAll(kWorldGroup, in.data(), sent, out.data(),
+                                      received)),
+                "");
+      ASSERT_EQ(out, want);
     }
   });
 }

@@ -68,7 +68,8 @@ struct Tiles {
             value *= 2;
           set(4, tile);
           return Status::success();
-        });
+        },
+        counts);
     EXPECT_EQ(status.message(), "");
     return ids;
   }
@@ -76,6 +77,7 @@ struct Tiles {
   Plan plan;
   ExpertTilesOp op;
   std::vector<std::vector<char>> data;
+  ExpertCounts counts;
 };
 
 using Values = std::vector<double>;
@@ -104,6 +106,8 @@ TEST(ExpertTiles, AllRowsOfOneExpertNeedMoreTiles) {
   tiles.set(0, {1, 1, 1, 1, 1, 1});
   tiles.set(2, {1, 10, 2, 20, 3, 30});
   EXPECT_EQ(tiles.run(), (Values{1, 1, 1, 1, 1, 1, -1, -1}));
+  EXPECT_EQ(tiles.counts.rows, 6);
+  EXPECT_EQ(tiles.counts.tiles, 2);
   EXPECT_EQ(tiles.get(5), (Values{4, 40, 8, 80, 12, 120}));
 }
 
@@ -223,9 +227,66 @@ ExpertMatmulOp &product(ExpertTilesOp &op, size_t i) {
   return std::get<ExpertMatmulOp>(op.body[i].op);
 }
 
+/// Lets the ranks of a group of two exchange the rows of `op`.
+void exchange(Plan &plan, ExpertTilesOp &op) {
+  op.group = 0;
+  op.staged = addBuffer(plan, "t.staged", BufferKind::Workspace, {3, 5});
+  plan.phases["update"].back().queue = Queue::Comm;
+}
+
+TEST(ExpertTiles, PlansOfExchangedRowsRoundTrip) {
+  Plan plan = leastSquares(2, 2);
+  ExpertTilesOp &op = addExpertTiles(plan);
+  exchange(plan, op);
+  EXPECT_EQ(checkInstructions(plan).message(), "");
+  EXPECT_TRUE(isCollective(plan.phases["update"].back().op));
+  test::expectRoundTrip(plan);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Ops, TileMutations,
     testing::Values(
+        Mutation{"computeQueue",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   p.phases["update"].back().queue = Queue::Compute;
+                 },
+                 "queue is \"compute\", expected \"comm\""},
+        Mutation{"noGroup",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   op.group = 7;
+                 },
+                 "group is 7"},
+        Mutation{"stagedForNothing",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   op.group = -1;
+                   p.phases["update"].back().queue = Queue::Compute;
+                 },
+                 "expected -1, because group is -1"},
+        Mutation{"smallStaged",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   p.buffers[op.staged].bytes = 40;
+                 },
+                 "of 40 bytes, expected at least 60"},
+        Mutation{"stagedOverlaps",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   op.staged = op.adds[0].tile;
+                 },
+                 "is scratch memory and a part of a tile"},
+        Mutation{"smallTile",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   op.body.clear();
+                   op.tileRows = 1;
+                   p.buffers[op.tileIds].shape = {1};
+                   op.takes.clear();
+                   op.adds.clear();
+                 },
+                 "tile_rows is 1, expected at least the 2 members"},
         Mutation{"noRows", [](Plan &, ExpertTilesOp &op) { op.tileRows = 0; },
                  "tile_rows is 0, expected 1 to"},
         Mutation{"fewIds", [](Plan &, ExpertTilesOp &op) { op.rows = 6; },

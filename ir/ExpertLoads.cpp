@@ -1,5 +1,5 @@
 //===- ExpertLoads.cpp - Rows of the fullest rank of experts --------------===//
-#include "passes/cost/ExpertLoads.h"
+#include "ir/ExpertLoads.h"
 
 #include "ir/Attributes.h"
 

@@ -1,0 +1,26 @@
+//===- ExchangeRows.h - Rows of experts travel to their ranks ---*- C++ -*-===//
+#pragma once
+
+#include "ir/Dialect.h"
+
+namespace dpc {
+
+/// The seconds of a collective over the ranks of the experts: `start`, and
+/// `perByte` for each byte of the whole value (all_gather, reduce_scatter) or
+/// of what one rank sends (all_to_all).
+struct MoveCost {
+  double start = 0, perByte = 0;
+  double of(double bytes) const { return start + perByte * bytes; }
+};
+
+struct ExchangeCosts {
+  MoveCost gather, exchange;
+};
+
+/// If the ops of a mixture take rows from all_gathers over the ranks of its
+/// experts, and reduce_scatters distribute its sums of rows, lets the ranks
+/// exchange the rows instead, unless that takes longer. Either all phases
+/// exchange rows, or none, because they share what they gather.
+void exchangeRows(mlir::Block &block, const ExchangeCosts &costs);
+
+} // namespace dpc
