@@ -3,9 +3,8 @@
 // Clones each op to the pipeline stages that need it. A *place* is where an
 // instance of an op runs: a virtual stage in the micro-batch loop, or a rank
 // stage in setup and update.
-//   * An op with `dpc.stage` has one place, the *home*, unless it is a
-//   constant.
-//   * An op without `dpc.stage` has a place wherever it is read, so that cheap
+//   * An op with `dpc.stage`, except a constant, has one place, the *home*.
+//   * Another op has a place wherever it is read, so that cheap
 //     ops are repeated instead of sending their results. If the op is in the
 //     loop and its reader is not, the op runs with the last stage that produces
 //     an operand.

@@ -16,7 +16,7 @@ static std::optional<std::pair<int64_t, int64_t>> stagesBehind(Value value) {
   DenseSet<Operation *> seen;
   while (!stack.empty()) {
     Operation *op = stack.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
+    if (!op || isa<ConstantOp>(op) || !seen.insert(op).second)
       continue;
     if (auto stage = stageOf(op))
       found = found ? std::pair{std::min(found->first, *stage),

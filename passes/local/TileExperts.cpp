@@ -4,6 +4,7 @@
 #include "ir/ExpertTiles.h"
 #include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
+#include "passes/local/CopyAttributes.h"
 #include "passes/local/ExchangeRows.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
@@ -165,7 +166,7 @@ private:
   void addBiases(TileSet &set) {
     for (Operation &op : block)
       if (isa<EmbeddingOp, EmbeddingGradOp>(op) && !owned.contains(&op) &&
-          runOf(&op) == runOf(set.first()) && splitsTable(&op) &&
+          runOf(&op) == runOf(set.first()) && isSplitLike(&op, set) &&
           idsOfLookup(&op) == set.ids) {
         set.own.insert(&op);
         owned.insert(&op);
@@ -177,10 +178,16 @@ private:
     return rowIds(lookup ? lookup.getIds()
                          : cast<EmbeddingGradOp>(op).getIds());
   }
-  static bool splitsTable(Operation *op) {
-    auto global = op->getAttrOfType<TypeAttr>("global");
-    auto type = global ? cast<RankedTensorType>(global.getValue()) : nullptr;
-    return type && localType(type).getDimSize(0) < type.getDimSize(0);
+  /// Whether the rows of a table are split as the experts of the set.
+  static bool isSplitLike(Operation *op, const TileSet &set) {
+    auto typeOf = [](Operation *one) {
+      auto global = one->getAttrOfType<TypeAttr>("global");
+      return global ? cast<RankedTensorType>(global.getValue()) : nullptr;
+    };
+    RankedTensorType table = typeOf(op), experts = typeOf(set.first());
+    return table && table.getDimSize(0) == experts.getDimSize(0) &&
+           ShardingSpec::get(table)->dims.front() ==
+               ShardingSpec::get(experts)->dims.front();
   }
 
   /// Adds what reads rows of an earlier phase.
@@ -280,8 +287,37 @@ private:
   DenseSet<Operation *> owned; ///< by any set
 };
 
-/// Erases the all_gathers whose rows are exchanged instead. A collective is not
-/// dead for the sake of its result alone, but all ranks erase it.
+/// Gathers ids once that are gathered in several shapes, so that the products
+/// that read them are in one set.
+void mergeGathersOfIds(Block &block) {
+  using Key = std::tuple<Value, Attribute, Attribute, Attribute>;
+  DenseMap<Key, AllGatherOp> gathers; // by source, axes, phase and chunk
+  for (auto gather : llvm::make_early_inc_range(block.getOps<AllGatherOp>())) {
+    Value source = gather->getOperand(0);
+    if (gather->getNumOperands() != 1 ||
+        !isa<IntegerType>(elementTypeOf(source)))
+      continue;
+    while (auto reshape = source.getDefiningOp<ReshapeOp>())
+      source = reshape.getX();
+    auto [phase, chunk] = phaseKey(gather);
+    auto [it, isNew] = gathers.try_emplace(
+        Key(source, gather.getAxes(), phase, chunk), gather);
+    if (isNew)
+      continue;
+    AttributeListener listener(gather);
+    OpBuilder builder(gather);
+    builder.setListener(&listener);
+    Value result = gather->getResult(0);
+    result.replaceAllUsesWith(ReshapeOp::create(builder, gather.getLoc(),
+                                                tensorType(result),
+                                                it->second->getResult(0)));
+    gather.erase();
+  }
+}
+
+/// Erases the all_gathers that nothing reads, such as those of exchanged rows.
+/// Collectives have effects, so eraseDeadOps keeps them; but all ranks run the
+/// same program, and none waits for what all leave out.
 bool eraseDeadGathers(Block &block) {
   bool hasChanged = false;
   for (auto gather : llvm::make_early_inc_range(block.getOps<AllGatherOp>()))
@@ -297,6 +333,7 @@ struct TileExpertsPass : impl::DpcTileExpertsBase<TileExpertsPass> {
 
   void runOnOperation() override {
     onEachStep(getOperation(), [&](func::FuncOp step) {
+      mergeGathersOfIds(step.getBody().front());
       avoidGatedRows(step.getBody().front());
       std::vector<TileSet> sets = SetFinder(step.getBody().front()).run();
       // The last first: they repeat ops of earlier sets.

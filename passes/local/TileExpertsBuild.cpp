@@ -243,11 +243,15 @@ Operation *TileBuilder::findPlace() {
 bool TileBuilder::addLate(Value value, Operation *place,
                           SetVector<Operation *> &late) const {
   Operation *op = value.getDefiningOp();
-  if (op && set.own.contains(op))
+  bool isResult = llvm::any_of(
+      outputs, [&](const Output &output) { return output.replaced == value; });
+  if (isResult || (op && set.own.contains(op)))
     return false;
   if (!op || op->isBeforeInBlock(place) || late.contains(op))
     return true;
-  if (!isSamePhase(op, at) ||
+  // Other communication keeps its order.
+  bool mayMove = !isa<CommunicationOpInterface>(op) || isa<AllGatherOp>(op);
+  if (!mayMove || !isSamePhase(op, at) ||
       !llvm::all_of(op->getOperands(), [&](Value operand) {
         return addLate(operand, place, late);
       }))

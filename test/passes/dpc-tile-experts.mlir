@@ -147,3 +147,44 @@ func.func @step(%x: tensor<64x16xf32>, %ids: tensor<64xi64>, %w: tensor<2x16x16x
   %q = dpc.expert_matmul %s, %ids, %w global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
   return %q : tensor<64x16xf32>
 }
+
+// -----
+
+#e = #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>
+
+// Neither can rows that are computed from sums of the set.
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: dpc.expert_tiles
+// AUTO-LABEL: func.func @step
+// AUTO-NOT: dpc.expert_tiles
+func.func @step(%x: tensor<32x16xf32>, %ids: tensor<32x2xi64>, %w: tensor<2x16x16xf32>) -> tensor<32x2x16xf32> attributes {dpc.mesh = #dpc.mesh<ep=2>} {
+  %h = dpc.expert_matmul %x, %ids, %w global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<32x16xf32>, tensor<32x2xi64>, tensor<2x16x16xf32>) -> tensor<32x2x16xf32>
+  %s = dpc.reduce sum %h dims = [1] {dpc.phase = "forward"} : tensor<32x2x16xf32> -> tensor<32x16xf32>
+  %g = dpc.all_gather %s axes = ["ep"] {dpc.phase = "forward"} : tensor<32x16xf32> -> tensor<2x32x16xf32>
+  %y = dpc.reduce sum %g dims = [0] {dpc.phase = "forward"} : tensor<2x32x16xf32> -> tensor<32x16xf32>
+  %q = dpc.expert_matmul %y, %ids, %w global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<32x16xf32>, tensor<32x2xi64>, tensor<2x16x16xf32>) -> tensor<32x2x16xf32>
+  return %q : tensor<32x2x16xf32>
+}
+
+// -----
+
+#e = #dpc.sharding<#dpc.mesh<ep=2>, [{ep}, {}, {}]>
+
+// Ids that are gathered in two shapes are those of one mixture.
+// CHECK-LABEL: func.func @step
+// CHECK-COUNT-1: dpc.all_gather
+// CHECK-NOT: dpc.all_gather
+// CHECK-COUNT-1: dpc.expert_tiles
+// CHECK-NOT: dpc.expert_tiles
+// AUTO-LABEL: func.func @step
+func.func @step(%x: tensor<32x16xf32>, %i: tensor<16x2xi64>, %w: tensor<2x16x16xf32>) -> tensor<64x16xf32> attributes {dpc.mesh = #dpc.mesh<ep=2>} {
+  %f = dpc.reshape %i {dpc.phase = "forward"} : tensor<16x2xi64> -> tensor<32xi64>
+  %g = dpc.all_gather %i axes = ["ep"] {dpc.phase = "forward"} : tensor<16x2xi64> -> tensor<2x16x2xi64>
+  %a = dpc.reshape %g {dpc.phase = "forward"} : tensor<2x16x2xi64> -> tensor<32x2xi64>
+  %k = dpc.all_gather %f axes = ["ep"] {dpc.phase = "forward"} : tensor<32xi64> -> tensor<2x32xi64>
+  %b = dpc.reshape %k {dpc.phase = "forward"} : tensor<2x32xi64> -> tensor<64xi64>
+  %h = dpc.expert_matmul %x, %a, %w global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<32x16xf32>, tensor<32x2xi64>, tensor<2x16x16xf32>) -> tensor<32x2x16xf32>
+  %r = dpc.reshape %h {dpc.phase = "forward"} : tensor<32x2x16xf32> -> tensor<64x16xf32>
+  %q = dpc.expert_matmul %r, %b, %w global = tensor<4x16x16xf32, #e> {dpc.phase = "forward"} : (tensor<64x16xf32>, tensor<64xi64>, tensor<2x16x16xf32>) -> tensor<64x16xf32>
+  return %q : tensor<64x16xf32>
+}
