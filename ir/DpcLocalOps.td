@@ -435,10 +435,11 @@ def Dpc_ExpertTilesOp : Dpc_LocalOp<"expert_tiles", [IsolatedFromAbove,
     With `exchange`, the ids and the operands with s > 0 are those of this rank only.
     The ranks along these axes send the rows to the ranks of their experts, which
     run the body, and the yielded rows return to the ranks of the ids. This takes
-    rounds: in each, a rank sends at most C rows and receives at most C rows, and
-    the body runs once. The ranks know the ids of all, and take as many rounds as
-    the fullest rank needs, so that neither ids nor their skew change the buffers.
-    Rows of a sender are in the order of experts and positions.
+    rounds: in each, a rank sends at most C rows, receives at most C rows, and runs
+    the body once if it received any. The ranks know how many rows each pair
+    exchanges, so that all take the same number of rounds. Neither ids nor their
+    skew change the buffers. Rows of a sender are in the order of experts and
+    positions.
 
     `dpc-tile-experts` creates the op.
 

@@ -22,9 +22,11 @@ int64_t dpc::expectedRows(ExpertTilesOp op) {
 }
 
 int64_t dpc::expectedTiles(ExpertTilesOp op, double load) {
-  int64_t lost = op.getExchange() ? exchangedRanks(op) / 2 : 0;
-  return llvm::divideCeil(std::llround(expectedRows(op) * load),
-                          op.getTileRows() - lost);
+  int64_t rows = std::llround(static_cast<double>(expectedRows(op)) * load);
+  int64_t tileRows = op.getTileRows();
+  if (op.getExchange() && rows > tileRows)
+    tileRows -= exchangedRanks(op) / 2;
+  return llvm::divideCeil(rows, tileRows);
 }
 
 ArrayAttr dpc::expertAxes(RankedTensorType global) {

@@ -35,8 +35,8 @@ int64_t expectedRows(int64_t rows, mlir::RankedTensorType global);
 int64_t expectedRows(ExpertTilesOp op);
 
 /// Returns how many tiles a rank runs with `load` times as many rows as the
-/// average rank. If rows are exchanged, each of the ranks leaves about half a
-/// row of a tile empty.
+/// average rank. If rows are exchanged in several rounds, each of the ranks
+/// leaves about half a row of a tile empty.
 int64_t expectedTiles(ExpertTilesOp op, double load);
 
 /// Returns whether the body computes the result `number` in the buffer of the

@@ -221,6 +221,17 @@ static void checkTile(Checks &checks, StringRef c, const std::string &what,
   checks.shape(c, what, tile, expected);
 }
 
+static LogicalResult checkExchange(Checks &checks, ExpertTilesOp op) {
+  ArrayAttr axes = op.getExchangeAttr();
+  ArrayAttr expected = expertAxes(cast<RankedTensorType>(op.getGlobal()));
+  return checks
+      .require("C5", !axes || (!axes.empty() && axes == expected),
+               "rows are exchanged along ", axes, ", but ", expected,
+               " split experts")
+      .require("C5", exchangedRanks(op) <= op.getTileRows(), "a tile has ",
+               op.getTileRows(), " rows for ", exchangedRanks(op), " ranks");
+}
+
 LogicalResult ExpertTilesOp::verify() {
   Block &block = getBody().front();
   Checks checks(*this);
@@ -272,12 +283,5 @@ LogicalResult ExpertTilesOp::verify() {
   auto global = dyn_cast<RankedTensorType>(getGlobal());
   checks.require("C4", global && global.getRank() > 0 && getSharding(global),
                  "global is ", getGlobal(), ", expected a sharded type");
-  if (checks.failed())
-    return failure();
-  ArrayAttr axes = getExchangeAttr();
-  return checks
-      .require("C5", !axes || axes == expertAxes(global), "rows are exchanged ",
-               "along ", axes, ", but ", expertAxes(global), " split experts")
-      .require("C5", exchangedRanks(*this) <= tileRows, "a tile has ", tileRows,
-               " rows for ", exchangedRanks(*this), " ranks");
+  return checks.failed() ? failure() : checkExchange(checks, *this);
 }

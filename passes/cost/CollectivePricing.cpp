@@ -128,6 +128,7 @@ CollectivePricing::exchangeOf(ExpertTilesOp op) const {
   auto rounds = static_cast<double>(result.rounds);
   auto ranks = static_cast<double>(exchangedRanks(op));
   // First, the numbers of rows of all pairs.
+  result.collectives = 1;
   result.estimate = estimateCollective(cluster, cost::Collective::AllGather,
                                        ranks * ranks * sizeof(int64_t), group);
   for (Value tile : travelingTiles(op)) {
@@ -136,6 +137,7 @@ CollectivePricing::exchangeOf(ExpertTilesOp op) const {
     cost::CollectiveEstimate round = estimateCollective(
         cluster, cost::Collective::AllToAll, bytes / rounds, group);
     result.bytes += bytes;
+    result.collectives += result.rounds;
     result.estimate.seconds += rounds * round.seconds;
     for (auto [sum, sent] :
          llvm::zip_equal(result.estimate.bytesPerLevel, round.bytesPerLevel))

@@ -43,7 +43,7 @@ public:
   /// The all_to_alls of the rows that the fullest rank exchanges.
   struct Exchange {
     double bytes = 0; ///< in all rounds, with those that return
-    int64_t rounds = 0;
+    int64_t rounds = 0, collectives = 0;
     cost::CollectiveEstimate estimate;
   };
   Exchange exchangeOf(ExpertTilesOp op) const;

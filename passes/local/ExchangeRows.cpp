@@ -35,8 +35,11 @@ public:
   }
   /// Returns the seconds of the exchange.
   double seconds(const ExchangeCosts &costs);
-  /// Adds the values that the collectives gather or reduce.
-  void addStacks(SetVector<Value> &stacks) const;
+  /// Adds the values that the collectives gather for ops in `mixture` alone, or
+  /// reduce.
+  void addStacks(const DenseSet<Operation *> &mixture,
+                 SetVector<Value> &stacks) const;
+  ExpertTilesOp tiles() const { return op; }
   void build();
 
   /// The all_gather of the ids, which all ops of a mixture share.
@@ -140,13 +143,18 @@ bool RowExchanger::findMoves() {
   if (!take(op.getIds()) || !gathers.front())
     return false;
   ranks = shapeOf(gathers.front().getOutputs().front())[0];
+  auto isDivisible = [&](Value value) {
+    return shapeOf(value)[0] % ranks == 0;
+  };
+  if (!isDivisible(op.getIds()))
+    return false;
   for (auto [value, share] : llvm::zip_equal(op.getInputs(), op.getInShares()))
-    if (share > 0 && !take(value))
+    if (share > 0 && (!isDivisible(value) || !take(value)))
       return false;
   for (auto [result, share] :
        llvm::zip_equal(op->getResults(), op.getOutShares())) {
     scatters.push_back(share > 0 ? scatterOf(result) : nullptr);
-    if (share > 0 && !scatters.back())
+    if (share > 0 && (!isDivisible(result) || !scatters.back()))
       return false;
   }
   return true;
@@ -157,11 +165,16 @@ double RowExchanger::seconds(const ExchangeCosts &costs) {
   auto rows = load * static_cast<double>(shapeOf(op.getIds())[0]) /
               static_cast<double>(ranks);
   auto tileRows = static_cast<double>(op.getTileRows());
+  // Each rank leaves about half a row of a tile empty.
+  double rounds =
+      rows <= tileRows
+          ? 1
+          : std::ceil(rows / (tileRows - static_cast<double>(ranks / 2)));
   double sum = costs.gather.start; // of the numbers of rows
   for (auto [tile, move] : llvm::zip_equal(travelingTiles(op), moves())) {
     auto bytes = static_cast<double>(
         sizeInBytes(tensorType(tile).clone(travelType(tile, move))));
-    sum += std::ceil(rows / tileRows) * costs.exchange.start +
+    sum += rounds * costs.exchange.start +
            costs.exchange.perByte * bytes / tileRows * rows;
   }
   return sum;
@@ -179,8 +192,9 @@ SmallVector<Operation *> RowExchanger::moves() const {
 
 /// Returns the element type in which rows of `tile` travel: the narrowest float
 /// of the tile, the collective `move` that the exchange replaces, and the
-/// matrices of the experts, which round rows anyway. Single numbers of a row,
-/// such as gates, keep their type.
+/// matrices of the experts, whose products round rows to this type. Rows that
+/// are summed in f32 are thus rounded once more. Single numbers of a row, such
+/// as gates, keep their type.
 Type RowExchanger::travelType(Value tile, Operation *move) const {
   Type type = elementTypeOf(tile);
   auto narrow = [&](Type other) {
@@ -195,9 +209,18 @@ Type RowExchanger::travelType(Value tile, Operation *move) const {
   return type;
 }
 
-void RowExchanger::addStacks(SetVector<Value> &stacks) const {
+/// Whether only `ops` read `value`, perhaps reshaped or converted.
+static bool isReadBy(const DenseSet<Operation *> &ops, Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    return ops.contains(user) || (isa<ReshapeOp, ConvertOp>(user) &&
+                                  isReadBy(ops, user->getResult(0)));
+  });
+}
+
+void RowExchanger::addStacks(const DenseSet<Operation *> &mixture,
+                             SetVector<Value> &stacks) const {
   for (AllGatherOp gather : gathers)
-    if (gather)
+    if (gather && isReadBy(mixture, gather->getResult(0)))
       stacks.insert(gather->getResult(0));
   for (Operation *scatter : scatters)
     if (scatter)
@@ -334,9 +357,12 @@ void exchangeRows(Block &block, const ExchangeCosts &costs) {
   for (auto &[ids, exchangers] : mixtures) {
     SetVector<Value> stacks;
     double exchanged = 0, collected = 0;
+    DenseSet<Operation *> ops;
+    for (const auto &exchanger : exchangers)
+      ops.insert(exchanger->tiles());
     for (const auto &exchanger : exchangers) {
       exchanged += exchanger->seconds(costs);
-      exchanger->addStacks(stacks);
+      exchanger->addStacks(ops, stacks);
     }
     for (Value stack : stacks)
       collected +=

@@ -19,8 +19,9 @@ struct ExchangeCosts {
 
 /// If the ops of a mixture take rows from all_gathers over the ranks of its
 /// experts, and reduce_scatters distribute its sums of rows, lets the ranks
-/// exchange the rows instead, unless that takes longer. Either all phases
-/// exchange rows, or none, because they share what they gather.
+/// exchange the rows instead if `costs` makes the all_to_alls faster than the
+/// collectives that they replace. Either all phases exchange rows, or none,
+/// because they share what they gather.
 void exchangeRows(mlir::Block &block, const ExchangeCosts &costs);
 
 } // namespace dpc

@@ -328,7 +328,7 @@ def DpcTileExperts : Pass<"dpc-tile-experts", "::mlir::ModuleOp"> {
 
     If the ranks of the experts gather the rows, and scatter the sums, in collectives
     that take longer than exchanging the rows, the op exchanges them (`exchange` in
-    DpcLocalOps.td) and the collectives disappear (ExchangeRows.cpp). The options are
+    DpcLocalOps.td) instead (ExchangeRows.cpp). The options are
     the costs of the collectives; without them, no rows are exchanged.
 
     A tile has `rows` rows, or by default a quarter of those that the rank's experts

@@ -67,7 +67,9 @@ ExchangeCosts dpc::exchangeCosts(const cost::Cluster &cluster,
       return cost::estimateCollective(cluster, kind, bytes, group).seconds;
     };
     double perByte = (seconds(kLarge) - seconds(kSmall)) / (kLarge - kSmall);
-    return MoveCost{std::max(0.0, seconds(kSmall) - kSmall * perByte), perByte};
+    return MoveCost{std::max(0.0, seconds(kSmall) - kSmall * perByte) +
+                        cluster.software.collectiveStartSeconds,
+                    perByte};
   };
   return {costOf(cost::Collective::AllGather),
           costOf(cost::Collective::AllToAll)};

@@ -99,8 +99,7 @@ void dpc::addPartitionPhase(OpPassManager &pm, const cost::Cluster &cluster,
   // After the values of each reader are merged, and before recomputation, which
   // takes tiles as a whole.
   if (spec.tilesExperts) {
-    ExchangeCosts costs =
-        exchangeCosts(withLinkSpeed(cluster, spec.linkSpeed), spec);
+    ExchangeCosts costs = exchangeCosts(cluster, spec);
     DpcTileExpertsOptions tiles;
     tiles.gatherStart = costs.gather.start;
     tiles.gatherByte = costs.gather.perByte;

@@ -82,7 +82,7 @@ void Describer::addTraffic(int64_t number, const StageRecord &stage) {
       sum.stage = number;
       sum.label = label;
       sum.times += times;
-      sum.seconds += (op.end - op.begin) * times;
+      sum.seconds += (op.end - op.begin) * op.movesShare * times;
       sum.bytesPerLevel.resize(cluster.levels.size(), 0);
       for (auto [total, bytes] : llvm::zip(sum.bytesPerLevel, op.bytesPerLevel))
         total += bytes * times;

@@ -21,6 +21,9 @@ struct RecordedOp {
   /// by level of the cluster.
   double bytes = 0;
   std::vector<double> bytesPerLevel;
+  /// The share of the time in which bytes move; less than 1 if an exchange of
+  /// rows alternates with computation.
+  double movesShare = 1;
 };
 
 struct RecordedPhase {

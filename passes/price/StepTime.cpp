@@ -120,32 +120,33 @@ void StepQueues::communicate(Operation *op, double times) {
 }
 
 /// The rounds of an exchange alternate between communication and computation.
-/// Earlier computations may run until the first rows are there, and later ones
-/// while rows travel.
+/// Later computations may run while rows travel.
 void StepQueues::exchange(ExpertTilesOp op, double times) {
   CollectivePricing::Exchange moved = pricing.exchangeOf(op);
   addBytes(moved.estimate, times);
   traffic[{cost::Collective::AllToAll, namesOf(op.getExchangeAttr()),
            moved.bytes}] += times;
   const cost::Software &software = cluster.software;
-  double ready = software.overlap ? 0 : computeFree;
-  for (Value value : op->getOperands()) {
-    Value root = bufferRoot(value);
-    ready = std::max({ready, made.lookup(root), written.lookup(root)});
-  }
-  double begin =
-      std::max({commFree, ready, issue(op)}) + software.collectiveStartSeconds;
-  double seconds = moved.estimate.seconds, work = secondsOf(op);
+  // Memory for the tiles may be released as late as computeFree.
+  double ready = computeFree;
+  for (Value value : op->getOperands())
+    ready = std::max(ready, written.lookup(bufferRoot(value)));
+  double begin = std::max({commFree, ready, issue(op)});
+  double seconds =
+      moved.estimate.seconds + // of all collectives
+      static_cast<double>(moved.collectives) * software.collectiveStartSeconds;
+  double work = secondsOf(op);
   double first = // the rows of the first round on their way
       seconds / static_cast<double>(2 * moved.rounds);
-  double body = std::max(begin + first, computeFree);
-  commFree = body + work + seconds - first;
+  double body = begin + first;
+  commFree = begin + seconds + work;
   computeFree = software.overlap ? body + work : commFree;
   record(op, StepQueue::compute, body, body + work);
   record(op, StepQueue::communication, begin, commFree);
   if (log) {
     log->back().bytes = moved.bytes;
     log->back().bytesPerLevel = std::move(moved.estimate.bytesPerLevel);
+    log->back().movesShare = seconds / (seconds + work);
   }
   for (Value value : op->getResults())
     written[value] = commFree;

@@ -33,7 +33,7 @@ struct alignas(64) Member {
   const void *in = nullptr;
   void *out = nullptr;
   int64_t bytes = 0;
-  const std::vector<int64_t> *sent = nullptr; ///< of an uneven all_to_all
+  std::vector<int64_t> sent; ///< bytes, in an all_to_all
   /// Calls use the two slots in turns: a fast member may already write for the
   /// next call while a slow member still reads. No member is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
@@ -219,20 +219,23 @@ public:
                   void *out, const std::vector<int64_t> &received) override {
     Seat &seat = seatIn(group);
     show(seat, "all_to_all", in, out, 0);
-    seat.self().sent = &sent;
+    seat.self().sent = sent; // Others may read it after a failure of this rank.
     DPC_TRY(meet(seat, "all_to_all", 0));
-    auto *to = static_cast<char *>(out);
-    for (int i = 0; i < seat.size(); to += received[i++]) {
+    std::vector<int64_t> begins(received.size());
+    std::exclusive_scan(received.begin(), received.end(), begins.begin(),
+                        int64_t(0));
+    for (int step = 0; step < seat.size(); ++step) {
+      int i = (seat.index + step) % seat.size(); // spreads the load
       const Member &member = seat.cell->members[i];
-      auto own = member.sent->begin() + seat.index;
+      auto own = member.sent.begin() + seat.index;
       if (*own != received[i])
         return Status::invalid("all_to_all expects ", received[i],
                                " bytes, rank ", seat.cell->ranks[i], " sent ",
                                *own);
       if (received[i] > 0) // an empty array may have a null address
-        std::memcpy(to,
+        std::memcpy(static_cast<char *>(out) + begins[i],
                     static_cast<const char *>(member.in) +
-                        std::accumulate(member.sent->begin(), own, int64_t(0)),
+                        std::accumulate(member.sent.begin(), own, int64_t(0)),
                     received[i]);
     }
     return meet(seat, "all_to_all");

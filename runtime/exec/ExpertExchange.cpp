@@ -32,12 +32,10 @@ public:
   Exchange(const Plan &plan, const ExpertTilesOp &op,
            const std::vector<ExpertIds> &owners, int self, Communicator &comm,
            const std::function<char *(int)> &data)
-      : op(op), ids(owners.front()), self(self),
+      : op(op), ids(allOf(owners)), owners(owners), self(self),
         members(static_cast<int>(owners.size())), comm(comm),
-        memory(plan, op, data), staged(data(op.staged)) {
-    for (const ExpertIds &owner : owners)
-      orders.emplace_back(owner, op.rows, owner.valid);
-  }
+        memory(plan, op, data), staged(data(op.staged)),
+        order(ids, op.rows, ids.valid) {}
 
   Status run(const std::function<Status()> &runBody, ExpertCounts &counts) {
     DPC_ASSIGN(ExchangeRounds all, agree());
@@ -61,12 +59,22 @@ public:
   }
 
 private:
+  /// Returns the ids with the experts of all members.
+  static ExpertIds allOf(const std::vector<ExpertIds> &owners) {
+    ExpertIds all = owners.front();
+    all.first = all.valid = 0;
+    for (const ExpertIds &owner : owners)
+      all.valid = std::max(all.valid, owner.first + owner.valid);
+    return all;
+  }
+
   /// Gathers the numbers of rows that each pair exchanges.
   Expected<ExchangeRounds> agree() {
     std::vector<int64_t> own, counts(static_cast<size_t>(members) * members);
-    own.reserve(orders.size());
-    for (const RowsOfExperts &order : orders)
-      own.push_back(order.size());
+    own.reserve(owners.size());
+    for (const ExpertIds &owner : owners)
+      own.push_back(order.begin(owner.first + owner.valid) -
+                    order.begin(owner.first));
     DPC_TRY(comm.allGather(op.group, own.data(), counts.data(),
                            members * static_cast<int64_t>(sizeof(int64_t))));
     return ExchangeRounds(std::move(counts), members, op.tileRows);
@@ -120,7 +128,7 @@ private:
       for (int64_t i = rounds->begin(self, member, round),
                    end = rounds->begin(self, member, round + 1);
            i < end; ++i)
-        visit(orders[member][i]);
+        visit(order[order.begin(owners[member].first) + i]);
   }
 
   /// Returns the bytes of the rows of this rank with the experts of each member
@@ -135,12 +143,13 @@ private:
   }
 
   const ExpertTilesOp &op;
-  const ExpertIds &ids;
+  ExpertIds ids;
+  const std::vector<ExpertIds> &owners;
   int self, members;
   Communicator &comm;
   TileMemory memory;
   char *staged;
-  std::vector<RowsOfExperts> orders; ///< rows of this rank, by owner
+  RowsOfExperts order; ///< rows of this rank
   const ExchangeRounds *rounds = nullptr;
   int64_t round = 0;
 };

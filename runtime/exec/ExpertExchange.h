@@ -37,7 +37,8 @@ private:
 /// Runs `op`, which has a group, on the rows of this rank. `owners` has the ids
 /// of the rows and the experts of each member; `self` is this rank's index.
 /// `data` returns the address of a buffer, and `runBody` runs the body once.
-/// Adds to `counts`; a round in which no rows arrive counts as a tile.
+/// Needs 16 bytes of other memory for each row of this rank. Adds to `counts`;
+/// a round in which no rows arrive counts as a tile.
 Status runExpertExchange(const Plan &plan, const ExpertTilesOp &op,
                          const std::vector<ExpertIds> &owners, int self,
                          Communicator &comm,

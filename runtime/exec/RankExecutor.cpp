@@ -56,6 +56,13 @@ struct RankExecutor::OpRunner {
       return Status::success();
     };
     auto address = [&](int id) { return data(id); };
+    ExpertCounts counts;
+    auto count = [&](Status status) {
+      std::lock_guard lock(self.mutex);
+      self.expertCounts.rows += counts.rows;
+      self.expertCounts.tiles += counts.tiles;
+      return status;
+    };
     auto idsOf = [&](int rank) { // with the experts of this rank
       auto own = [&](const ScalarExpr &expr) {
         return evaluate(expr, self.plan.mesh, rank, task.entry->microBatch);
@@ -63,15 +70,15 @@ struct RankExecutor::OpRunner {
       return expertIds(self.plan, op, own, data(op.ids));
     };
     if (op.group == -1)
-      return runExpertTiles(self.plan, op, idsOf(self.rankIndex), address,
-                            runBody, self.expertCounts);
+      return count(runExpertTiles(self.plan, op, idsOf(self.rankIndex), address,
+                                  runBody, counts));
     const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
     std::vector<ExpertIds> owners;
     for (int member : cell)
       owners.push_back(idsOf(member));
-    return runExpertExchange(self.plan, op, owners,
-                             indexIn(cell, self.rankIndex), self.comm, address,
-                             runBody, self.expertCounts);
+    return count(runExpertExchange(self.plan, op, owners,
+                                   indexIn(cell, self.rankIndex), self.comm,
+                                   address, runBody, counts));
   }
   Status operator()(const ConvOp &op) const {
     return runConv(op, data(op.x), data(op.w), data(op.y));
@@ -249,6 +256,7 @@ Status RankExecutor::runStep(const StepData &data) {
 }
 
 void RankExecutor::queueLoop(Queue queue) {
+  setMatmulThreads(options.threads); // of this thread
   for (uint32_t steps = 1;; ++steps) {
     started.waitUntil([&] { return started.load() >= steps; });
     if (stopping)

@@ -75,7 +75,7 @@ private:
   const StepData *step = nullptr;
 
   std::atomic<bool> failed{false};
-  std::mutex mutex; ///< guards `failure` and `fault`
+  std::mutex mutex; ///< guards `failure`, `fault` and `expertCounts`
   Status failure;
   std::optional<NumberFault> fault;
   WaitWord started, finished;

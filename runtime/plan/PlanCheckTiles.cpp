@@ -67,6 +67,11 @@ private:
     if (op.tileRows < members)
       return wrongField("tile_rows", op.tileRows, "at least the ", members,
                         " members of the group");
+    const std::vector<std::string> &axes = plan.groups[op.group].axes;
+    if (op.first.kind != ScalarKind::Offset || op.first.axes != axes ||
+        op.valid.kind != ScalarKind::Valid || op.valid.axes != axes)
+      return Status::invalid("first and valid are not the offset and the size "
+                             "of a shard along the axes of the group");
     DPC_TRY(checkBufferId(plan, "staged", op.staged));
     int64_t most = plan.buffers[op.tileIds].bytes;
     for (const auto *tiles : {&op.takes, &op.adds})

@@ -265,6 +265,12 @@ INSTANTIATE_TEST_SUITE_P(
                    p.phases["update"].back().queue = Queue::Compute;
                  },
                  "expected -1, because group is -1"},
+        Mutation{"everyMemberHasAllExperts",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   op.first = {ScalarKind::Const, 0};
+                 },
+                 "first and valid are not the offset and the size of a shard"},
         Mutation{"smallStaged",
                  [](Plan &p, ExpertTilesOp &op) {
                    exchange(p, op);
