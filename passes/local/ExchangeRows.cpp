@@ -169,7 +169,7 @@ double RowExchanger::seconds(const ExchangeCosts &costs) {
   double rounds =
       rows <= tileRows
           ? 1
-          : std::ceil(rows / (tileRows - static_cast<double>(ranks / 2)));
+          : std::ceil(rows / (tileRows - static_cast<double>(ranks) / 2));
   double sum = costs.gather.start; // of the numbers of rows
   for (auto [tile, move] : llvm::zip_equal(travelingTiles(op), moves())) {
     auto bytes = static_cast<double>(

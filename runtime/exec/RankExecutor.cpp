@@ -74,6 +74,7 @@ struct RankExecutor::OpRunner {
                                   runBody, counts));
     const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
     std::vector<ExpertIds> owners;
+    owners.reserve(cell.size());
     for (int member : cell)
       owners.push_back(idsOf(member));
     return count(runExpertExchange(self.plan, op, owners,
