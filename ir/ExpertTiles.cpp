@@ -21,12 +21,16 @@ int64_t dpc::expectedRows(ExpertTilesOp op) {
                       cast<RankedTensorType>(op.getGlobal()));
 }
 
+int64_t dpc::exchangeRounds(double rows, int64_t tileRows, int64_t ranks) {
+  auto whole = static_cast<int64_t>(std::llround(rows));
+  return whole <= tileRows ? 1 : llvm::divideCeil(whole, tileRows - ranks / 2);
+}
+
 int64_t dpc::expectedTiles(ExpertTilesOp op, double load) {
-  int64_t rows = std::llround(static_cast<double>(expectedRows(op)) * load);
-  int64_t tileRows = op.getTileRows();
-  if (op.getExchange() && rows > tileRows)
-    tileRows -= exchangedRanks(op) / 2;
-  return llvm::divideCeil(rows, tileRows);
+  double rows = static_cast<double>(expectedRows(op)) * load;
+  return op.getExchange()
+             ? exchangeRounds(rows, op.getTileRows(), exchangedRanks(op))
+             : llvm::divideCeil(std::llround(rows), op.getTileRows());
 }
 
 ArrayAttr dpc::expertAxes(RankedTensorType global) {

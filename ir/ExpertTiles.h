@@ -34,9 +34,12 @@ int64_t expectedRows(int64_t rows, mlir::RankedTensorType global);
 /// Those of the op, from all ranks that exchange rows.
 int64_t expectedRows(ExpertTilesOp op);
 
+/// Returns about how many rounds exchange `rows` rows of the fullest of `ranks`
+/// ranks. In several rounds, each rank leaves about half a row of a tile empty.
+int64_t exchangeRounds(double rows, int64_t tileRows, int64_t ranks);
+
 /// Returns how many tiles a rank runs with `load` times as many rows as the
-/// average rank. If rows are exchanged in several rounds, each of the ranks
-/// leaves about half a row of a tile empty.
+/// average rank: its rounds, if rows are exchanged.
 int64_t expectedTiles(ExpertTilesOp op, double load);
 
 /// Returns whether the body computes the result `number` in the buffer of the

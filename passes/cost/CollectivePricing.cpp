@@ -143,8 +143,6 @@ CollectivePricing::exchangeOf(ExpertTilesOp op) const {
          llvm::zip_equal(result.estimate.bytesPerLevel, round.bytesPerLevel))
       sum += rounds * sent;
   }
-  if (isDataParallel(op.getExchangeAttr()))
-    result.estimate.seconds /= cluster.software.dataBandwidth;
   return result;
 }
 

@@ -5,11 +5,11 @@
 #include "ir/ExpertTiles.h"
 #include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
+#include "passes/graph/GraphBuilder.h"
 #include "passes/local/CopyAttributes.h"
 
 #include "llvm/ADT/MapVector.h"
 
-#include <cmath>
 #include <memory>
 
 using namespace mlir;
@@ -112,24 +112,27 @@ static AllReduceOp reducedBefore(RankSliceOp slice) {
 
 /// Returns the op that distributes `result`, reshaped or converted, if it has
 /// no other reader: a reduce_scatter of this sum alone, or a rank_slice after
-/// an all_reduce of it over these and other axes.
+/// one all_reduce of it over these and other axes.
 Operation *RowExchanger::scatterOf(OpResult result) const {
   Value value = result;
+  bool isReduced = false;
   while (value.hasOneUse()) {
     Operation *user = *value.getUsers().begin();
     if (auto scatter = dyn_cast<ReduceScatterOp>(user))
-      return scatter.getAxes() == axes && scatter.getInputs().size() == 1 &&
+      return !isReduced && scatter.getAxes() == axes &&
+                     scatter.getInputs().size() == 1 &&
                      scatter.getKind() == ReduceKind::sum
                  ? user
                  : nullptr;
     if (auto slice = dyn_cast<RankSliceOp>(user))
-      return slice.getAxes() == axes && reducedBefore(slice) ? user : nullptr;
+      return isReduced && slice.getAxes() == axes ? user : nullptr;
     auto reduce = dyn_cast<AllReduceOp>(user);
-    bool isReduced = reduce && reduce.isOver(kExpertAxis) &&
-                     reduce.getInputs().size() == 1 &&
-                     reduce.getKind() == ReduceKind::sum;
-    if (!isReduced && !isa<ReshapeOp, ConvertOp>(user))
+    bool reduces = !isReduced && reduce && reduce.isOver(kExpertAxis) &&
+                   reduce.getInputs().size() == 1 &&
+                   reduce.getKind() == ReduceKind::sum;
+    if (!reduces && !isa<ReshapeOp, ConvertOp>(user))
       break;
+    isReduced |= reduces;
     value = user->getResult(0);
   }
   return nullptr;
@@ -165,11 +168,8 @@ double RowExchanger::seconds(const ExchangeCosts &costs) {
   auto rows = load * static_cast<double>(shapeOf(op.getIds())[0]) /
               static_cast<double>(ranks);
   auto tileRows = static_cast<double>(op.getTileRows());
-  // Each rank leaves about half a row of a tile empty.
-  double rounds =
-      rows <= tileRows
-          ? 1
-          : std::ceil(rows / (tileRows - static_cast<double>(ranks) / 2));
+  auto rounds =
+      static_cast<double>(exchangeRounds(rows, op.getTileRows(), ranks));
   double sum = costs.gather.start; // of the numbers of rows
   for (auto [tile, move] : llvm::zip_equal(travelingTiles(op), moves())) {
     auto bytes = static_cast<double>(
@@ -240,11 +240,8 @@ Value RowExchanger::localRows(OpBuilder &builder, Value value, Type type) {
     value = value.getDefiningOp()->getOperand(0);
   auto gather = value.getDefiningOp<AllGatherOp>();
   Value rows = gather.getInputs()[cast<OpResult>(value).getResultNumber()];
-  if (elementTypeOf(rows) != type)
-    rows = ConvertOp::create(builder, loc,
-                             RankedTensorType::get(shapeOf(rows), type), rows);
-  return rows.getType() == local ? rows
-                                 : ReshapeOp::create(builder, loc, local, rows);
+  GraphBuilder g(builder, loc);
+  return g.reshape(g.convert(rows, type), local.getShape());
 }
 
 /// Lets the rows of `tile`, an argument of the body, arrive as elements of
@@ -257,18 +254,16 @@ void RowExchanger::arriveAs(BlockArgument tile, Type type) {
   OpBuilder inner(op.getContext());
   inner.setInsertionPointToStart(tile.getOwner());
   inner.setListener(&listener);
-  auto convert = ConvertOp::create(inner, op.getLoc(), wide, tile);
-  tile.replaceAllUsesExcept(convert, convert);
+  Value rows =
+      GraphBuilder(inner, op.getLoc()).convert(tile, wide.getElementType());
+  tile.replaceAllUsesExcept(rows, rows.getDefiningOp());
 }
 
 /// Lets the yielded rows `tile` return as elements of `type`.
 void RowExchanger::returnAs(OpOperand &tile, Type type) {
-  if (elementTypeOf(tile.get()) == type)
-    return;
   OpBuilder inner(tile.getOwner());
   inner.setListener(&listener);
-  tile.set(ConvertOp::create(inner, op.getLoc(),
-                             tensorType(tile.get()).clone(type), tile.get()));
+  tile.set(GraphBuilder(inner, op.getLoc()).convert(tile.get(), type));
 }
 
 /// Sums `sum` over the axes besides those of the exchange over which it was
@@ -316,22 +311,18 @@ void RowExchanger::build() {
       ExpertTilesOp::create(builder, loc, types, ids, inputs, op.getInShares(),
                             op.getOutShares(), op.getGlobal(), axes);
   exchanging.getBody().takeBody(op.getBody());
+  GraphBuilder g(builder, loc);
   for (auto [old, sum, scatter] :
        llvm::zip_equal(op.getOutputs(), exchanging.getOutputs(), scatters)) {
     if (!scatter) {
       old.replaceAllUsesWith(sum);
       continue;
     }
-    Value value = sum;
     RankedTensorType type = tensorType(scatter->getResult(0));
-    if (elementTypeOf(value) != type.getElementType())
-      value = ConvertOp::create(
-          builder, loc,
-          RankedTensorType::get(shapeOf(value), type.getElementType()), value);
-    if (value.getType() != type)
-      value = ReshapeOp::create(builder, loc, type, value);
-    value = reduceOverOthers(builder, value, scatter);
-    scatter->getResult(0).replaceAllUsesWith(value);
+    Value own =
+        g.reshape(g.convert(sum, type.getElementType()), type.getShape());
+    scatter->getResult(0).replaceAllUsesWith(
+        reduceOverOthers(builder, own, scatter));
     for (Operation *reader = scatter; reader != op;) { // one chain
       Operation *next = reader->getOperand(0).getDefiningOp();
       reader->erase();

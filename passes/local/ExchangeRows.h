@@ -20,8 +20,8 @@ struct ExchangeCosts {
 /// If the ops of a mixture take rows from all_gathers over the ranks of its
 /// experts, and reduce_scatters distribute its sums of rows, lets the ranks
 /// exchange the rows instead if `costs` makes the all_to_alls faster than the
-/// collectives that they replace. Either all phases exchange rows, or none,
-/// because they share what they gather.
+/// collectives that they replace. Ops that share the gather of the ids are of
+/// one mixture.
 void exchangeRows(mlir::Block &block, const ExchangeCosts &costs);
 
 } // namespace dpc

@@ -146,7 +146,7 @@ void StepQueues::exchange(ExpertTilesOp op, double times) {
   if (log) {
     log->back().bytes = moved.bytes;
     log->back().bytesPerLevel = std::move(moved.estimate.bytesPerLevel);
-    log->back().movesShare = seconds / (seconds + work);
+    log->back().movesShare = work > 0 ? seconds / (seconds + work) : 1;
   }
   for (Value value : op->getResults())
     written[value] = commFree;

@@ -1,6 +1,7 @@
 #include "runtime/exec/ExpertExchange.h"
 #include "runtime/base/HostTensor.h"
 #include "test/unit/runtime/CommConformance.h"
+#include "test/unit/runtime/TestPlans.h"
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -68,12 +69,8 @@ struct Member {
     op.staged = 8;
   }
   void add(DType type, std::vector<int64_t> shape) {
-    Buffer buffer;
-    buffer.dtype = type;
-    buffer.shape = shape;
-    buffer.bytes = numElements(shape) * sizeOf(type);
-    plan.buffers.push_back(buffer);
-    data.emplace_back(buffer.bytes, '\xff');
+    int id = test::addBuffer(plan, "", BufferKind::Workspace, shape, type);
+    data.emplace_back(plan.buffers[id].bytes, '\xff');
   }
   double get(int buffer, int64_t i) const {
     return loadAsDouble(data[buffer].data(), plan.buffers[buffer].dtype, i);
@@ -123,6 +120,7 @@ void expectSums(int members, int64_t tokens, int64_t tileRows, DType type,
     for (int64_t i = 0; i < tokens * 3; ++i)
       own.set(2, i, valueOf(self, i / 3, i % 3));
     std::vector<ExpertIds> owners;
+    owners.reserve(members);
     for (int member = 0; member < members; ++member)
       owners.push_back({own.data[0].data(), DType::I64, 2 * member, 2});
     int64_t tiles = 0;

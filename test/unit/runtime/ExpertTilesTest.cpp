@@ -34,12 +34,8 @@ struct Tiles {
   }
 
   void add(DType type, std::vector<int64_t> shape) {
-    Buffer buffer;
-    buffer.dtype = type;
-    buffer.shape = shape;
-    buffer.bytes = numElements(shape) * sizeOf(type);
-    plan.buffers.push_back(buffer);
-    data.emplace_back(buffer.bytes, '\xff');
+    int id = addBuffer(plan, "", BufferKind::Workspace, shape, type);
+    data.emplace_back(plan.buffers[id].bytes, '\xff');
   }
   void set(int buffer, const std::vector<double> &values) {
     for (size_t i = 0; i < values.size(); ++i)

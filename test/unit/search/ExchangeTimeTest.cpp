@@ -1,6 +1,7 @@
 //===- ExchangeTimeTest.cpp - Exchanged rows in the predicted time --------===//
 #include "passes/lower/Lower.h"
 #include "passes/price/StepEstimate.h"
+#include "test/unit/search/ToyCluster.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -11,21 +12,8 @@ using namespace dpc;
 
 namespace {
 
-/// Each kernel takes `launch` seconds, and each collective `wire` seconds.
 cost::Cluster clusterOf(double launch, double wire, bool overlaps = true) {
-  cost::Cluster cluster;
-  cost::Device device;
-  device.name = "toy";
-  device.peakFlops.fill(1e18);
-  device.memoryBytes = device.memoryBytesPerSecond = 1e18;
-  device.launchSeconds = launch;
-  cluster.groups.push_back(cost::NodeGroup{1, 2, device});
-  cost::Level level;
-  level.name = "wire";
-  level.span = 2;
-  level.bytesPerSecond = 1e18;
-  level.latencySeconds = wire;
-  cluster.levels.push_back(level);
+  cost::Cluster cluster = test::toyCluster(launch, wire);
   cluster.software.overlap = overlaps;
   return cluster;
 }

@@ -1,6 +1,7 @@
 //===- TensorOverlapTest.cpp - tp_overlap=chunked in the predicted time ---===//
 #include "passes/lower/Lower.h"
 #include "passes/price/StepEstimate.h"
+#include "test/unit/search/ToyCluster.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -13,19 +14,7 @@ namespace {
 
 cost::Cluster clusterOf(double gemmSeconds, double wireSeconds,
                         double tensorChunks) {
-  cost::Cluster cluster;
-  cost::Device device;
-  device.name = "toy";
-  device.peakFlops.fill(1e18);
-  device.memoryBytes = device.memoryBytesPerSecond = 1e18;
-  device.launchSeconds = gemmSeconds;
-  cluster.groups.push_back(cost::NodeGroup{1, 2, device});
-  cost::Level level;
-  level.name = "wire";
-  level.span = 2;
-  level.bytesPerSecond = 1e18;
-  level.latencySeconds = wireSeconds;
-  cluster.levels.push_back(level);
+  cost::Cluster cluster = test::toyCluster(gemmSeconds, wireSeconds);
   cluster.software.tensorChunks = tensorChunks;
   return cluster;
 }
