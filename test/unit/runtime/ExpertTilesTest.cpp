@@ -44,7 +44,9 @@ struct Tiles {
   }
   std::vector<double> get(int buffer) const {
     std::vector<double> values;
-    for (int64_t i = 0; i < numElements(plan.buffers[buffer].shape); ++i)
+    const int64_t count = numElements(plan.buffers[buffer].shape);
+    values.reserve(count);
+    for (int64_t i = 0; i < count; ++i)
       values.push_back(
           loadAsDouble(data[buffer].data(), plan.buffers[buffer].dtype, i));
     return values;
@@ -264,7 +266,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"everyMemberHasAllExperts",
                  [](Plan &p, ExpertTilesOp &op) {
                    exchange(p, op);
-                   op.first = {ScalarKind::Const, 0};
+                   op.first = {};
                  },
                  "first and valid are not the offset and the size of a shard"},
         Mutation{"smallStaged",
