@@ -250,6 +250,7 @@ static ordered_json toJson(const Device &device, const json &base,
     if (device.peakFlops[i] > 0)
       peaks[std::string(stringify(static_cast<DType>(i)))] =
           constant(device.peakFlops[i] / 1e12, measured + ": fastest GEMM");
+  take("compute_capability", nullptr);
   take("peak_teraflops", peaks);
   out["memory_gibibytes"] = constant(device.memoryBytes / kGibi, measured);
   take("memory_gigabytes_per_second",

@@ -1,6 +1,7 @@
 //===- AttentionWorkspace.h - Workspace of cuDNN's attention ----*- C++ -*-===//
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace dpc::cost {
@@ -9,8 +10,9 @@ namespace dpc::cost {
 /// compute the gradient of a 16-bit attention. `heads` counts the query heads
 /// of all samples. The workspace holds the gradient of the queries in f32 and
 /// one number per row. On sm_80 it also holds the gradients of keys and values
-/// for every query head, twice if query heads share keys. Sequences are rounded
-/// up to tiles of 128. cudnn-attention-test compares the bound with cuDNN.
+/// for every query head, both as wide as the wider one, twice if query heads
+/// share keys. Sequences are rounded up to tiles of 128. cudnn-attention-test
+/// compares the bound with cuDNN.
 inline int64_t attentionWorkspaceBytes(int64_t heads, bool sharesKeys,
                                        int64_t queries, int64_t keys,
                                        int64_t depth, int64_t valueDepth) {
@@ -19,7 +21,7 @@ inline int64_t attentionWorkspaceBytes(int64_t heads, bool sharesKeys,
           columns = (keys + kTile - 1) / kTile * kTile;
   int64_t copies = sharesKeys ? 2 : 1;
   return heads * (rows * (depth + 1) * 4 +
-                  columns * (depth + valueDepth) * 2 * copies) +
+                  columns * 2 * std::max(depth, valueDepth) * 2 * copies) +
          kRest;
 }
 

@@ -82,6 +82,8 @@ struct Device {
   /// The memory bandwidth of one core while the other cores are idle; 0 =
   /// unknown. Only makeLocalCluster reads this field.
   double coreBytesPerSecond = 0;
+  /// The compute capability of a CUDA GPU, times 10; 0 = unknown or no GPU.
+  int64_t computeCapability = 0;
   /// The fractions of the peak that fused attention reaches; 0 = unknown.
   double attentionForward = 0, attentionBackward = 0;
   /// Bandwidth and latency between two ranks through shared memory; 0 =

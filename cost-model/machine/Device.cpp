@@ -4,6 +4,7 @@
 #include "cost-model/machine/DataFolder.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dpc::cost {
 
@@ -136,6 +137,11 @@ Expected<Device> parseDevice(const json &root, const std::string &where) {
   reader.optionalNumber("scalar_gigaflops", device.scalarFlops, positive, giga);
   reader.optionalNumber("core_memory_gigabytes_per_second",
                         device.coreBytesPerSecond, positive, giga);
+  if (fields.has("compute_capability")) {
+    double capability = 0;
+    reader.number("compute_capability", capability, positive);
+    device.computeCapability = std::llround(capability * 10);
+  }
   if (fields.has("attention_forward_fraction")) {
     reader.number("attention_forward_fraction", device.attentionForward,
                   fraction);

@@ -144,19 +144,37 @@ enum class FusedKernels {
   any,   ///< Those of other software, which run every attention of one rank.
 };
 
+/// Returns the reason why cuDNN has no kernel for heads of these sizes on GPUs
+/// of this compute capability, or "" if it has one. The rules are those of
+/// cuDNN 9.18 (docs.nvidia.com/cudnn, "Attention", support matrix) for both
+/// directions; cudnn-attention-test compiles such shapes.
+std::string whyNotHeadDims(int64_t keySize, int64_t valueSize,
+                           int64_t capability) {
+  constexpr int64_t kFirst = 80, kHopper = 90, kBlackwell = 100;
+  int64_t family = capability / 10 * 10;
+  if (capability < kFirst)
+    return "cuDNN needs GPUs of compute capability 8.0 or later";
+  if (family == kBlackwell && keySize == 192 && valueSize == 128)
+    return "";
+  int64_t limit = family == kHopper ? 256 : 128;
+  std::string accepted = "multiples of 8 up to " + std::to_string(limit);
+  if (family == kBlackwell)
+    accepted += ", and 192 with values of 128";
+  for (auto [name, size] :
+       {std::pair("queries and keys", keySize), std::pair("values", valueSize)})
+    if (size % 8 != 0 || size > limit)
+      return std::string(name) + " have head_dim " + std::to_string(size) +
+             ", cuDNN takes " + accepted;
+  return "";
+}
+
 /// Returns the reason why cuDNN has no kernel for the shapes of `op`, or "" if
-/// it has one. The cuDNN kernels for sm_80 and later need a head_dim that is a
-/// multiple of 8 (16 bytes) and at most 128.
-std::string whyNotShape(Operation *op) {
-  constexpr int64_t kMaxHeadDim = 128;
+/// it has one.
+std::string whyNotShape(Operation *op, int64_t capability) {
   ArrayRef<int64_t> q = shapeOf(op->getOperand(0)),
                     v = shapeOf(op->getOperand(2));
-  for (auto [name, headDim] :
-       {std::pair("queries and keys", q[3]), std::pair("values", v[3])})
-    if (headDim % 8 != 0 || headDim > kMaxHeadDim)
-      return std::string(name) + " have head_dim " + std::to_string(headDim) +
-             ", cuDNN takes multiples of 8 up to " +
-             std::to_string(kMaxHeadDim);
+  if (std::string why = whyNotHeadDims(q[3], v[3], capability); !why.empty())
+    return why;
   if (op->hasAttr("causal") && q[2] != v[2])
     return "it is causal with " + std::to_string(q[2]) + " queries and " +
            std::to_string(v[2]) + " keys, cuDNN takes equal numbers";
@@ -165,7 +183,8 @@ std::string whyNotShape(Operation *op) {
 
 /// Returns the reason why `kernels` cannot run `op` (a local attention or its
 /// gradient) as one instruction, and what is accepted; "" if they can.
-std::string whyNotFused(Operation *op, FusedKernels kernels) {
+std::string whyNotFused(Operation *op, FusedKernels kernels,
+                        int64_t capability) {
   if (maskOf(op))
     return "it has an additive mask, causal or none is accepted";
   Type type = elementTypeOf(op->getOperand(0));
@@ -175,7 +194,7 @@ std::string whyNotFused(Operation *op, FusedKernels kernels) {
   if (!isHalf)
     return "its type is not a 16-bit type, --precision=bf16 and fp16 are "
            "accepted";
-  return whyNotShape(op);
+  return whyNotShape(op, capability);
 }
 
 void markWorkspace(Operation *op) {
@@ -234,7 +253,7 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
     if (kernels == FusedKernels::any)
       return success();
     if (kernels != FusedKernels::none) {
-      std::string why = whyNotFused(op, kernels);
+      std::string why = whyNotFused(op, kernels, capability);
       if (why.empty() && kernels == FusedKernels::cudnn)
         markWorkspace(op);
       if (why.empty()) {

@@ -93,8 +93,8 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
     sum dk and dv over the group.
 
     `keep` names a library. An attention stays one op if the library has a kernel
-    for it: `cudnn` (16 bits, no mask, head_dim up to 128 in multiples of 8, causal
-    with as many keys as queries) or `loops`, the reference of the runtime on CPUs
+    for it: `cudnn` (16 bits, no mask, causal with as many keys as queries, head_dim
+    in multiples of 8 up to 128, or what `capability` allows) or `loops`, the reference of the runtime on CPUs
     (16 or 32 bits, no mask). `any` keeps each attention on one rank, for estimates
     of other software. A gradient for cuDNN gets `dpc.workspace`, the bytes of
     memory that it needs. With `require`, any other attention is an error.
@@ -102,6 +102,8 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
   let options = [
     Option<"keep", "keep", "std::string", "\"\"",
            "Keep an attention as one op if this library has a kernel for it: cudnn, loops, any.">,
+    Option<"capability", "capability", "int64_t", "80",
+           "The compute capability of the GPUs, times 10, for cudnn.">,
     Option<"require", "require", "bool", "false",
            "An attention that cannot stay one op is an error.">,
   ];

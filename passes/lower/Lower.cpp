@@ -50,7 +50,24 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
   return steps;
 }
 
-static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
+/// Returns a compute capability, times 10, whose kernels of attention all GPUs
+/// of `cluster` have: their own, or that of the first with fused attention in
+/// cuDNN if theirs differ or are unknown.
+static int64_t capabilityOf(const cost::Cluster &cluster) {
+  constexpr int64_t kFirst = 80;
+  int64_t first = cluster.groups.front().device.computeCapability;
+  for (const cost::NodeGroup &group : cluster.groups) {
+    int64_t other = group.device.computeCapability;
+    if (other > 0 && other < kFirst)
+      return other;
+    if (other != first)
+      first = kFirst;
+  }
+  return first > 0 ? first : kFirst;
+}
+
+static std::unique_ptr<Pass> attentionPass(const cost::Cluster &cluster,
+                                           const LoweringSpec &spec) {
   DpcExpandAttentionOptions options;
   options.require = spec.attentionMustFuse;
   switch (spec.attention) {
@@ -59,6 +76,7 @@ static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
     return createDpcExpandAttention();
   case AttentionForm::fused:
     options.keep = "cudnn";
+    options.capability = capabilityOf(cluster);
     return createDpcExpandAttention(options);
   case AttentionForm::loops:
     options.keep = "loops";
@@ -87,7 +105,7 @@ void dpc::addPartitionPhase(OpPassManager &pm, const cost::Cluster &cluster,
     pm.addPass(createDpcSplitStages(split));
   }
   // After the partition: fused attention depends on the shapes of one rank.
-  pm.addPass(attentionPass(spec));
+  pm.addPass(attentionPass(cluster, spec));
   // Folds the constants and slices that the passes above leave. A function of
   // one block has no regions to simplify.
   GreedyRewriteConfig config;

@@ -3,6 +3,7 @@
 
 Their graphs are written as exporters write them, so fusions have to recognize attention, norms and others in them.
 """
+import json
 import math
 import os
 import re
@@ -99,6 +100,18 @@ class Models(e2e.ScratchTest):
         done = e2e.call([e2e.tool("dpc-opt"), file, "--cluster=local:2", "--global-batch=4", "--strategy=dp=2", "--verify=off", "--emit=megatron", "-o", out])
         self.assertEqual(done.returncode, 1)
         self.assertIn("dpc's export for Megatron-LM has no multi-token prediction", done.stderr)
+
+    def test_latent_attention_is_fused_where_cudnn_takes_it(self):
+        """Heads of 192 and 128 elements on Hopper, not on Ampere. The trace shows what is priced."""
+        file, _ = self.model("deepseek-v3 --layers=1 --dense-layers=1 --hidden=64 --heads=2 --kv-heads=2 --ffn=64 --q-rank=16 --kv-rank=16"
+                             " --vocab=128 --seq=64".split())
+        for cluster, count in (("dgx-h100-1", 1), ("a100-2x8", 0)):
+            out = self.path(cluster)
+            e2e.must([e2e.tool("dpc-opt"), file, f"--cluster={e2e.SOURCE}/examples/clusters/{cluster}.json", "--global-batch=16", "--precision=bf16",
+                      "--strategy=ranks=1", "--verify=off", "--emit=trace", "-o", out])
+            with open(os.path.join(out, "trace.json"), encoding="utf-8") as trace:
+                events = json.load(trace)["traceEvents"]
+            self.assertEqual(sum(event.get("cat") == "attention" for event in events), count, cluster)
 
     def test_gradients_are_summed_in_f32(self):
         """Also those of a loss that needs the labels of all micro-batches before its first gradient."""

@@ -66,7 +66,7 @@ class Trace(unittest.TestCase):
 
     def test_of_many_ranks_the_first_of_each_stage(self):
         cluster = os.path.join(e2e.SOURCE, "examples", "clusters", "dgx-h100-128.json")
-        for strategy, batch, ranks in (("dp=512,pp=2,micro_batch=1", 4096, {0, 512}), ("dp=256,pp=4,micro_batch=1", 65536 * 4, {0, 768})):
+        for strategy, batch, ranks in (("dp=512,pp=2,micro_batch=1", 4096, {0, 512}), ("dp=256,pp=4,micro_batch=1", 65536 * 5, {0, 768})):
             with self.subTest(strategy), e2e.scratch() as folder:
                 text, path = self.simulated(folder, strategy, cluster, batch)
                 left_out = e2e.read_json(path)["otherData"]["left_out"]

@@ -9,7 +9,7 @@
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: dpc.attention {{.*}}{dpc.fused, dpc.phase
-// CHECK-NEXT: dpc.attention_grad {{.*}}dpc.workspace = 172032 : i64
+// CHECK-NEXT: dpc.attention_grad {{.*}}dpc.workspace = 204800 : i64
 // LOOPS-LABEL: func.func @step
 // LOOPS-NEXT: dpc.attention
 // LOOPS-NEXT: dpc.attention_grad

@@ -246,7 +246,7 @@ static LogicalResult writeTrace(Session &session, const Searched &searched,
     return failure();
   std::string leftOut;
   std::string error =
-      emitTrace(options, *whole, searched.used, searched.spec(options),
+      emitTrace(options, *whole, searched.used, searched.priced(options),
                 dir / "trace.json", leftOut);
   if (!leftOut.empty())
     session.remark("trace.json: " + leftOut);

@@ -260,7 +260,7 @@ static std::string simulateForChakra(const CompileOptions &options,
   if (failed(whole))
     return "the program cannot be made";
   return simulateStep(
-      options, *whole, searched.used, searched.spec(options),
+      options, *whole, searched.used, searched.priced(options),
       exports::kMostChakraNodes, [&](const SimulatedStep &step) {
         if (!step.leftOut.empty())
           return "the steps of " + std::to_string(step.plan.ranks()) +

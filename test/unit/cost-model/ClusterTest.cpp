@@ -219,6 +219,8 @@ TEST(Device, AllFilesLoadAndHaveSources) {
     EXPECT_EQ(device->name, name);
     EXPECT_GT(device->peak(DType::F32), 0);
     EXPECT_GT(device->usableBytes(), 0);
+    EXPECT_EQ(device->computeCapability >= 70, device->hasFusedAttention())
+        << name;
   }
 }
 

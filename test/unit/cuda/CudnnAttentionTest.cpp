@@ -16,17 +16,17 @@ namespace {
 
 /// In cuDNN's format.
 std::string properties(int capability) {
-  bool isHopper = capability == 90;
+  bool isNew = capability >= 90;
   return R"({"cudaDeviceId": 0, "deviceVer": )" +
          std::to_string(capability * 10) +
          R"(, "driverVer": 13000, "totalGlobalMem": 85000000000,
              "maxGridSize": [2147483647, 65535, 65535],
              "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,
              "multiProcessorCount": )" +
-         (isHopper ? "132" : "108") +
+         (isNew ? "132" : "108") +
          R"(, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
              "maxSharedMemoryPerBlockOptin": )" +
-         (isHopper ? "232448" : "166912") +
+         (isNew ? "232448" : "166912") +
          R"(, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
              "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024,
              "maxThreadsPerSM": 2048, "pciDeviceId": 9008, "isTccDriver": 0,
@@ -126,6 +126,14 @@ TEST_P(CudnnAttention, HasEnginesForAllFusedShapes) {
   expectEngines({2, 6, 6, 5, 77, 40, 40, 0.2, false, DType::BF16});
   expectEngines({2, 6, 2, 77, 5, 64, 64, 0.2, false, DType::F16});
   expectEngines({2, 2, 1, 1, 9, 64, 64, 0.2, false, DType::BF16});
+  expectEngines({1, 4, 4, 4096, 4096, 96, 64, 0.1, true, DType::BF16});
+  if (GetParam() >= 90) // DeepSeek-V3's latent attention
+    for (bool causal : {true, false})
+      expectEngines({1, 4, 4, 4096, 4096, 192, 128, 0.07, causal, DType::BF16});
+  if (GetParam() == 90)
+    for (auto [keySize, valueSize] : {std::pair(256, 256), {256, 8}, {8, 256}})
+      expectEngines(
+          {1, 2, 1, 33, 33, keySize, valueSize, 0.07, true, DType::F16});
 }
 
 TEST_P(CudnnAttention, UnsupportedShapesAreNamed) {
@@ -147,7 +155,8 @@ TEST_P(CudnnAttention, UnsupportedShapesAreNamed) {
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, CudnnAttention, testing::Values(80, 90),
+INSTANTIATE_TEST_SUITE_P(Targets, CudnnAttention,
+                         testing::Values(80, 90, 100, 103),
                          [](const auto &target) {
                            return "sm_" + std::to_string(target.param);
                          });
