@@ -121,10 +121,18 @@ ModelDims ModelDims::defaults(Family family) {
   return d;
 }
 
+/// Returns Mixtral 8x7B (arXiv 2401.04088, table 1). Like the other published
+/// mixtures it computes every choice of a token.
+static ModelDims mixtral() {
+  ModelDims d = ModelDims::defaults(Family::moe);
+  d.capacity = 0;
+  return d;
+}
+
 /// Returns DeepSeek-V3 (arXiv 2412.19437, section 4.2) without its module for
 /// multi-token prediction.
 static ModelDims deepseekV3() {
-  ModelDims d = ModelDims::defaults(Family::moe);
+  ModelDims d = mixtral();
   d.layers = 61;
   d.hidden = 7168;
   d.heads = d.kvHeads = 128;
@@ -159,7 +167,7 @@ static ModelDims kimiK2() {
 /// Returns a model of Qwen3 with experts (arXiv 2505.09388, table 2).
 static ModelDims qwen3(int64_t layers, int64_t hidden, int64_t heads,
                        int64_t expertFfn) {
-  ModelDims d = ModelDims::defaults(Family::moe);
+  ModelDims d = mixtral();
   d.layers = layers;
   d.hidden = hidden;
   d.heads = heads;
@@ -176,7 +184,7 @@ static ModelDims qwen3(int64_t layers, int64_t hidden, int64_t heads,
 
 /// Returns a model of GPT-OSS (arXiv 2508.10925, section 2).
 static ModelDims gptOss(int64_t layers, int64_t experts) {
-  ModelDims d = ModelDims::defaults(Family::moe);
+  ModelDims d = mixtral();
   d.layers = layers;
   d.hidden = d.ffn = d.expertFfn = 2880;
   d.heads = 64;
@@ -195,7 +203,7 @@ static ModelDims gptOss(int64_t layers, int64_t experts) {
 
 const std::vector<Preset> &presets() {
   static const std::vector<Preset> all = {
-      {"mixtral", "Mixtral 8x7B", ModelDims::defaults(Family::moe)},
+      {"mixtral", "Mixtral 8x7B", mixtral()},
       {"qwen3-30b-a3b", "Qwen3-30B-A3B", qwen3(48, 2048, 32, 768)},
       {"qwen3-235b-a22b", "Qwen3-235B-A22B", qwen3(94, 4096, 64, 1536)},
       {"deepseek-v3", "DeepSeek-V3 671B", deepseekV3()},
