@@ -29,6 +29,9 @@ struct NodeLink {
   cost::LinkKind kind;
   bool reduces; ///< NVLink SHARP (from Hopper on): the switch reduces
   int64_t span; ///< GPUs per NVLink domain if larger than a node, else 0
+  /// The network card of each GPU where every system has the same: gigabits per
+  /// second.
+  double networkGigabits = 0;
 };
 constexpr NodeLink kNodeLinks[] = {
     {"v100", 150, cost::LinkKind::FullMesh, false, 0},
@@ -38,8 +41,8 @@ constexpr NodeLink kNodeLinks[] = {
     {"h200", 450, cost::LinkKind::Switch, true, 0},
     {"b200", 900, cost::LinkKind::Switch, true, 0},
     {"b300", 900, cost::LinkKind::Switch, true, 0},
-    {"gb200", 900, cost::LinkKind::Switch, true, 72},
-    {"gb300", 900, cost::LinkKind::Switch, true, 72},
+    {"gb200", 900, cost::LinkKind::Switch, true, 72, 400},
+    {"gb300", 900, cost::LinkKind::Switch, true, 72, 800},
 };
 constexpr NodeLink kPcie = {"", 25, cost::LinkKind::Switch, false, 0};
 
@@ -55,12 +58,12 @@ const NodeLink &linkOf(const cost::Device &device) {
 Expected<cost::Level> parseNetwork(const std::string &text,
                                    int64_t gpusPerNode) {
   static const std::regex form(
-      R"((?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*([GT])(b|B)(?:/s|ps|it/s)?\b.*?\bper\s+(GPU|(?:(\d+)-GPU\s+)?node)\b)");
+      R"((?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*([GT])(b|B)(?:/s|ps|it/s)?\b.*?\bper\s+(GPU|(?:(\d+)-GPU\s+)?(?:node|tray))\b)");
   std::smatch match;
   if (!std::regex_search(text, match, form))
     return Error{"network '" + text +
                  "' is not understood; accepted: [COUNTx]RATE(Gb|Tb)[/s] "
-                 "... per [N-GPU ]node or GPU"};
+                 "... per [N-GPU ]node, tray or GPU"};
   auto number = [&](int group) {
     return match[group].matched ? std::stod(match[group].str()) : 1.0;
   };
@@ -140,6 +143,19 @@ cost::Level nodeLevel(const cost::Device &device) {
   return level;
 }
 
+/// Returns how many GPUs of a job one NVLink domain has. A domain of `span`
+/// GPUs consists of trays of `tray` GPUs. Schedulers give each rack of a job
+/// the same number of trays: all if they fit in one rack, else the largest
+/// number that divides them (Slurm's --segment, as in scripts/performance of
+/// Megatron-Bridge).
+static int64_t domainOf(int64_t gpus, int64_t tray, int64_t span) {
+  int64_t trays = gpus / tray, most = std::max<int64_t>(1, span / tray);
+  int64_t segment = std::min(trays, most);
+  while (trays % segment != 0)
+    --segment;
+  return segment * tray;
+}
+
 Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
                                   int64_t gpusPerNode,
                                   const std::string &network) {
@@ -148,7 +164,8 @@ Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
     return Error{device.message()};
   if (gpus < 1 || gpusPerNode < 1)
     return Error{"the numbers of GPUs must be positive"};
-  int64_t perNode = std::min(gpus, std::max(gpusPerNode, linkOf(*device).span));
+  int64_t perNode =
+      domainOf(gpus, std::min(gpus, gpusPerNode), linkOf(*device).span);
   if (gpus % perNode != 0)
     return Error{std::to_string(gpus) + " GPUs do not fill nodes of " +
                  std::to_string(perNode)};
@@ -162,6 +179,8 @@ Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
   if (network.empty())
     return Error{"the network between nodes is not stated"};
   Expected<cost::Level> level = parseNetwork(network, gpusPerNode);
+  if (double gigabits = linkOf(*device).networkGigabits; !level && gigabits > 0)
+    level = parseNetwork(std::to_string(gigabits) + "Gb IB per GPU", 1);
   if (!level)
     return Error{level.message()};
   level->span = gpus;

@@ -8,7 +8,7 @@ namespace dpc::validate {
 /// Parses the description of a network between nodes. Returns the level, with
 /// the bandwidth per GPU but without a span. The form is:
 ///
-///   [COUNTx]RATE(Gb|Tb|GB|TB)[/s] WORDS per [N-GPU ]node | GPU
+///   [COUNTx]RATE(Gb|Tb|GB|TB)[/s] WORDS per [N-GPU ]node | tray | GPU
 ///
 /// "8x200Gb HDR IB per 8-GPU node", "400Gb/s RoCE per GPU", "800Gb/s per node".
 /// If the text does not state the number of GPUs of a node, it is

@@ -1,9 +1,11 @@
 //===- Run.cpp - A published run as input of dpc --------------------------===//
 #include "tools/replay/Run.h"
 
+#include "frontends/dims/StatedDims.h"
 #include "tools/replay/Network.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <iterator>
@@ -31,12 +33,8 @@ const std::vector<std::string> &runColumns() {
 }
 
 std::string PublishedRun::programKey() const {
-  std::string key(stringifyFamily(dims.family));
-  for (int64_t size :
-       {dims.layers, dims.hidden, dims.ffn, dims.heads, dims.kvHeads,
-        dims.headDim, dims.vocab, dims.seq, globalBatch, int64_t(dims.tied)})
-    key += "," + std::to_string(size);
-  return key + "," + precision;
+  return model::stringifyDims(dims) + "," + std::to_string(globalBatch) + "," +
+         precision;
 }
 
 std::string PublishedRun::clusterKey() const {
@@ -66,18 +64,6 @@ PublishedRun withOwnMemory(const PublishedRun &run) {
   return own;
 }
 
-double tableFlops(const ModelDims &d, double globalBatch, int passes) {
-  auto l = static_cast<double>(d.layers), h = static_cast<double>(d.hidden),
-       s = static_cast<double>(d.seq), v = static_cast<double>(d.vocab);
-  double layers =
-      passes * 24.0 * globalBatch * s * l * h * h * (1.0 + s / (6.0 * h));
-  return layers + 6.0 * globalBatch * s * h * v;
-}
-
-static bool mentions(const Row &row, const char *word) {
-  return row.at("notes").find(word) != std::string::npos;
-}
-
 static std::string lowered(std::string text) {
   std::ranges::transform(text, text.begin(),
                          [](unsigned char c) { return std::tolower(c); });
@@ -86,10 +72,13 @@ static std::string lowered(std::string text) {
 
 static std::string wordsOf(const Row &row) {
   std::string text;
-  for (const char *column : {"source_title", "source_url_or_repo_path",
-                             "zero_or_fsdp_stage", "notes"})
+  for (const char *column :
+       {"source_title", "source_url_or_repo_path", "framework", "overlap",
+        "zero_or_fsdp_stage", "notes"})
     text += row.at(column) + "\n";
-  return lowered(text);
+  // The notes name columns that were filled in.
+  return lowered(
+      std::regex_replace(text, std::regex("zero_or_fsdp_stage="), ""));
 }
 
 static std::string firstWord(const std::string &text) {
@@ -117,6 +106,7 @@ private:
   void readModel();
   void readStrategy();
   void readZero();
+  void readPrecision();
   void countTensorsAlone(double bytes);
   void readMeasured();
 };
@@ -124,50 +114,19 @@ private:
 } // namespace
 
 int64_t Reader::size(const char *column, std::optional<int64_t> otherwise) {
-  if (row.isEmpty(column) && otherwise)
-    return *otherwise;
-  std::optional<int64_t> value = row.integer(column);
-  if (!value || *value < 1) {
-    fail(row.isEmpty(column)
-             ? std::string(column) + " is not stated"
-             : std::string(column) + " is not a positive number");
-    return 1;
-  }
-  constexpr int64_t kLargest = int64_t(1) << 31; // products stay exact
-  if (*value > kLargest) {
-    fail(std::string(column) + " is above " + std::to_string(kLargest));
-    return 1;
-  }
-  return *value;
+  Expected<int64_t> value = sizeIn(row, column, otherwise);
+  if (value)
+    return *value;
+  fail(value.message());
+  return 1;
 }
 
 void Reader::readModel() {
-  const std::string &family = row.at("model_family");
-  ModelDims &d = run.dims;
-  if (family == "llama")
-    d = ModelDims::defaults(Family::llama);
-  else if (family != "gpt")
-    return fail("model family '" + family + "' is not gpt or llama");
-  else if (row.at("source_title").find("MPT") != std::string::npos)
-    d = ModelDims::defaults(Family::mpt);
+  Expected<ModelDims> dims = dimsOf(row, run.strategy.tp);
+  if (dims)
+    run.dims = *dims;
   else
-    d = ModelDims::defaults(mentions(row, "ALiBi") ? Family::bloom
-                                                   : Family::gpt);
-  d.layers = size("layers");
-  d.hidden = size("hidden");
-  d.heads = size("heads");
-  d.ffn = size("ffn_hidden", 0);
-  d.kvHeads = size("kv_heads", d.heads);
-  d.headDim = 0;
-  d.vocab = size("vocab");
-  d.seq = size("seq_len");
-  if (d.family == Family::gpt || d.family == Family::bloom) {
-    int64_t unit = 128 * run.strategy.tp;
-    d.vocab = (d.vocab + unit - 1) / unit * unit;
-  }
-  d.complete();
-  if (std::string why = d.refusal(); !why.empty())
-    fail("dims are refused: " + why);
+    fail(dims.message());
 }
 
 /// Reads cells such as "3", "1 (group of 8)", "3 (fsdp)" and "HSDP".
@@ -179,7 +138,10 @@ void Reader::readZero() {
   bool isHybrid = has("hsdp") || has("hybrid");
   if (text.empty())
     return;
-  if (text[0] >= '0' && text[0] <= '3' && (text.size() == 1 || text[1] == ' '))
+  if (text == "0/1") // no difference on one rank
+    run.strategy.zero = run.strategy.dp > 1 ? 1 : 0;
+  else if (text[0] >= '0' && text[0] <= '3' &&
+           (text.size() == 1 || text[1] == ' '))
     run.strategy.zero = text[0] - '0';
   else if (has("gradients and optimizer"))
     run.strategy.zero = 2;
@@ -192,6 +154,17 @@ void Reader::readZero() {
     std::from_chars(text.data() + group + 9, text.data() + text.size(), ranks);
   if (ranks > 1 && ranks < run.strategy.dp)
     run.strategy.hybridShard = ranks;
+}
+
+/// "fp8", "fp8-cs" (current scaling) and "fp8-ds" (delayed scaling) have one
+/// scale for each tensor.
+void Reader::readPrecision() {
+  run.precision = firstWord(row.at("precision"));
+  if (run.precision == "fp8-cs" || run.precision == "fp8-ds")
+    run.precision = "fp8";
+  constexpr std::array kPlanned = {"fp32", "fp16", "bf16", "fp8"};
+  if (std::ranges::find(kPlanned, run.precision) == kPlanned.end())
+    fail("precision '" + row.at("precision") + "' cannot be planned");
 }
 
 void Reader::readStrategy() {
@@ -241,14 +214,15 @@ void Reader::readMeasured() {
     run.measuredSeconds = tokens / (*value * gpus);
   else if (kind == "tokens_per_s")
     run.measuredSeconds = tokens / *value;
-  else if (kind == "tflops_per_gpu" && run.dims.family != Family::llama)
+  else if (kind == "tflops_per_gpu" && !run.dims.isGated())
     run.measuredSeconds =
         tableFlops(run.dims, batch,
                    run.strategy.recompute == cost::Recompute::Full ? 4 : 3) /
         (*value * 1e12 * gpus);
-  else if (kind == "mfu" && run.dims.family != Family::llama)
+  else if (kind == "mfu")
     run.measuredSeconds =
-        tableFlops(run.dims, batch, 3) /
+        (run.dims.isGated() ? gemmFlops(run.dims, batch)
+                            : tableFlops(run.dims, batch, 3)) /
         (*value * run.cluster.groups.front().device.peak(cost::DType::BF16) *
          gpus);
   else if (kind != "peak_mem_gib")
@@ -314,10 +288,9 @@ Expected<PublishedRun> Reader::read() {
   readStrategy();
   readModel();
   run.globalBatch = size("global_batch");
-  run.precision = firstWord(row.at("precision"));
-  if (run.precision != "fp16" && run.precision != "bf16" &&
-      run.precision != "fp32")
-    fail("precision '" + row.at("precision") + "' cannot be planned");
+  readPrecision();
+  if (std::regex_search(notes, std::regex(R"(\bLoRA\b)")))
+    fail("adapters of a frozen model (LoRA) are not predicted");
   if (!error.empty())
     return Error{error};
   Expected<cost::Cluster> cluster =

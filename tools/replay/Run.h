@@ -2,8 +2,6 @@
 //
 // If the columns do not state a value, it follows from the software that was
 // used:
-//   * Megatron-LM pads the vocabulary of the families gpt and bloom to a
-//     multiple of 128 x tp, which aligns the GEMMs of all shards;
 //   * the software profile (cost-model/software) follows from the title, the
 //     repository, the ZeRO stage and the notes; the first match applies:
 //       InternEvo                          internevo-2023
@@ -28,8 +26,7 @@
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/strategy/Strategy.h"
-#include "frontends/dims/ModelDims.h"
-#include "tools/replay/Table.h"
+#include "tools/replay/Model.h"
 
 namespace dpc::validate {
 
@@ -62,11 +59,5 @@ const std::vector<std::string> &runColumns();
 /// Returns the run that `row` describes, or an error that says why the row is
 /// skipped.
 Expected<PublishedRun> runOf(const Row &row);
-
-/// Returns the FLOPs of one step of a GPT on a global batch, as publications
-/// count them (Narayanan et al., 2021, appendix): `passes` x 24 B s l h^2 (1 +
-/// s / 6h + V / 4 passes l h). `passes` is 4 with recomputation and 3 without.
-/// The head has 3 x 2 B s h V in both cases.
-double tableFlops(const model::ModelDims &dims, double globalBatch, int passes);
 
 } // namespace dpc::validate

@@ -75,6 +75,7 @@ TEST(NetworkTest, BytesPerSecondOfAGpu) {
   EXPECT_DOUBLE_EQ(rate("3.2Tb/s EFA per node"), 50);
   EXPECT_DOUBLE_EQ(rate("EFA, 3200 Gbps per node"), 50);
   EXPECT_DOUBLE_EQ(rate("NVL72 and 50 GB/s per GPU"), 50);
+  EXPECT_DOUBLE_EQ(rate("NVL72; 4x400Gb NDR IB per tray", 4), 50);
   EXPECT_EQ(rate("fast"), -1);
   EXPECT_EQ(rate("0Gb per node"), -1);
   EXPECT_EQ(rate("100Gb"), -1);
@@ -131,6 +132,22 @@ TEST(NetworkTest, RacksAreOneDomain) {
   EXPECT_EQ(cluster->levels[0].span, 72);
   EXPECT_EQ(cluster->levels[1].span, 144);
   EXPECT_DOUBLE_EQ(cluster->levels[1].bytesPerSecond, 50e9);
+}
+
+TEST(NetworkTest, PartsOfRacksAreDomains) {
+  // 32 trays of 4 GPUs: two racks give 16 each. 25 trays: 5 racks give 5.
+  for (auto [gpus, domain] :
+       {std::pair(128, 64), {100, 20}, {64, 64}, {72, 72}}) {
+    auto cluster = clusterOf("GB300", gpus, 4, "NVL72 domain");
+    ASSERT_TRUE(cluster) << cluster.message();
+    EXPECT_EQ(cluster->levels[0].span, domain) << gpus;
+  }
+  // Each GPU of these systems has the same network card.
+  for (auto [gpu, bytes] : {std::pair("GB200", 50e9), {"GB300", 100e9}})
+    EXPECT_DOUBLE_EQ(
+        clusterOf(gpu, 128, 4, "NVL72 domain")->levels[1].bytesPerSecond,
+        bytes);
+  EXPECT_FALSE(clusterOf("H100-SXM", 128, 8, "NVLink domain"));
 }
 
 TEST(NetworkTest, ExamplesOfClustersLoad) {
@@ -300,8 +317,10 @@ TEST(RunTest, RowsAreLeftOutWithAReason) {
   EXPECT_EQ(leftOut({{"dp", "5"}}),
             "the product of the degrees is not the number of GPUs");
   EXPECT_EQ(leftOut({{"recompute", ""}}), "recompute is not stated");
-  EXPECT_EQ(leftOut({{"precision", "fp8"}}),
-            "precision 'fp8' cannot be planned");
+  EXPECT_EQ(leftOut({{"precision", "int4"}}),
+            "precision 'int4' cannot be planned");
+  EXPECT_EQ(leftOut({{"notes", "spec=full; LoRA rank 16"}}),
+            "adapters of a frozen model (LoRA) are not predicted");
   EXPECT_EQ(leftOut({{"zero_or_fsdp_stage", "7"}}),
             "ZeRO stage '7' is not understood");
   EXPECT_EQ(leftOut({{"measured_value", "-1"}}),
@@ -309,8 +328,99 @@ TEST(RunTest, RowsAreLeftOutWithAReason) {
   EXPECT_EQ(leftOut({{"heads", "7"}}),
             "dims are refused: --heads=7: must divide --hidden=25600, unless "
             "--head-dim is given");
+  EXPECT_EQ(leftOut({{"model_family", "rnn"}}),
+            "model family 'rnn' is not gpt, llama, qwen or moe");
   EXPECT_EQ(leftOut({{"model_family", "moe"}}),
-            "model family 'moe' is not gpt or llama");
+            "the sizes of the mixture are not stated");
+  EXPECT_EQ(leftOut({{"model_family", "llama"}, {"attention", "mla"}}),
+            "the sizes of latent attention are not stated");
+}
+
+static model::ModelDims
+dimsWith(const std::map<std::string, std::string> &changes) {
+  auto dims = dimsOf(rowOf(changes), 1);
+  EXPECT_TRUE(dims) << dims.message();
+  return dims ? *dims : model::ModelDims{};
+}
+
+TEST(RunTest, MixturesAreReadFromNotesAndColumns) {
+  // The model has no preset: the notes state its sizes.
+  model::ModelDims noted =
+      dimsWith({{"model_family", "moe"},
+                {"notes", "spec=full; a model; moe E=64 top6 +2 shared, "
+                          "moe_ffn=1408 head_dim=192, first 1 layers dense"}});
+  EXPECT_EQ(noted.family, model::Family::moe);
+  EXPECT_EQ(noted.experts, 64);
+  EXPECT_EQ(noted.topk, 6);
+  EXPECT_EQ(noted.sharedExperts, 2);
+  EXPECT_EQ(noted.expertFfn, 1408);
+  EXPECT_EQ(noted.headDim, 192);
+  EXPECT_EQ(noted.denseLayers, 1);
+  EXPECT_EQ(noted.capacity, 0);
+  // Columns take precedence over the model with this name, which has the rest.
+  model::ModelDims cut = dimsWith({{"model_family", "moe"},
+                                   {"model", "deepseekv3-4L"},
+                                   {"heads", "128"},
+                                   {"kv_heads", ""},
+                                   {"attention", "mla"},
+                                   {"experts", "32"},
+                                   {"dense_layers", "1"},
+                                   {"mtp", "1"}});
+  EXPECT_EQ(cut.experts, 32);
+  EXPECT_EQ(cut.topk, 8);
+  EXPECT_EQ(cut.kvRank, 512);
+  EXPECT_EQ(cut.ropeDim, 64);
+  EXPECT_EQ(cut.denseLayers, 1);
+  EXPECT_EQ(cut.furtherTokens, 1);
+  EXPECT_EQ(dimsWith({{"model_family", "moe"},
+                      {"notes", "spec=full; GPT OSS 120B; moe E=64"}})
+                .window,
+            128);
+}
+
+TEST(RunTest, LlamasAreReadFromColumns) {
+  model::ModelDims qwen = dimsWith(
+      {{"model_family", "qwen"}, {"model", "qwen3-32b"}, {"head_dim", "128"}});
+  EXPECT_EQ(qwen.family, model::Family::llama);
+  EXPECT_TRUE(qwen.qkNorm);
+  EXPECT_EQ(qwen.headDim, 128);
+  EXPECT_FALSE(qwen.tied);
+  auto isTied = [](const char *billions) {
+    return dimsWith({{"model_family", "llama"},
+                     {"params_b", billions},
+                     {"notes", "spec=full; tied embeddings below 4B"}})
+        .tied;
+  };
+  EXPECT_TRUE(isTied("1.3"));
+  EXPECT_FALSE(isTied("8"));
+  EXPECT_EQ(runWith({{"zero_or_fsdp_stage", "0/1"}}).strategy.zero, 1);
+  EXPECT_EQ(runWith({{"precision", "fp8-cs"}}).precision, "fp8");
+  // The notes name a column that was filled in.
+  EXPECT_EQ(runWith({{"model_family", "llama"},
+                     {"measured_kind", "iter_seconds"},
+                     {"notes", "spec=full; assumed: zero_or_fsdp_stage=1"}})
+                .cluster.software.name,
+            "megatron-core-2024");
+}
+
+TEST(RunTest, FlopsOfGatedModels) {
+  // Llama 3 8B: 6 x the parameters of its GEMMs (all but the embedding and the
+  // norms) and 12 l h s for the whole attention, per token.
+  model::ModelDims dims = model::ModelDims::defaults(model::Family::llama);
+  dims.complete();
+  double weights = 8030261248.0 - 128256.0 * 4096 - 65 * 4096;
+  EXPECT_NEAR(gemmFlops(dims, 2) / (2.0 * 8192),
+              6 * weights + 12.0 * 32 * 4096 * 8192, 1e6);
+  // Of DeepSeek-V3's 671 billion parameters, 37 compute a token, of which the
+  // embedding has 0.93 (arXiv 2412.19437).
+  for (const model::Preset &preset : model::presets())
+    if (preset.name == "deepseek-v3") {
+      dims = preset.dims;
+      dims.complete();
+      double attention = 6.0 * 61 * 4096 * 128 * (192 + 128);
+      EXPECT_NEAR((gemmFlops(dims, 1) / 4096 - attention) / 6e9, 37 - 0.93,
+                  0.6);
+    }
 }
 
 TEST(ScoreTest, RankCorrelation) {
