@@ -7,6 +7,7 @@
 #include "ir/TensorUtils.h"
 #include "passes/graph/GraphBuilder.h"
 #include "passes/local/CopyAttributes.h"
+#include "passes/local/RankStack.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -44,8 +45,9 @@ public:
 
   /// The all_gather of the ids, which all ops of a mixture share.
   Operation *idsGather() const {
-    return gathers.empty() ? nullptr
-                           : AllGatherOp(gathers.front()).getOperation();
+    return gathers.empty() || !gathers.front()
+               ? nullptr
+               : gathers.front()->gather().getOperation();
   }
 
 private:
@@ -61,10 +63,9 @@ private:
     auto constant = value.getDefiningOp<ConstantOp>();
     return constant && constant.getValue().isSplat();
   }
-  AllGatherOp gatherOf(Value value) const;
-  Operation *scatterOf(OpResult result) const;
-  Value reduceOverOthers(OpBuilder &builder, Value sum, Operation *slice) const;
-  Value localRows(OpBuilder &builder, Value value, Type type);
+  StringAttr axis() const { return cast<StringAttr>(axes[0]); }
+  Value localRows(OpBuilder &builder, Value value,
+                  const std::optional<RankStack> &stack, Type type);
   RankedTensorType localType(Value value) const {
     SmallVector<int64_t> shape(shapeOf(value));
     shape[0] /= ranks;
@@ -76,76 +77,23 @@ private:
   ArrayAttr axes;
   AttributeListener listener;
   int64_t ranks = 1;
-  /// Of the ids and the operands with rows; null for a splat.
-  SmallVector<AllGatherOp> gathers;
-  /// By result, the op whose result has the sums of this rank; null for a sum
-  /// of whole tiles.
-  SmallVector<Operation *> scatters;
+  /// Of the ids and the operands with rows; none for a splat.
+  SmallVector<std::optional<RankStack>> gathers;
+  /// By result; none for a sum of whole tiles.
+  SmallVector<std::optional<RankScatter>> scatters;
 };
 
 } // namespace
 
-/// Returns the all_gather whose stack `value` is, reshaped or converted once.
-AllGatherOp RowExchanger::gatherOf(Value value) const {
-  bool isConverted = false;
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ReshapeOp>(op) && (!isa<ConvertOp>(op) || isConverted))
-      break;
-    isConverted |= isa<ConvertOp>(op);
-    value = op->getOperand(0);
-  }
-  auto gather = value.getDefiningOp<AllGatherOp>();
-  return gather && gather.getAxes() == axes ? gather : AllGatherOp();
-}
-
-/// Returns the all_reduce over several axes of which `slice` takes the part of
-/// this rank, reshaped or converted.
-static AllReduceOp reducedBefore(RankSliceOp slice) {
-  Value value = slice.getInput();
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ReshapeOp, ConvertOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value.getDefiningOp<AllReduceOp>();
-}
-
-/// Returns the op that distributes `result`, reshaped or converted, if it has
-/// no other reader: a reduce_scatter of this sum alone, or a rank_slice after
-/// one all_reduce of it over these and other axes.
-Operation *RowExchanger::scatterOf(OpResult result) const {
-  Value value = result;
-  bool isReduced = false;
-  while (value.hasOneUse()) {
-    Operation *user = *value.getUsers().begin();
-    if (auto scatter = dyn_cast<ReduceScatterOp>(user))
-      return !isReduced && scatter.getAxes() == axes &&
-                     scatter.getInputs().size() == 1 &&
-                     scatter.getKind() == ReduceKind::sum
-                 ? user
-                 : nullptr;
-    if (auto slice = dyn_cast<RankSliceOp>(user))
-      return isReduced && slice.getAxes() == axes ? user : nullptr;
-    auto reduce = dyn_cast<AllReduceOp>(user);
-    bool reduces = !isReduced && reduce && reduce.isOver(kExpertAxis) &&
-                   reduce.getInputs().size() == 1 &&
-                   reduce.getKind() == ReduceKind::sum;
-    if (!reduces && !isa<ReshapeOp, ConvertOp>(user))
-      break;
-    isReduced |= reduces;
-    value = user->getResult(0);
-  }
-  return nullptr;
-}
-
 bool RowExchanger::findMoves() {
+  ranks = getSharding(global).getMesh().axisSize(axis().getValue());
   auto take = [&](Value value) {
-    gathers.push_back(isSplat(value) ? AllGatherOp() : gatherOf(value));
+    gathers.push_back(isSplat(value) ? std::nullopt
+                                     : RankStack::find(value, axis(), ranks));
     return isSplat(value) || gathers.back();
   };
   if (!take(op.getIds()) || !gathers.front())
     return false;
-  ranks = shapeOf(gathers.front().getOutputs().front())[0];
   auto isDivisible = [&](Value value) {
     return shapeOf(value)[0] % ranks == 0;
   };
@@ -156,7 +104,8 @@ bool RowExchanger::findMoves() {
       return false;
   for (auto [result, share] :
        llvm::zip_equal(op->getResults(), op.getOutShares())) {
-    scatters.push_back(share > 0 ? scatterOf(result) : nullptr);
+    scatters.push_back(share > 0 ? RankScatter::find(result, axis(), ranks)
+                                 : std::nullopt);
     if (share > 0 && (!isDivisible(result) || !scatters.back()))
       return false;
   }
@@ -182,11 +131,11 @@ double RowExchanger::seconds(const ExchangeCosts &costs) {
 
 SmallVector<Operation *> RowExchanger::moves() const {
   SmallVector<Operation *> found;
-  for (AllGatherOp gather : gathers)
-    found.push_back(gather);
-  for (Operation *scatter : scatters)
+  for (const std::optional<RankStack> &stack : gathers)
+    found.push_back(stack ? stack->gather().getOperation() : nullptr);
+  for (const std::optional<RankScatter> &scatter : scatters)
     if (scatter)
-      found.push_back(scatter);
+      found.push_back(scatter->end());
   return found;
 }
 
@@ -209,39 +158,37 @@ Type RowExchanger::travelType(Value tile, Operation *move) const {
   return type;
 }
 
-/// Whether only `ops` read `value`, perhaps reshaped or converted.
+/// Whether only `ops` read `value`, perhaps moved or converted.
 static bool isReadBy(const DenseSet<Operation *> &ops, Value value) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    return ops.contains(user) || (isa<ReshapeOp, ConvertOp>(user) &&
-                                  isReadBy(ops, user->getResult(0)));
+    return ops.contains(user) ||
+           (isa<ReshapeOp, TransposeOp, ConvertOp, AllGatherOp>(user) &&
+            isReadBy(ops, user->getResult(0)));
   });
 }
 
 void RowExchanger::addStacks(const DenseSet<Operation *> &mixture,
                              SetVector<Value> &stacks) const {
-  for (AllGatherOp gather : gathers)
-    if (gather && isReadBy(mixture, gather->getResult(0)))
-      stacks.insert(gather->getResult(0));
-  for (Operation *scatter : scatters)
+  for (const std::optional<RankStack> &stack : gathers)
+    if (stack && isReadBy(mixture, stack->gathered()))
+      stacks.insert(stack->gathered());
+  for (const std::optional<RankScatter> &scatter : scatters)
     if (scatter)
-      stacks.insert(scatter->getOperand(0));
+      stacks.insert(scatter->end()->getOperand(0));
 }
 
-/// Returns the rows of this rank in `value`, as elements of `type`.
-Value RowExchanger::localRows(OpBuilder &builder, Value value, Type type) {
+/// Returns the rows of this rank in `value`, which is `stack` or a splat, as
+/// elements of `type`.
+Value RowExchanger::localRows(OpBuilder &builder, Value value,
+                              const std::optional<RankStack> &stack,
+                              Type type) {
+  if (stack)
+    return stack->partOf(builder, op.getLoc(), type);
   RankedTensorType local = localType(value).clone(type);
-  Location loc = op.getLoc();
-  if (isSplat(value)) {
-    auto splat =
-        cast<DenseElementsAttr>(value.getDefiningOp<ConstantOp>().getValue());
-    return ConstantOp::create(builder, loc, local, splat.resizeSplat(local));
-  }
-  while (isa<ReshapeOp, ConvertOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  auto gather = value.getDefiningOp<AllGatherOp>();
-  Value rows = gather.getInputs()[cast<OpResult>(value).getResultNumber()];
-  GraphBuilder g(builder, loc);
-  return g.reshape(g.convert(rows, type), local.getShape());
+  auto splat =
+      cast<DenseElementsAttr>(value.getDefiningOp<ConstantOp>().getValue());
+  return ConstantOp::create(builder, op.getLoc(), local,
+                            splat.resizeSplat(local));
 }
 
 /// Lets the rows of `tile`, an argument of the body, arrive as elements of
@@ -266,36 +213,22 @@ void RowExchanger::returnAs(OpOperand &tile, Type type) {
   tile.set(GraphBuilder(inner, op.getLoc()).convert(tile.get(), type));
 }
 
-/// Sums `sum` over the axes besides those of the exchange over which it was
-/// reduced before `slice`.
-Value RowExchanger::reduceOverOthers(OpBuilder &builder, Value sum,
-                                     Operation *slice) const {
-  if (!isa<RankSliceOp>(slice))
-    return sum;
-  SmallVector<Attribute> others;
-  for (Attribute axis : reducedBefore(cast<RankSliceOp>(slice)).getAxes())
-    if (!llvm::is_contained(axes, axis))
-      others.push_back(axis);
-  if (others.empty())
-    return sum;
-  return AllReduceOp::create(builder, sum.getLoc(), sum.getType(),
-                             ReduceKind::sum, sum, builder.getArrayAttr(others))
-      ->getResult(0);
-}
-
 void RowExchanger::build() {
   OpBuilder builder(op);
   builder.setListener(&listener);
   Location loc = op.getLoc();
   Block &body = op.getBody().front();
-  Value ids = localRows(builder, op.getIds(), elementTypeOf(op.getIds()));
+  Value ids = localRows(builder, op.getIds(), gathers.front(),
+                        elementTypeOf(op.getIds()));
   SmallVector<Value> inputs;
-  auto *gather = gathers.begin();
+  auto *stack = gathers.begin();
   for (auto [value, share, tile] : llvm::zip_equal(
            op.getInputs(), op.getInShares(), body.getArguments().drop_front()))
     if (share > 0) {
-      Type type = travelType(tile, *++gather);
-      inputs.push_back(localRows(builder, value, type));
+      ++stack;
+      Type type = travelType(tile, *stack ? (*stack)->gather().getOperation()
+                                          : nullptr);
+      inputs.push_back(localRows(builder, value, *stack, type));
       arriveAs(tile, type);
     } else {
       inputs.push_back(value);
@@ -303,7 +236,7 @@ void RowExchanger::build() {
   for (auto [tile, scatter] :
        llvm::zip_equal(body.getTerminator()->getOpOperands(), scatters))
     if (scatter)
-      returnAs(tile, travelType(tile.get(), scatter));
+      returnAs(tile, travelType(tile.get(), scatter->end()));
   SmallVector<Type> types;
   for (auto [result, scatter] : llvm::zip_equal(op.getOutputs(), scatters))
     types.push_back(scatter ? localType(result) : result.getType());
@@ -311,24 +244,15 @@ void RowExchanger::build() {
       ExpertTilesOp::create(builder, loc, types, ids, inputs, op.getInShares(),
                             op.getOutShares(), op.getGlobal(), axes);
   exchanging.getBody().takeBody(op.getBody());
-  GraphBuilder g(builder, loc);
   for (auto [old, sum, scatter] :
-       llvm::zip_equal(op.getOutputs(), exchanging.getOutputs(), scatters)) {
-    if (!scatter) {
+       llvm::zip_equal(op.getOutputs(), exchanging.getOutputs(), scatters))
+    if (scatter) {
+      scatter->end()->getResult(0).replaceAllUsesWith(
+          scatter->scatter(builder, sum));
+      scatter->erase();
+    } else {
       old.replaceAllUsesWith(sum);
-      continue;
     }
-    RankedTensorType type = tensorType(scatter->getResult(0));
-    Value own =
-        g.reshape(g.convert(sum, type.getElementType()), type.getShape());
-    scatter->getResult(0).replaceAllUsesWith(
-        reduceOverOthers(builder, own, scatter));
-    for (Operation *reader = scatter; reader != op;) { // one chain
-      Operation *next = reader->getOperand(0).getDefiningOp();
-      reader->erase();
-      reader = next;
-    }
-  }
   op.erase();
 }
 

@@ -46,11 +46,11 @@ bool Assignment::separatesMicroBatches() const {
          facts.batchFactor == productOfAxes(mesh, dataAxes);
 }
 
-const ShardingSpec &Assignment::actual(Value value) const {
-  auto [it, isNew] = specs.try_emplace(value.getType());
+const ShardingSpec &Assignment::actual(Type type) const {
+  auto [it, isNew] = specs.try_emplace(type);
   if (isNew)
-    it->second =
-        std::make_unique<ShardingSpec>(*ShardingSpec::get(tensorType(value)));
+    it->second = std::make_unique<ShardingSpec>(
+        *ShardingSpec::get(cast<RankedTensorType>(type)));
   return *it->second;
 }
 
@@ -195,11 +195,34 @@ static bool leadsToParameter(const Assignment &state, Operation *op) {
   });
 }
 
+/// Returns `value` after a reduction that another reader needs and that
+/// resharding `value` to `spec` needs, too; null without one.
+static Value reducedFor(const Assignment &state, Value value,
+                        const ShardingSpec &spec) {
+  auto found = state.reduced.find(value);
+  if (found == state.reduced.end())
+    return Value();
+  for (Value reduced : found->second) {
+    const ShardingSpec &its = state.actual(reduced);
+    if (its.partial == spec.partial && its.routed == spec.routed &&
+        (its.dims == spec.dims || its.dims == state.actual(value).dims))
+      return reduced;
+  }
+  return Value();
+}
+
+static int64_t localElements(const ShardingSpec &spec) {
+  return ShapedType::getNumElements(spec.localShape());
+}
+
 /// Keeps operands partial if the op is linear in them, because one reduction at
 /// the end is cheaper than many earlier ones. If all ranks of an axis repeat
-/// the op, its operands must be complete over this axis. The gradient of a
-/// copied parameter (in half precision, or transposed) is an exception: it is
-/// summed over all axes at once, after the last micro-batch.
+/// the op, its operands must be complete over this axis. So are those that an
+/// earlier reader reduced, because a reduction of what the op computes would
+/// move the same data again; and those that are gathered for the op, because a
+/// reduction moves less before that. The gradient of a copied parameter (in
+/// half precision, or transposed) is an exception: it is summed over all axes
+/// at once, after the last micro-batch.
 static void keepPartials(const Assignment &state, Operation *op,
                          const AxisChoices &choice,
                          const std::vector<DimFactors> &splits, OpPlan &plan) {
@@ -239,6 +262,14 @@ static void keepPartials(const Assignment &state, Operation *op,
         axis == state.microBatchAxis &&
         llvm::any_of(llvm::enumerate(op->getOperands()), isLateOther);
     if (holders.empty() || runsLate)
+      continue;
+    bool isSolved = llvm::is_contained(state.solvedAxes, axis);
+    if (isSolved && !waits && llvm::all_of(holders, [&](int64_t i) {
+          Value operand = op->getOperand(i);
+          return reducedFor(state, operand, plan.operands[i]) ||
+                 localElements(plan.operands[i]) >
+                     localElements(state.actual(operand));
+        }))
       continue;
     bool moved = rule.movesData && holders == Axes{0};
     if (moved || (sums && llvm::is_contained(rule.linear, holders)))
@@ -357,8 +388,13 @@ static std::vector<int64_t> keyOf(const Assignment &state, Operation *op,
       addPointer(it->second.toAttr());
   add(makesCopy(state, op));
   add(leadsToParameter(state, op));
-  for (Value operand : op->getOperands())
+  for (Value operand : op->getOperands()) {
     add(state.late.contains(operand));
+    if (auto it = state.reduced.find(operand); it != state.reduced.end())
+      for (Value reduced : it->second)
+        addPointer(reduced.getType());
+    add(-1);
+  }
   add(choice.has_value());
   if (choice)
     for (const AxisChoice &one : *choice)
@@ -400,10 +436,13 @@ Value dpc::reshard(Assignment &state, OpBuilder &builder, Value value,
   if (value.getType() == to)
     return value;
   bool atUse = isGatheredAtUse(state, value);
-  Value &made =
-      state.reshards[{value, {to.getEncoding(), atUse ? phase : Attribute()}}];
-  if (made)
+  std::pair key(value,
+                std::pair(to.getEncoding(), atUse ? phase : Attribute()));
+  if (Value made = state.reshards.lookup(key))
     return made;
+  const ShardingSpec &wanted = state.actual(to);
+  if (Value reduced = reducedFor(state, value, wanted); reduced && !atUse)
+    return state.reshards[key] = reshard(state, builder, reduced, to, phase);
   auto op = ReshardOp::create(builder, value.getLoc(), to, value);
   if (phase)
     op->setAttr(attr::kPhase, phase);
@@ -424,7 +463,9 @@ Value dpc::reshard(Assignment &state, OpBuilder &builder, Value value,
       state.microBatchAxis && isPartial(value) && !isPartial(op.getResult());
   if (accumulates || state.late.contains(value))
     state.late.insert(op.getResult());
-  return made = op.getResult();
+  if (!atUse && state.actual(value).partial != wanted.partial)
+    state.reduced[value].push_back(op.getResult());
+  return state.reshards[key] = op.getResult();
 }
 
 static void compressReduction(Assignment &state, Value gradient, Value reduced,

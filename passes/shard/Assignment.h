@@ -43,6 +43,8 @@ struct Assignment {
       std::pair<mlir::Value, std::pair<mlir::Attribute, mlir::Attribute>>,
       mlir::Value>
       reshards;
+  /// By partial value, what reshards have reduced, wholly or in part.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value, 1>> reduced;
   /// Sums over all micro-batches of a step, and values that depend on them.
   llvm::DenseSet<mlir::Value> late;
   /// Maps gradients of parameters to the parameters.
@@ -64,7 +66,10 @@ struct Assignment {
   /// `mb` splits the second factor.
   bool separatesMicroBatches() const;
   /// Returns the sharding of a value. Computed once per type.
-  const ShardingSpec &actual(mlir::Value value) const;
+  const ShardingSpec &actual(mlir::Value value) const {
+    return actual(value.getType());
+  }
+  const ShardingSpec &actual(mlir::Type type) const;
   /// Returns the bytes of a shard.
   int64_t localBytes(mlir::Type type);
   bool isLate(mlir::ValueRange values) const {

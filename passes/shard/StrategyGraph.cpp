@@ -30,13 +30,15 @@ struct AxisProblem {
   /// `done` has the choices for earlier axes and does not include `axis`.
   AxisProblem(const ProgramFacts &facts, const cost::Cluster &cluster,
               const LoweringSpec &spec, const MeshAxis &axis,
-              const ShardChoices &done, const Experts &experts)
+              const ShardChoices &done, const Experts &experts,
+              const DenseSet<Value> &tiledRows)
       : facts(facts), cluster(cluster), spec(spec),
         device(cluster.slowestDevice(cost::DType::F32)), axis(axis), done(done),
         group(cost::placeGroup(cluster, rankOrder(spec), {axis.name})),
         gradientGroup(cost::placeGroup(cluster, rankOrder(spec),
                                        {"dp", "dpi", "ep", "cp"})),
         dataRanks(spec.dp / expertDataRanks(spec)), experts(experts),
+        tiledRows(tiledRows),
         laterSequence(axis.role == AxisRole::tensor ? spec.cp : 1) {}
 
   const ProgramFacts &facts;
@@ -49,6 +51,8 @@ struct AxisProblem {
   int64_t dataRanks; ///< Ranks of the data axes, which split the batch.
   /// The experts that tensor axes must split; may be empty.
   const Experts &experts;
+  /// Rows that dpc-tile-experts computes only for the experts of a rank.
+  const DenseSet<Value> &tiledRows;
   /// Ranks of the sequence axis if it is solved after this axis, otherwise 1.
   int64_t laterSequence;
 
@@ -64,7 +68,7 @@ struct Graph {
   DenseMap<Operation *, std::pair<cost::NodeId, SmallVector<AxisChoice>>> ops;
   DenseMap<Value, cost::NodeId> arguments, copies;
   std::map<std::tuple<std::vector<AxisState>, std::vector<AxisState>, double,
-                      bool, bool, bool>,
+                      bool, bool, bool, bool>,
            cost::MatrixId>
       matrices;
 };
@@ -165,6 +169,8 @@ static double opShareSeconds(const AxisProblem &in, Operation *op) {
     return opSeconds(op, in.device) * share;
   if (isa<ReshapeOp, ConstantOp, IotaOp>(op))
     return 0;
+  if (any([&](Value value) { return in.tiledRows.contains(value); }))
+    share /= static_cast<double>(in.spec.ep);
   // Chains of ops are fused, so about twice the bytes of the result move.
   double bytes = 2.0 * sizeInBytes(op->getResults());
   return cost::streamSeconds(in.device, bytes * share) -
@@ -446,10 +452,11 @@ static cost::MatrixId matrixFor(Graph &graph, const AxisProblem &in,
   bool parameter =
       in.facts.weights.contains(value) || in.facts.stored.contains(value);
   bool batched = in.facts.hasBatch(value);
+  bool tiled = in.tiledRows.contains(value);
   double bytes = bytesPerRank(in, value);
   auto key = std::make_tuple(std::vector<AxisState>(from.begin(), from.end()),
                              std::vector<AxisState>(to.begin(), to.end()),
-                             bytes, gradient, parameter, batched);
+                             bytes, gradient, parameter, batched, tiled);
   auto [it, isNew] = graph.matrices.try_emplace(key, 0);
   if (!isNew)
     return it->second;
@@ -469,6 +476,9 @@ static cost::MatrixId matrixFor(Graph &graph, const AxisProblem &in,
       double seconds = secondsOf(moves.forward) + secondsOf(moves.backward);
       if (parameter && moves.forward != AxisTransition::none)
         seconds += kLastResort; // (R1)
+      if (tiled && (moves.forward != AxisTransition::none ||
+                    moves.backward != AxisTransition::none))
+        seconds += kLastResort; // (R8)
       matrix.values.push_back(seconds);
     }
   return it->second = graph.problem.addMatrix(std::move(matrix));
@@ -554,12 +564,17 @@ Expected<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
       if (axis.role == AxisRole::expert)
         chooseExperts(facts, experts, axis, choices);
   }
+  DenseSet<Value> tiledRows;
+  if (spec.ep > 1 && spec.tilesExperts)
+    tiledRows = rowsOfExperts(llvm::to_vector(
+        llvm::make_pointer_range(facts.func->getRegion(0).front())));
   for (AxisRole role : {AxisRole::tensor, AxisRole::sequence})
     for (const MeshAxis &axis : axes) {
       if (axis.role != role)
         continue;
       ShardChoices done = choices;
-      AxisProblem problem(facts, cluster, spec, axis, done, forTensor);
+      AxisProblem problem(facts, cluster, spec, axis, done, forTensor,
+                          tiledRows);
       if (Status status = solveAxis(problem, choices); !status)
         return Error{status.message()};
     }

@@ -25,7 +25,8 @@ USUAL = [("mixtral", "dp=4"), ("mixtral", "dp=2,tp=2,ep=2"), ("mixtral", "dp=4,e
          ("gpt-oss-batched", "dp=4,ep=2,zero=3"), ("olmoe", "dp=4,ep=4"), ("glm4-moe", "dp=4,ep=2,zero=3"), ("glm4-moe", "dp=2,tp=2,ep=2")]
 EXCHANGES = [("mixtral", "dp=4,ep=4"), ("mixtral-skewed", "dp=4,pp=2,ep=4,micro_batch=1"), ("deepseek-v3", "dp=8,ep=4,zero=3"),
              ("gpt-oss", "dp=4,ep=4,micro_batch=1,recompute=full"), ("mixtral-skewed", "dp=4,tp=2,ep=4"), ("qwen3-moe", "dp=4,cp=2,ep=4"),
-             ("qwen3-moe", "dp=8,ep=4,zero=2", "--precision=bf16")]
+             ("qwen3-moe", "dp=8,ep=4,zero=2", "--precision=bf16"), ("deepseek-v3", "dp=4,tp=2,ep=4,sp=true"),
+             ("mixtral-skewed", "dp=4,tp=2,ep=4,sp=true"), ("qwen2-moe", "dp=4,tp=2,ep=4"), ("deepseek-v3", "dp=4,cp=2,ep=4")]
 OTHERS = ["dp=2,ep=2,micro_batch=2,recompute=full", "tp=4,ep=4", "dp=2,tp=2,ep=4,zero=2", "dp=2,cp=2,ep=2"]
 
 

@@ -79,10 +79,10 @@ func.func @step(%x: tensor<16x64xf32>, %i: tensor<16xi64>, %w: tensor<2x64x64xf3
 // MOVE-LABEL: func.func @step
 // MOVE-NOT: dpc.all_gather
 // MOVE: %[[Y:.*]] = dpc.expert_tiles {{.*}} exchange = ["ep"]
-// MOVE: %[[P:.*]] = dpc.reshape %[[Y]] {{.*}} : tensor<16x64xf32> -> tensor<1x1024xf32>
-// MOVE-NEXT: %[[S:.*]] = dpc.all_reduce sum %[[P]] axes = ["tp"]
+// MOVE: %[[S:.*]] = dpc.all_reduce sum %[[Y]] axes = ["tp"]
+// MOVE-NEXT: %[[P:.*]] = dpc.reshape %[[S]] {{.*}} : tensor<16x64xf32> -> tensor<1x1024xf32>
 // MOVE-NOT: dpc.rank_slice
-// MOVE: return %[[S]]
+// MOVE: return %[[P]]
 func.func @step(%x: tensor<16x64xf32>, %i: tensor<16xi64>, %w: tensor<2x64x64xf32>) -> tensor<1x1024xf32> attributes {dpc.mesh = #dpc.mesh<ep=4, tp=2>} {
   %is = dpc.all_gather %i axes = ["ep"] {dpc.phase = "forward"} : tensor<16xi64> -> tensor<4x16xi64>
   %ids = dpc.reshape %is {dpc.phase = "forward"} : tensor<4x16xi64> -> tensor<64xi64>
@@ -123,4 +123,43 @@ func.func @step(%x: tensor<16x64xf32>, %i: tensor<16xi64>, %g: tensor<16xf32>, %
   %p = dpc.reshape %hf {dpc.phase = "forward"} : tensor<64x64xf32> -> tensor<4x1x1024xf32>
   %y = dpc.reduce_scatter sum %p axes = ["ep"] {dpc.phase = "forward"} : tensor<4x1x1024xf32> -> tensor<1x1024xf32>
   return %y : tensor<1x1024xf32>
+}
+
+// -----
+
+#e = #dpc.sharding<#dpc.mesh<ep=4, tp=2>, [{ep}, {}, {tp}]>
+
+// With sequence parallelism, one collective gathers over both axes, or one over
+// tp follows, and its ranks come inside those of ep. Each rank gathers its rows
+// over tp before the exchange. Sums that are scattered over tp first, by
+// columns, are so after the exchange.
+// MOVE-LABEL: func.func @step
+// MOVE-DAG: %[[I:.*]] = dpc.all_gather %arg1 axes = ["tp"] {{.*}} : tensor<8xi64> -> tensor<2x8xi64>
+// MOVE-DAG: %[[IDS:.*]] = dpc.reshape %[[I]] {{.*}} -> tensor<16xi64>
+// MOVE-DAG: %[[X:.*]] = dpc.all_gather %{{.*}} axes = ["tp"] {{.*}} : tensor<1x8x64xf32> -> tensor<2x1x8x64xf32>
+// MOVE-DAG: %[[T:.*]] = dpc.transpose %[[X]] perm = [1, 0, 2, 3]
+// MOVE-DAG: %[[ROWS:.*]] = dpc.reshape %[[T]] {{.*}} -> tensor<16x64xf32>
+// MOVE-NOT: axes = ["ep"
+// MOVE: %[[Y:.*]]:2 = dpc.expert_tiles %[[IDS]], %[[ROWS]], %arg2 in = [1, 0] out = [1, 1] {{.*}} exchange = ["ep"]
+// MOVE-NOT: axes = ["ep"
+// MOVE: dpc.reduce_scatter sum %{{.*}} axes = ["tp"] {{.*}} : tensor<2x512xf32> -> tensor<512xf32>
+// MOVE: %[[C:.*]] = dpc.transpose %{{.*}} perm = [1, 0, 2] {{.*}} : tensor<16x2x32xf32> -> tensor<2x16x32xf32>
+// MOVE: dpc.reduce_scatter sum %[[C]] axes = ["tp"] {{.*}} : tensor<2x16x32xf32> -> tensor<16x32xf32>
+func.func @step(%x: tensor<8x64xf32>, %i: tensor<8xi64>, %w: tensor<2x64x64xf32>) -> (tensor<16x32xf32>, tensor<512xf32>) attributes {dpc.mesh = #dpc.mesh<ep=4, tp=2>} {
+  %is = dpc.all_gather %i axes = ["ep", "tp"] {dpc.phase = "forward"} : tensor<8xi64> -> tensor<8x8xi64>
+  %ids = dpc.reshape %is {dpc.phase = "forward"} : tensor<8x8xi64> -> tensor<64xi64>
+  %xe = dpc.all_gather %x axes = ["ep"] {dpc.phase = "forward"} : tensor<8x64xf32> -> tensor<4x8x64xf32>
+  %xs = dpc.all_gather %xe axes = ["tp"] {dpc.phase = "forward"} : tensor<4x8x64xf32> -> tensor<2x4x8x64xf32>
+  %xt = dpc.transpose %xs perm = [1, 0, 2, 3] {dpc.phase = "forward"} : tensor<2x4x8x64xf32> -> tensor<4x2x8x64xf32>
+  %xf = dpc.reshape %xt {dpc.phase = "forward"} : tensor<4x2x8x64xf32> -> tensor<64x64xf32>
+  %h = dpc.expert_matmul %xf, %ids, %w global = tensor<8x64x128xf32, #e> {dpc.phase = "forward"} : (tensor<64x64xf32>, tensor<64xi64>, tensor<2x64x64xf32>) -> tensor<64x64xf32>
+  %n = dpc.unary neg %h {dpc.phase = "forward"} : tensor<64x64xf32> -> tensor<64x64xf32>
+  %c = dpc.reshape %h {dpc.phase = "forward"} : tensor<64x64xf32> -> tensor<64x2x32xf32>
+  %ct = dpc.transpose %c perm = [1, 0, 2] {dpc.phase = "forward"} : tensor<64x2x32xf32> -> tensor<2x64x32xf32>
+  %cs = dpc.reduce_scatter sum %ct axes = ["tp"] {dpc.phase = "forward"} : tensor<2x64x32xf32> -> tensor<64x32xf32>
+  %cp = dpc.reshape %cs {dpc.phase = "forward"} : tensor<64x32xf32> -> tensor<4x16x32xf32>
+  %y = dpc.reduce_scatter sum %cp axes = ["ep"] {dpc.phase = "forward"} : tensor<4x16x32xf32> -> tensor<16x32xf32>
+  %p = dpc.reshape %n {dpc.phase = "forward"} : tensor<64x64xf32> -> tensor<8x512xf32>
+  %z = dpc.reduce_scatter sum %p axes = ["ep", "tp"] {dpc.phase = "forward"} : tensor<8x512xf32> -> tensor<512xf32>
+  return %y, %z : tensor<16x32xf32>, tensor<512xf32>
 }
