@@ -267,6 +267,7 @@ static ordered_json toJson(const Device &device, const json &base,
       constant(device.launchSeconds * 1e6, measured + ": kernels of a graph");
   take("attention_forward_fraction", nullptr);
   take("attention_backward_fraction", nullptr);
+  take("cudnn_attention", nullptr);
   auto tile = [&](const char *key, int64_t value) {
     bool isKnown = base.is_object();
     return isKnown ? ordered_json(base["gemm"][key])

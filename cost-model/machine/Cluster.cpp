@@ -229,8 +229,8 @@ static Expected<Software> ownSoftware(const Cluster &cluster) {
 /// Names the device and the rate that it lacks for `software`, or returns "".
 static std::string missingRate(const Cluster &cluster,
                                const Software &software) {
-  if (software.attention != AttentionKernels::Fused &&
-      software.attention != AttentionKernels::Cudnn)
+  if (software.attention == AttentionKernels::Planned ||
+      software.attention == AttentionKernels::Unfused)
     return "";
   for (size_t i = 0; i < cluster.groups.size(); ++i)
     if (!cluster.groups[i].device.hasFusedAttention())

@@ -65,6 +65,14 @@ struct GemmModel {
   GemmTable shared;
 };
 
+/// The rate of fused attention over `keys` keys of each query, with a causal
+/// mask: `flops` x keys / (keys + halfLength). Flops are those of the scores
+/// that the mask keeps.
+struct AttentionRate {
+  double flops = 0;      ///< FLOP/s with many keys; 0 = unknown.
+  double halfLength = 0; ///< Keys for half of this rate.
+};
+
 struct Device {
   std::string name;
   /// Dense peak in FLOP/s by type; 0 if the device does not support the type.
@@ -86,6 +94,9 @@ struct Device {
   int64_t computeCapability = 0;
   /// The fractions of the peak that fused attention reaches; 0 = unknown.
   double attentionForward = 0, attentionBackward = 0;
+  /// The rates of cuDNN's kernels (FlashAttention 3 has similar ones) in 16-bit
+  /// types, with heads of 128.
+  AttentionRate cudnnForward, cudnnBackward;
   /// Bandwidth and latency between two ranks through shared memory; 0 =
   /// unknown. Only makeLocalCluster reads these fields.
   double exchangeBytesPerSecond = 0;

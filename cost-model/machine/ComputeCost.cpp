@@ -160,6 +160,25 @@ static double unfusedSeconds(const Device &device, DType type,
   return seconds;
 }
 
+/// Returns the FLOP/s of fused attention.
+static double fusedRate(const Device &device, DType type,
+                        const AttentionShape &shape, const Software &software) {
+  const AttentionRate &cudnn =
+      shape.backward ? device.cudnnBackward : device.cudnnForward;
+  bool isHalf = type == DType::BF16 || type == DType::F16;
+  if (software.attention != AttentionKernels::FusedCudnn || !isHalf ||
+      cudnn.flops == 0)
+    return device.peak(type) * (shape.backward ? device.attentionBackward
+                                               : device.attentionForward);
+  // Without a mask all blocks of keys are whole, so that shorter sequences
+  // reach the rate: about 250 keys for half of it (cuDNN's benchmark).
+  constexpr double kWholeHalf = 250;
+  double half =
+      shape.causal ? cudnn.halfLength : std::min(cudnn.halfLength, kWholeHalf);
+  auto keys = static_cast<double>(shape.keys);
+  return cudnn.flops * keys / (keys + half);
+}
+
 double attentionSeconds(const Device &device, DType type,
                         const AttentionShape &shape, const Software &software) {
   assert(software.attention != AttentionKernels::Planned &&
@@ -167,10 +186,9 @@ double attentionSeconds(const Device &device, DType type,
   if (software.attention == AttentionKernels::Unfused)
     return unfusedSeconds(device, type, shape, software);
   assert(device.hasFusedAttention() && "checked by parseCluster");
-  double rate =
-      shape.backward ? device.attentionBackward : device.attentionForward;
   return device.launchSeconds +
-         shape.flops / (device.peak(type) * rate * software.attentionRate);
+         shape.flops / (fusedRate(device, type, shape, software) *
+                        software.attentionRate);
 }
 
 DType computeType(const Device &device, DType wanted) {

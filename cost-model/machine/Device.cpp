@@ -109,6 +109,21 @@ static void readGemm(const json &entry, const std::string &where,
   fields.finish();
 }
 
+static void readAttention(const json &entry, const std::string &where,
+                          Device &device, JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  SourcedFields reader(fields, errors);
+  constexpr double tera = 1e12;
+  reader.number("forward_teraflops", device.cudnnForward.flops, positive, tera);
+  reader.number("forward_half_length", device.cudnnForward.halfLength,
+                nonNegative);
+  reader.number("backward_teraflops", device.cudnnBackward.flops, positive,
+                tera);
+  reader.number("backward_half_length", device.cudnnBackward.halfLength,
+                nonNegative);
+  fields.finish();
+}
+
 Expected<Device> parseDevice(const json &root, const std::string &where) {
   JsonErrors errors;
   Device device;
@@ -148,6 +163,8 @@ Expected<Device> parseDevice(const json &root, const std::string &where) {
     reader.number("attention_backward_fraction", device.attentionBackward,
                   fraction);
   }
+  if (const json *rates = fields.optional("cudnn_attention"))
+    readAttention(*rates, fields.path("cudnn_attention"), device, errors);
   if (const json *gemm = fields.required("gemm", "an object"))
     readGemm(*gemm, fields.path("gemm"), device.gemm, errors);
   fields.finish();

@@ -19,6 +19,9 @@
 //               device's attention rates times attentionRate
 //     cudnn     fused if plans for GPUs have a cuDNN instruction for it, else
 //               planned
+//     fused-cudnn
+//               as fused, at the device's rates for cuDNN's kernels of its
+//               generation (or FlashAttention 3) if it states them
 //   gemmRate the rate of the library's GEMMs relative to the device file.
 //               Versions of libraries differ, and GEMMs without pauses between
 //               them run at lower clocks
@@ -68,7 +71,7 @@
 namespace dpc::cost {
 
 /// See the file comment.
-enum class AttentionKernels { Planned, Unfused, Fused, Cudnn };
+enum class AttentionKernels { Planned, Unfused, Fused, Cudnn, FusedCudnn };
 
 /// The values that full recompute keeps.
 enum class Checkpoints {
@@ -81,8 +84,9 @@ enum class Checkpoints {
 
 namespace dpc {
 template <>
-inline constexpr std::array<std::string_view, 4>
-    kNamesOf<cost::AttentionKernels> = {"planned", "unfused", "fused", "cudnn"};
+inline constexpr std::array<std::string_view, 5>
+    kNamesOf<cost::AttentionKernels> = {"planned", "unfused", "fused", "cudnn",
+                                        "fused-cudnn"};
 template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<cost::Checkpoints> = {
     "planned", "layers", "whole-layers"};

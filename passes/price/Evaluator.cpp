@@ -107,6 +107,7 @@ LoweringSpec dpc::pricedSpec(LoweringSpec spec, const cost::Software &software,
     spec.fusesEpilogues = true;
     break;
   case AttentionKernels::Fused:
+  case AttentionKernels::FusedCudnn:
   case AttentionKernels::Unfused:
     spec.fusesEpilogues = false;
     spec.attention = isHalf || software.attention == AttentionKernels::Unfused

@@ -71,6 +71,15 @@ class Validate(unittest.TestCase):
                     self.assertLess(source["plan_memory"]["mean"], most)
                     self.assertGreater(source["plan_memory"]["mean"], least)
 
+    def test_errors_of_modern_runs_stay_within_bounds(self):
+        """Far from what is wanted: these errors, and the runs that are skipped, may only fall."""
+        for file, bounds, planned in (("modern-runs", {"nemo24": 0.2, "nanotron": 0.17}, 119), ("runs-2026", {"simumax": 0.25}, 59)):
+            result = json.loads(e2e.must([e2e.tool("dpc-validate"), os.path.join(os.path.dirname(RUNS), f"{file}.csv"), "--json"]))
+            errors = {source["source"]: source["time"] for source in result["sources"]}
+            self.assertGreaterEqual(sum(time["rows"] for time in errors.values()), planned)
+            for source, bound in bounds.items():
+                self.assertLess(errors[source]["mean"], bound, source)
+
     def test_memory_of_megatron_is_that_of_its_tensors(self):
         # The ring attention of the other rows, with 131,072 tokens, keeps more in a plan than in Transformer Engine.
         result = json.loads(e2e.must([e2e.tool("dpc-validate"), MEMORY, "--rows=simumax-0[0-3]*", "--json"]))

@@ -107,6 +107,7 @@ private:
   void readStrategy();
   void readZero();
   void readPrecision();
+  void readOverlap();
   void countTensorsAlone(double bytes);
   void readMeasured();
 };
@@ -154,6 +155,17 @@ void Reader::readZero() {
     std::from_chars(text.data() + group + 9, text.data() + text.size(), ranks);
   if (ranks > 1 && ranks < run.strategy.dp)
     run.strategy.hybridShard = ranks;
+}
+
+/// NVIDIA's recipes of NeMo and Megatron-Bridge overlap tensor-parallel
+/// collectives with GEMMs where sequence parallelism allows it.
+void Reader::readOverlap() {
+  const std::string &stated = row.at("overlap");
+  bool overlaps = stated.empty()
+                      ? run.cluster.software.name == "megatron-core-2025"
+                      : stated.find("tp-comm") != std::string::npos;
+  if (overlaps && run.strategy.sp && run.cluster.software.tensorChunks > 1)
+    run.strategy.tpOverlap = cost::TpOverlap::Chunked;
 }
 
 /// "fp8", "fp8-cs" (current scaling) and "fp8-ds" (delayed scaling) have one
@@ -268,6 +280,8 @@ static std::string softwareOf(const Row &row, const PublishedRun &run) {
                                           : "pytorch-fsdp-2024";
   if (has("deepspeed") || has("zero3"))
     return run.strategy.zero > 0 ? "megatron-deepspeed-2022" : "megatron-eager";
+  if (has("nemo") || has("megatron-bridge") || has(" te ") || has(" te\n"))
+    return "megatron-core-2025";
   bool isFused = has("flashattention") && !has("no flashattention");
   if (isFused || !isOlderGpu ||
       (run.dims.family == Family::llama && !gpu.starts_with("V100")))
@@ -303,6 +317,7 @@ Expected<PublishedRun> Reader::read() {
   if (!software)
     return Error{software.message()};
   run.cluster.setSoftware(*software);
+  readOverlap();
   readMeasured();
   if (!error.empty())
     return Error{error};

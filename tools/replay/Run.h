@@ -10,6 +10,8 @@
 //       other FSDP                         pytorch-fsdp-2024
 //       DeepSpeed or zero3, ZeRO 1 to 3    megatron-deepspeed-2022: its engine
 //       DeepSpeed, no ZeRO                 megatron-eager: Megatron's schedule
+//       NeMo, Megatron-Bridge, Transformer
+//       Engine                             megatron-core-2025
 //       FlashAttention, GPUs after A100,
 //       Llama models except on V100        megatron-core-2024
 //       sequence parallelism, selective

@@ -93,6 +93,21 @@ TEST(ComputeCost, AttentionByHand) {
   shape.backward = true;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, fused),
                    1 + 4096 / 125.0);
+  // Rates of the device's cuDNN kernels: 16 keys reach 800 x 16 / (16 + 48).
+  device.peakFlops[static_cast<int>(DType::BF16)] = 1000;
+  device.cudnnForward = {.flops = 800, .halfLength = 48};
+  device.cudnnBackward = {.flops = 400, .halfLength = 16};
+  Software cudnn;
+  cudnn.attention = AttentionKernels::FusedCudnn;
+  EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::BF16, shape, cudnn),
+                   1 + 4096 / 200.0);
+  shape.backward = false;
+  EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::BF16, shape, cudnn),
+                   1 + 4096 / 200.0);
+  EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, cudnn),
+                   attentionSeconds(device, DType::F32, shape, fused) / 2 +
+                       0.5);
+  shape.backward = true;
   // The GEMMs of the scores (2 of 16 x 16 x 8) move 4 * 2 * (128 + 128 + 256) =
   // 4096 bytes at 50 B/s, and so do the GEMMs of the values: 1 + 81.92 s each.
   // The causal forward pass moves 3 bytes for each of 512 scores.

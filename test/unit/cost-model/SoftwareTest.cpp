@@ -58,8 +58,9 @@ TEST(Software, KeepsMemoryIfItHasReservedBytes) {
 TEST(Software, ErrorsNameThePlace) {
   json root = example();
   root["attention"]["value"] = "flash";
-  EXPECT_EQ(errorOf(root), "toy.json: attention.value: value \"flash\"; "
-                           "expected one of planned unfused fused cudnn");
+  EXPECT_EQ(errorOf(root),
+            "toy.json: attention.value: value \"flash\"; "
+            "expected one of planned unfused fused cudnn fused-cudnn");
   root = example();
   root["checkpoints"] = {{"value", "all"}, {"source", "s"}};
   EXPECT_EQ(errorOf(root), "toy.json: checkpoints.value: value \"all\"; "

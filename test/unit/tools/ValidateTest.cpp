@@ -281,6 +281,10 @@ TEST(RunTest, WhatColumnsLeaveOpen) {
   EXPECT_EQ(softwareOf({{"notes", "spec=full; Megatron-DeepSpeed"},
                         {"zero_or_fsdp_stage", ""}}),
             "megatron-eager");
+  for (const char *words : {"NeMo 24.07", "Megatron-Bridge, 26.08 container"})
+    EXPECT_EQ(softwareOf({{"source_title", words}}), "megatron-core-2025");
+  EXPECT_EQ(softwareOf({{"framework", "Megatron-LM 23e00ed, TE 2.11"}}),
+            "megatron-core-2025");
   EXPECT_EQ(softwareOf({{"source_title", "InternEvo"}}), "internevo-2023");
   EXPECT_EQ(softwareOf({{"source_title", "Alpa README"}}), "alpa-2022");
   EXPECT_EQ(softwareOf({{"notes", "spec=full; no FlashAttention"}}),
@@ -401,6 +405,19 @@ TEST(RunTest, LlamasAreReadFromColumns) {
                      {"notes", "spec=full; assumed: zero_or_fsdp_stage=1"}})
                 .cluster.software.name,
             "megatron-core-2024");
+}
+
+TEST(RunTest, TensorParallelOverlapIsThatOfTheRecipe) {
+  auto overlaps = [](std::map<std::string, std::string> changes) {
+    changes.merge(std::map<std::string, std::string>{
+        {"source_title", "NeMo"}, {"sequence_parallel", "yes"}});
+    return runWith(changes).strategy.tpOverlap == cost::TpOverlap::Chunked;
+  };
+  EXPECT_TRUE(overlaps({}));
+  EXPECT_TRUE(overlaps({{"overlap", "tp-comm+grad-reduce"}}));
+  EXPECT_FALSE(overlaps({{"overlap", "none"}}));
+  EXPECT_FALSE(overlaps({{"sequence_parallel", "no"}}));
+  EXPECT_FALSE(overlaps({{"source_title", "nanotron"}}));
 }
 
 TEST(RunTest, FlopsOfGatedModels) {
