@@ -10,9 +10,9 @@ namespace dpc::cost {
 /// compute the gradient of a 16-bit attention. `heads` counts the query heads
 /// of all samples. The workspace holds the gradient of the queries in f32 and
 /// one number per row. On sm_80 it also holds the gradients of keys and values
-/// for every query head, both as wide as the wider one, twice if query heads
-/// share keys. Sequences are rounded up to tiles of 128. cudnn-attention-test
-/// compares the bound with cuDNN.
+/// for every query head, each with as many columns as the wider of the two has,
+/// twice if query heads share keys. Sequences are rounded up to tiles of 128.
+/// cudnn-attention-test compares the bound with cuDNN.
 inline int64_t attentionWorkspaceBytes(int64_t heads, bool sharesKeys,
                                        int64_t queries, int64_t keys,
                                        int64_t depth, int64_t valueDepth) {

@@ -113,7 +113,6 @@ static void readAttention(const json &entry, const std::string &where,
                           Device &device, JsonErrors &errors) {
   JsonFields fields(entry, where, errors);
   SourcedFields reader(fields, errors);
-  constexpr double tera = 1e12;
   reader.number("forward_teraflops", device.cudnnForward.flops, positive, tera);
   reader.number("forward_half_length", device.cudnnForward.halfLength,
                 nonNegative);
@@ -152,11 +151,9 @@ Expected<Device> parseDevice(const json &root, const std::string &where) {
   reader.optionalNumber("scalar_gigaflops", device.scalarFlops, positive, giga);
   reader.optionalNumber("core_memory_gigabytes_per_second",
                         device.coreBytesPerSecond, positive, giga);
-  if (fields.has("compute_capability")) {
-    double capability = 0;
-    reader.number("compute_capability", capability, positive);
-    device.computeCapability = std::llround(capability * 10);
-  }
+  double capability = 0;
+  reader.optionalNumber("compute_capability", capability, positive);
+  device.computeCapability = std::llround(capability * 10);
   if (fields.has("attention_forward_fraction")) {
     reader.number("attention_forward_fraction", device.attentionForward,
                   fraction);

@@ -53,9 +53,10 @@ public:
 private:
   bool findMoves();
 
-  /// By traveling tile, the collective that the exchange replaces, or null.
-  SmallVector<Operation *> moves() const;
-  Type travelType(Value tile, Operation *move) const;
+  /// By traveling tile, what a collective moves that the exchange replaces, or
+  /// null.
+  SmallVector<Value> moved() const;
+  Type travelType(Value tile, Value moved) const;
   void arriveAs(BlockArgument tile, Type type);
   void returnAs(OpOperand &tile, Type type);
 
@@ -120,39 +121,39 @@ double RowExchanger::seconds(const ExchangeCosts &costs) {
   auto rounds =
       static_cast<double>(exchangeRounds(rows, op.getTileRows(), ranks));
   double sum = costs.gather.start; // of the numbers of rows
-  for (auto [tile, move] : llvm::zip_equal(travelingTiles(op), moves())) {
+  for (auto [tile, value] : llvm::zip_equal(travelingTiles(op), moved())) {
     auto bytes = static_cast<double>(
-        sizeInBytes(tensorType(tile).clone(travelType(tile, move))));
+        sizeInBytes(tensorType(tile).clone(travelType(tile, value))));
     sum += rounds * costs.exchange.start +
            costs.exchange.perByte * bytes / tileRows * rows;
   }
   return sum;
 }
 
-SmallVector<Operation *> RowExchanger::moves() const {
-  SmallVector<Operation *> found;
+SmallVector<Value> RowExchanger::moved() const {
+  SmallVector<Value> found;
   for (const std::optional<RankStack> &stack : gathers)
-    found.push_back(stack ? stack->gather().getOperation() : nullptr);
+    found.push_back(stack ? stack->gathered() : Value());
   for (const std::optional<RankScatter> &scatter : scatters)
     if (scatter)
-      found.push_back(scatter->end());
+      found.push_back(scatter->end()->getOperand(0));
   return found;
 }
 
 /// Returns the element type in which rows of `tile` travel: the narrowest float
-/// of the tile, the collective `move` that the exchange replaces, and the
-/// matrices of the experts, whose products round rows to this type. Rows that
-/// are summed in f32 are thus rounded once more. Single numbers of a row, such
-/// as gates, keep their type.
-Type RowExchanger::travelType(Value tile, Operation *move) const {
+/// of the tile, of `moved`, which a collective moves without the exchange, and
+/// of the /// matrices of the experts, whose products round rows to this type.
+/// Rows that are summed in f32 are thus rounded once more. Single numbers of a
+/// row, such as gates, keep their type.
+Type RowExchanger::travelType(Value tile, Value moved) const {
   Type type = elementTypeOf(tile);
   auto narrow = [&](Type other) {
     if (isa<FloatType>(other) && isa<FloatType>(type) &&
         other.getIntOrFloatBitWidth() < type.getIntOrFloatBitWidth())
       type = other;
   };
-  if (move)
-    narrow(elementTypeOf(move->getOperand(0)));
+  if (moved)
+    narrow(elementTypeOf(moved));
   if (shapeOf(tile).size() > 1)
     narrow(global.getElementType());
   return type;
@@ -160,10 +161,13 @@ Type RowExchanger::travelType(Value tile, Operation *move) const {
 
 /// Whether only `ops` read `value`, perhaps moved or converted.
 static bool isReadBy(const DenseSet<Operation *> &ops, Value value) {
-  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
     return ops.contains(user) ||
            (isa<ReshapeOp, TransposeOp, ConvertOp, AllGatherOp>(user) &&
-            isReadBy(ops, user->getResult(0)));
+            isReadBy(ops, user->getResult(isa<AllGatherOp>(user)
+                                              ? use.getOperandNumber()
+                                              : 0)));
   });
 }
 
@@ -226,8 +230,7 @@ void RowExchanger::build() {
            op.getInputs(), op.getInShares(), body.getArguments().drop_front()))
     if (share > 0) {
       ++stack;
-      Type type = travelType(tile, *stack ? (*stack)->gather().getOperation()
-                                          : nullptr);
+      Type type = travelType(tile, *stack ? (*stack)->gathered() : Value());
       inputs.push_back(localRows(builder, value, *stack, type));
       arriveAs(tile, type);
     } else {
@@ -236,7 +239,7 @@ void RowExchanger::build() {
   for (auto [tile, scatter] :
        llvm::zip_equal(body.getTerminator()->getOpOperands(), scatters))
     if (scatter)
-      returnAs(tile, travelType(tile.get(), scatter->end()));
+      returnAs(tile, travelType(tile.get(), scatter->end()->getOperand(0)));
   SmallVector<Type> types;
   for (auto [result, scatter] : llvm::zip_equal(op.getOutputs(), scatters))
     types.push_back(scatter ? localType(result) : result.getType());

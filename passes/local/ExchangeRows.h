@@ -20,8 +20,9 @@ struct ExchangeCosts {
 /// If the ops of a mixture take rows from all_gathers over the ranks of its
 /// experts, and reduce_scatters distribute its sums of rows, lets the ranks
 /// exchange the rows instead if `costs` makes the all_to_alls faster than the
-/// collectives that they replace. Ops that share the gather of the ids are of
-/// one mixture.
+/// collectives that they replace. Collectives over other axes, which move more
+/// without an exchange, do not count. Ops that share the gather of the ids are
+/// of one mixture.
 void exchangeRows(mlir::Block &block, const ExchangeCosts &costs);
 
 } // namespace dpc

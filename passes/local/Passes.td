@@ -94,7 +94,8 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
 
     `keep` names a library. An attention stays one op if the library has a kernel
     for it: `cudnn` (16 bits, no mask, causal with as many keys as queries, head_dim
-    in multiples of 8 up to 128, or what `capability` allows) or `loops`, the reference of the runtime on CPUs
+    in multiples of 8 up to 128, and larger ones that the GPUs of `capability` have
+    kernels for) or `loops`, the reference of the runtime on CPUs
     (16 or 32 bits, no mask). `any` keeps each attention on one rank, for estimates
     of other software. A gradient for cuDNN gets `dpc.workspace`, the bytes of
     memory that it needs. With `require`, any other attention is an error.

@@ -103,6 +103,7 @@ std::optional<RankStack> RankStack::find(Value value, StringAttr axis,
                                          int64_t ranks) {
   RankStack stack;
   stack.ranks = ranks;
+  bool isConverted = false;
   while (Operation *op = value.getDefiningOp()) {
     auto gather = dyn_cast<AllGatherOp>(op);
     if (gather && gather.getAxes()[0] == axis) {
@@ -112,7 +113,8 @@ std::optional<RankStack> RankStack::find(Value value, StringAttr axis,
     }
     bool isInner = gather && !isOver(gather.getAxes(), axis) &&
                    gather.getInputs().size() == 1;
-    if (!isInner && !isa<ReshapeOp, TransposeOp, ConvertOp>(op))
+    bool isSecond = isa<ConvertOp>(op) && std::exchange(isConverted, true);
+    if (isSecond || (!isInner && !isa<ReshapeOp, TransposeOp, ConvertOp>(op)))
       return std::nullopt;
     stack.moves.push_back({op, 0});
     value = op->getOperand(0);
@@ -150,20 +152,19 @@ std::optional<RankScatter> RankScatter::find(Value value, StringAttr axis,
     auto scatter = dyn_cast<ReduceScatterOp>(op);
     auto reduce = dyn_cast<AllReduceOp>(op);
     auto slice = dyn_cast<RankSliceOp>(op);
-    bool sums = (scatter && scatter.getKind() == ReduceKind::sum &&
-                 scatter.getInputs().size() == 1) ||
-                (reduce && reduce.getKind() == ReduceKind::sum &&
-                 reduce.getInputs().size() == 1);
-    bool isLast = (scatter && !isReduced && scatter.getAxes()[0] == axis) ||
-                  (slice && isReduced && slice.getAxes().size() == 1 &&
-                   slice.getAxes()[0] == axis);
-    if (isLast && (sums || slice)) {
+    auto sums = [](auto collective) {
+      return collective && collective.getKind() == ReduceKind::sum &&
+             collective.getInputs().size() == 1;
+    };
+    if ((sums(scatter) && !isReduced && scatter.getAxes()[0] == axis) ||
+        (slice && isReduced && slice.getAxes().size() == 1 &&
+         slice.getAxes()[0] == axis)) {
       found.last = op;
       break;
     }
     bool isMove = isa<ReshapeOp, TransposeOp, ConvertOp>(op) ||
-                  (sums && scatter && !isOver(scatter.getAxes(), axis)) ||
-                  (sums && reduce && !isReduced);
+                  (sums(scatter) && !isOver(scatter.getAxes(), axis)) ||
+                  (sums(reduce) && !isReduced);
     if (!isMove)
       return std::nullopt;
     isReduced |= reduce && isOver(reduce.getAxes(), axis);

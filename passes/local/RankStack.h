@@ -21,7 +21,8 @@ struct StackMove {
 };
 
 /// A value whose first dimension has the parts of the ranks: an all_gather over
-/// the axis, perhaps with further axes inside, and moves of its result.
+/// the axis, perhaps with further axes inside, and moves of its result with at
+/// most one conversion.
 class RankStack {
 public:
   /// Returns nullopt if `value` is no such stack over `axis` of `ranks` ranks.

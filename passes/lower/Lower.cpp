@@ -51,19 +51,20 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
 }
 
 /// Returns a compute capability, times 10, whose kernels of attention all GPUs
-/// of `cluster` have: their own, or that of the first with fused attention in
-/// cuDNN if theirs differ or are unknown.
+/// of `cluster` have: the lowest of theirs. If they are of several generations,
+/// or unknown, returns at most that of the first GPUs with fused attention in
+/// cuDNN, whose shapes the later ones take, too.
 static int64_t capabilityOf(const cost::Cluster &cluster) {
-  constexpr int64_t kFirst = 80;
-  int64_t first = cluster.groups.front().device.computeCapability;
+  constexpr int64_t kFirst = 80, kGeneration = 10;
+  int64_t lowest = cluster.groups.front().device.computeCapability;
+  bool isOneGeneration = lowest > 0;
   for (const cost::NodeGroup &group : cluster.groups) {
     int64_t other = group.device.computeCapability;
-    if (other > 0 && other < kFirst)
-      return other;
-    if (other != first)
-      first = kFirst;
+    isOneGeneration &= other / kGeneration == lowest / kGeneration;
+    lowest = std::min(lowest, other > 0 ? other : kFirst);
   }
-  return first > 0 ? first : kFirst;
+  return isOneGeneration ? lowest
+                         : std::min(kFirst, lowest > 0 ? lowest : kFirst);
 }
 
 static std::unique_ptr<Pass> attentionPass(const cost::Cluster &cluster,

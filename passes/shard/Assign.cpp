@@ -217,12 +217,11 @@ static int64_t localElements(const ShardingSpec &spec) {
 
 /// Keeps operands partial if the op is linear in them, because one reduction at
 /// the end is cheaper than many earlier ones. If all ranks of an axis repeat
-/// the op, its operands must be complete over this axis. So are those that an
-/// earlier reader reduced, because a reduction of what the op computes would
-/// move the same data again; and those that are gathered for the op, because a
-/// reduction moves less before that. The gradient of a copied parameter (in
-/// half precision, or transposed) is an exception: it is summed over all axes
-/// at once, after the last micro-batch.
+/// the op, its operands must be complete over this axis. They are completed,
+/// too, if each was already reduced for an earlier reader or must be gathered,
+/// because a reduction moves less before a gather. The gradient of a copied
+/// parameter (in half precision, or transposed) is an exception: it is summed
+/// over all axes at once, after the last micro-batch.
 static void keepPartials(const Assignment &state, Operation *op,
                          const AxisChoices &choice,
                          const std::vector<DimFactors> &splits, OpPlan &plan) {

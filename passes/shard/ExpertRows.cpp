@@ -56,14 +56,32 @@ bool dpc::keepsRows(Operation *op, Value value, int64_t rows) {
   return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp>(op);
 }
 
+/// Returns whether `op` adds rows of experts to other rows, such as those of
+/// the residual stream, where each token has one expert. Biases of experts,
+/// which are looked up, are no such rows.
+static bool addsOtherRows(Operation *op,
+                          const DenseMap<Value, int64_t> &rowsOfExperts) {
+  auto add = dyn_cast<BinaryOp>(op);
+  if (!add || add.getKind() != BinaryKind::add)
+    return false;
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *source = operand.getDefiningOp();
+    while (source && isa<ReshapeOp, BroadcastOp, ConvertOp>(source))
+      source = source->getOperand(0).getDefiningOp();
+    return !rowsOfExperts.contains(operand) &&
+           !isa_and_present<EmbeddingOp>(source);
+  });
+}
+
 DenseSet<Value> dpc::rowsOfExperts(ArrayRef<Operation *> ops) {
   DenseMap<Value, int64_t> rows; // the number of rows
   for (Operation *op : ops) {
     if (auto product = dyn_cast<ExpertMatmulOp>(op))
       rows[product] = tensorType(product.getIds()).getNumElements();
     for (Value operand : op->getOperands())
-      if (int64_t count = rows.lookup(operand);
-          count > 0 && keepsRows(op, operand, count))
+      if (int64_t count = rows.lookup(operand); count > 0 &&
+                                                keepsRows(op, operand, count) &&
+                                                !addsOtherRows(op, rows))
         rows.try_emplace(op->getResult(0), count);
   }
   auto values = llvm::make_first_range(rows);

@@ -30,12 +30,13 @@
 //   (R6) If tensor axes share experts, ops on experts are split by expert.
 //   (R7) An argument with dpc.user_split is split in this way, or the search
 //        fails.
-//   (R8) If another axis splits the experts, their rows are not resharded
-//        between the first product and the sum over the choices of a token,
-//        because dpc-tile-experts computes them in tiles without collectives.
 // For a sequence axis:
 //   (R4) Ops are split along the sequence if possible. Parameters are not
 //   split. (R5) Attention is split by heads (Ulysses) or by positions (a ring).
+// For both:
+//   (R8) If experts are split, their rows are not resharded between the first
+//        product and the sum over the choices of a token, because
+//        dpc-tile-experts computes them in tiles without collectives.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

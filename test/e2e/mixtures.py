@@ -113,6 +113,15 @@ class Mixtures(e2e.ScratchTest):
                 if "skewed" in name:  # An expert has a row of each token: half of the rows.
                     self.assertGreater(np.mean(fullest), 1.3)
 
+    def test_values_are_reduced_before_they_are_gathered(self):
+        """The gradient of a mixture is summed over tp once, not as three stacks of the rows of all ranks of its experts."""
+        dump = self.path("ir")
+        self.compile("deepseek-v3", "dp=4,tp=2,ep=4", "--verify=off", f"--dump-ir-dir={dump}", cluster="local:8")
+        with open(os.path.join(dump, "04-local.mlir")) as local:
+            reductions = [line for line in local if "dpc.all_reduce" in line and 'axes = ["tp"]' in line]
+        self.assertTrue(reductions)
+        self.assertEqual([line for line in reductions if "tensor<128x16x" in line], [])
+
     def test_both_forms_are_one_program(self):
         """Tensors have other numbers, but the products are the same."""
         def products(name):

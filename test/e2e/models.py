@@ -113,6 +113,17 @@ class Models(e2e.ScratchTest):
                 events = json.load(trace)["traceEvents"]
             self.assertEqual(sum(event.get("cat") == "attention" for event in events), count, cluster)
 
+    def test_tensor_parallel_experts_compute_whole_rows(self):
+        """Rows are not resharded between the products, and travel by an exchange, forward and backward."""
+        file, _ = self.model("deepseek-v3 --layers=1 --dense-layers=0 --vocab=1024".split())
+        dump = self.path("rows")
+        e2e.must([e2e.tool("dpc-opt"), file, f"--cluster={e2e.SOURCE}/examples/clusters/dgx-h100-16.json", "--global-batch=1024", "--train=adamw",
+                  "--precision=bf16", "--strategy=dp=64,tp=2,ep=64,sp=true,micro_batch=1", "--verify=off", "--emit=mlir", f"--dump-ir-dir={dump}",
+                  "-o", self.path("out")])
+        with open(os.path.join(dump, "03-sharded.mlir"), encoding="utf-8") as sharded, open(os.path.join(dump, "04-local.mlir"), encoding="utf-8") as local:
+            self.assertEqual([line for line in sharded if "dpc.reshard" in line and "routed" in line], [])
+            self.assertEqual(local.read().count('exchange = ["ep"]'), 2)
+
     def test_gradients_are_summed_in_f32(self):
         """Also those of a loss that needs the labels of all micro-batches before its first gradient."""
         words, _, _ = FAMILIES["deepseek-v3"]

@@ -71,6 +71,7 @@ public:
 private:
   const Row &row;
   int64_t tp;
+  const model::Preset *preset = nullptr; ///< null: the row names none
   ModelDims dims;
   std::string error;
 
@@ -112,14 +113,14 @@ void ModelReader::take(int64_t &value, const char *column, const char *note) {
 void ModelReader::chooseFamily() {
   const std::string &family = row.at("model_family");
   if (family == "moe") {
-    const model::Preset *preset = presetOf(row);
+    preset = presetOf(row);
     dims = preset ? preset->dims : ModelDims::defaults(Family::moe);
     if (!preset)
       dims.experts = dims.topk = dims.expertFfn = 0; // to be stated
     dims.capacity = 0;
   } else if (family == "llama" || family == "qwen") {
     dims = ModelDims::defaults(Family::llama);
-    dims.qkNorm = row.at("model").starts_with("qwen3");
+    dims.qkNorm = plainName(row.at("model")).starts_with("qwen3");
   } else if (family != "gpt") {
     fail("model family '" + family + "' is not gpt, llama, qwen or moe");
   } else if (row.at("source_title").find("MPT") != std::string::npos) {
@@ -149,8 +150,9 @@ void ModelReader::readMixture() {
   take(dims.expertFfn, "moe_ffn", R"(\bmoe_ffn=(\d+))");
   take(dims.sharedExperts, "shared_experts", R"(\+(\d+) shared\b)");
   take(dims.denseLayers, "dense_layers", R"(\bfirst (\d+) layers dense\b)");
+  dims.furtherTokens = mentions("w/ MTP") ? 1 : 0;
   take(dims.furtherTokens, "mtp", R"(\bMTP (\d+)\b)");
-  if (dims.experts < 1 || dims.topk < 1 || dims.expertFfn < 1)
+  if (!preset && (dims.experts < 1 || dims.topk < 1 || dims.expertFfn < 1))
     fail("the sizes of the mixture are not stated");
 }
 
@@ -172,8 +174,8 @@ Expected<ModelDims> ModelReader::read() {
   dims.layers = size("layers");
   dims.hidden = size("hidden");
   dims.heads = size("heads");
-  dims.ffn = size("ffn_hidden", 0);
-  dims.kvHeads = size("kv_heads", dims.heads);
+  dims.ffn = size("ffn_hidden", preset ? dims.ffn : 0);
+  dims.kvHeads = size("kv_heads", preset ? dims.kvHeads : dims.heads);
   dims.vocab = size("vocab");
   dims.seq = size("seq_len");
   dims.tied = isTied();

@@ -6,7 +6,9 @@
 // columns (experts, top_k, moe_ffn, shared_experts, dense_layers, mtp,
 // head_dim) or in the notes ("moe E=256 top8 +1 shared, moe_ffn=2048, MLA
 // q_lora 1536 kv_lora 512, first 3 layers dense"). What neither states follows
-// from the published model of this name (dpc-model), if dpc has it.
+// from the published model of this name (dpc-model), if dpc has it. Runs that
+// drop tokens do so at a capacity factor of 1 with forced balance, and compute
+// as many products as if they dropped none.
 //
 // Megatron-LM pads the vocabulary of the families gpt and bloom to a multiple
 // of 128 x tp, which aligns the GEMMs of all shards.

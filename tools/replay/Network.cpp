@@ -179,7 +179,9 @@ Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
   if (network.empty())
     return Error{"the network between nodes is not stated"};
   Expected<cost::Level> level = parseNetwork(network, gpusPerNode);
-  if (double gigabits = linkOf(*device).networkGigabits; !level && gigabits > 0)
+  static const std::regex rate(R"(\d\s*[GT][bB])");
+  if (double gigabits = linkOf(*device).networkGigabits;
+      gigabits > 0 && !std::regex_search(network, rate))
     level = parseNetwork(std::to_string(gigabits) + "Gb IB per GPU", 1);
   if (!level)
     return Error{level.message()};

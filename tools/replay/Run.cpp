@@ -47,7 +47,7 @@ std::string PublishedRun::clusterKey() const {
 }
 
 std::string PublishedRun::sweepKey() const {
-  std::string key = source + "," + cluster.name;
+  std::string key = source + "," + cluster.name + "," + precision;
   for (int64_t size :
        {dims.layers, dims.hidden, dims.heads, dims.seq, globalBatch})
     key += "," + std::to_string(size);

@@ -3,7 +3,8 @@
 // If the columns do not state a value, it follows from the software that was
 // used:
 //   * the software profile (cost-model/software) follows from the title, the
-//     repository, the ZeRO stage and the notes; the first match applies:
+//     repository, the framework, the ZeRO stage, the overlap and the notes; the
+//     first match applies:
 //       InternEvo                          internevo-2023
 //       Alpa, not its Megatron baseline    alpa-2022
 //       FSDP, MPT (ALiBi in Triton)        pytorch-fsdp-2023

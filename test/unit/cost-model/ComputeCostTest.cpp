@@ -107,7 +107,14 @@ TEST(ComputeCost, AttentionByHand) {
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, cudnn),
                    attentionSeconds(device, DType::F32, shape, fused) / 2 +
                        0.5);
-  shape.backward = true;
+  // 250 keys reach half of the rate without a mask.
+  device.cudnnForward.halfLength = 784;
+  EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::BF16, shape, cudnn),
+                   1 + 4096 / 16.0);
+  shape.causal = false;
+  EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::BF16, shape, cudnn),
+                   1 + 4096 / (800 * 16 / 266.0));
+  shape.causal = shape.backward = true;
   // The GEMMs of the scores (2 of 16 x 16 x 8) move 4 * 2 * (128 + 128 + 256) =
   // 4096 bytes at 50 B/s, and so do the GEMMs of the values: 1 + 81.92 s each.
   // The causal forward pass moves 3 bytes for each of 512 scores.

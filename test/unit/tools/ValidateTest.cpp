@@ -148,6 +148,7 @@ TEST(NetworkTest, PartsOfRacksAreDomains) {
         clusterOf(gpu, 128, 4, "NVL72 domain")->levels[1].bytesPerSecond,
         bytes);
   EXPECT_FALSE(clusterOf("H100-SXM", 128, 8, "NVLink domain"));
+  EXPECT_FALSE(clusterOf("GB200", 128, 4, "2x200Gb RoCE"));
 }
 
 TEST(NetworkTest, ExamplesOfClustersLoad) {
@@ -380,6 +381,24 @@ TEST(RunTest, MixturesAreReadFromNotesAndColumns) {
                       {"notes", "spec=full; GPT OSS 120B; moe E=64"}})
                 .window,
             128);
+}
+
+TEST(RunTest, WhatAMixtureLeavesOpenIsThePublishedModels) {
+  model::ModelDims dims =
+      dimsWith({{"model_family", "moe"},
+                {"notes", "spec=full; Qwen3 30B A3B w/ MTP"},
+                {"hidden", "2048"},
+                {"heads", "32"},
+                {"ffn_hidden", ""},
+                {"kv_heads", ""}});
+  EXPECT_EQ(dims.kvHeads, 4);
+  EXPECT_EQ(dims.expertFfn, 768);
+  EXPECT_EQ(dims.furtherTokens, 1);
+  dims = dimsWith({{"model_family", "moe"},
+                   {"model", "Mixtral"},
+                   {"ffn_hidden", "14336"},
+                   {"kv_heads", "8"}});
+  EXPECT_EQ(dims.expertFfn, 14336);
 }
 
 TEST(RunTest, LlamasAreReadFromColumns) {
