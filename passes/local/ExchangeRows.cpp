@@ -142,9 +142,9 @@ SmallVector<Value> RowExchanger::moved() const {
 
 /// Returns the element type in which rows of `tile` travel: the narrowest float
 /// of the tile, of `moved`, which a collective moves without the exchange, and
-/// of the /// matrices of the experts, whose products round rows to this type.
-/// Rows that are summed in f32 are thus rounded once more. Single numbers of a
-/// row, such as gates, keep their type.
+/// of the matrices of the experts, whose products round rows to this type. Rows
+/// that are summed in f32 are thus rounded once more. Single numbers of a row,
+/// such as gates, keep their type.
 Type RowExchanger::travelType(Value tile, Value moved) const {
   Type type = elementTypeOf(tile);
   auto narrow = [&](Type other) {

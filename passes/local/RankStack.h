@@ -3,7 +3,7 @@
 // A value stacks the parts of the ranks of an axis if one of its dimensions has
 // them, one after the other, as the outermost factor. Moves within each part
 // (reshapes, transposes, collectives over other axes) and conversions keep this
-// property. So do the same moves of one part alone.
+// property, and can be applied to the part of one rank alone.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -51,20 +51,20 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
 }
 
 /// Returns a compute capability, times 10, whose kernels of attention all GPUs
-/// of `cluster` have: the lowest of theirs. If they are of several generations,
-/// or unknown, returns at most that of the first GPUs with fused attention in
-/// cuDNN, whose shapes the later ones take, too.
+/// of `cluster` have: the lowest of theirs. GPUs of several generations share
+/// only the kernels of the first one with fused attention in cuDNN. A device
+/// that states no capability counts as one of these.
 static int64_t capabilityOf(const cost::Cluster &cluster) {
   constexpr int64_t kFirst = 80, kGeneration = 10;
-  int64_t lowest = cluster.groups.front().device.computeCapability;
-  bool isOneGeneration = lowest > 0;
+  SmallVector<int64_t> all;
   for (const cost::NodeGroup &group : cluster.groups) {
-    int64_t other = group.device.computeCapability;
-    isOneGeneration &= other / kGeneration == lowest / kGeneration;
-    lowest = std::min(lowest, other > 0 ? other : kFirst);
+    int64_t stated = group.device.computeCapability;
+    all.push_back(stated > 0 ? stated : kFirst);
   }
-  return isOneGeneration ? lowest
-                         : std::min(kFirst, lowest > 0 ? lowest : kFirst);
+  auto [lowest, highest] = std::minmax_element(all.begin(), all.end());
+  return *lowest / kGeneration == *highest / kGeneration
+             ? *lowest
+             : std::min(kFirst, *lowest);
 }
 
 static std::unique_ptr<Pass> attentionPass(const cost::Cluster &cluster,

@@ -10,19 +10,18 @@ namespace dpc::validate {
 using model::Family;
 using model::ModelDims;
 
-Expected<int64_t> sizeIn(const Row &row, const char *column,
-                         std::optional<int64_t> otherwise) {
+int64_t RowReader::size(const char *column, std::optional<int64_t> otherwise) {
   if (row.isEmpty(column) && otherwise)
     return *otherwise;
-  std::optional<int64_t> value = row.integer(column);
-  if (!value || *value < 1)
-    return Error{std::string(column) + (row.isEmpty(column)
-                                            ? " is not stated"
-                                            : " is not a positive number")};
   constexpr int64_t kLargest = int64_t(1) << 31; // products stay exact
-  if (*value > kLargest)
-    return Error{std::string(column) + " is above " + std::to_string(kLargest)};
-  return *value;
+  std::optional<int64_t> value = row.integer(column);
+  if (value && *value >= 1 && *value <= kLargest)
+    return *value;
+  fail(std::string(column) + (row.isEmpty(column) ? " is not stated"
+                              : !value || *value < 1
+                                  ? " is not a positive number"
+                                  : " is above " + std::to_string(kLargest)));
+  return 1;
 }
 
 /// The letters and digits of a name, so that "GPT OSS 20B" is "gpt-oss-20b".
@@ -63,26 +62,19 @@ static std::optional<int64_t> numberIn(const std::string &text,
 
 namespace {
 
-class ModelReader {
+class ModelReader : RowReader {
 public:
-  ModelReader(const Row &row, int64_t tp) : row(row), tp(tp) {}
+  ModelReader(const Row &row, int64_t tp) : RowReader(row), tp(tp) {}
   Expected<ModelDims> read();
 
 private:
-  const Row &row;
   int64_t tp;
   const model::Preset *preset = nullptr; ///< null: the row names none
   ModelDims dims;
-  std::string error;
 
-  void fail(const std::string &why) {
-    if (error.empty())
-      error = why;
-  }
   bool mentions(const char *word) const {
     return row.at("notes").find(word) != std::string::npos;
   }
-  int64_t size(const char *column, std::optional<int64_t> otherwise = {});
   void take(int64_t &value, const char *column, const char *note);
   void chooseFamily();
   void readMixture();
@@ -91,15 +83,6 @@ private:
 };
 
 } // namespace
-
-int64_t ModelReader::size(const char *column,
-                          std::optional<int64_t> otherwise) {
-  Expected<int64_t> value = sizeIn(row, column, otherwise);
-  if (value)
-    return *value;
-  fail(value.message());
-  return 1;
-}
 
 /// Sets `value` to what `column` states, or what the notes state in the form
 /// `note`.

@@ -21,10 +21,23 @@
 
 namespace dpc::validate {
 
-/// Returns the positive integer in `column`, or `otherwise` if the cell is
-/// empty.
-Expected<int64_t> sizeIn(const Row &row, const char *column,
-                         std::optional<int64_t> otherwise = {});
+/// Reads the cells of a row, and keeps the first error.
+class RowReader {
+public:
+  explicit RowReader(const Row &row) : row(row) {}
+
+protected:
+  const Row &row;
+  std::string error;
+
+  void fail(const std::string &why) {
+    if (error.empty())
+      error = why;
+  }
+  /// Returns the positive integer in `column`, or `otherwise` if the cell is
+  /// empty.
+  int64_t size(const char *column, std::optional<int64_t> otherwise = {});
+};
 
 /// Returns the completed dims of the model that `row` describes, trained with
 /// tensor parallelism over `tp` ranks.

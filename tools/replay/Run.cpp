@@ -87,22 +87,14 @@ static std::string firstWord(const std::string &text) {
 
 namespace {
 
-class Reader {
+class Reader : RowReader {
 public:
-  explicit Reader(const Row &row) : row(row) {}
+  using RowReader::RowReader;
   Expected<PublishedRun> read();
 
 private:
-  const Row &row;
   PublishedRun run;
-  std::string error;
 
-  void fail(const std::string &why) {
-    if (error.empty())
-      error = why;
-  }
-  /// Returns the positive integer in `column`, or `otherwise` without one.
-  int64_t size(const char *column, std::optional<int64_t> otherwise = {});
   void readModel();
   void readStrategy();
   void readZero();
@@ -113,14 +105,6 @@ private:
 };
 
 } // namespace
-
-int64_t Reader::size(const char *column, std::optional<int64_t> otherwise) {
-  Expected<int64_t> value = sizeIn(row, column, otherwise);
-  if (value)
-    return *value;
-  fail(value.message());
-  return 1;
-}
 
 void Reader::readModel() {
   Expected<ModelDims> dims = dimsOf(row, run.strategy.tp);
