@@ -5,11 +5,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace dpc::cost {
 
+/// Returns the sum of a[i] * b[i] over the elements of `a`, in any order, so
+/// that the compiler may use vector instructions.
+static double dot(const std::vector<double> &a, const std::vector<double> &b) {
+#pragma clang fp reassociate(on)
+  double sum = 0;
+  for (size_t i = 0, e = a.size(); i < e; ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
 double ErrorModel::covariance(const Features &a, const Features &b) const {
+#pragma clang fp reassociate(on)
   double distance = 0, product = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     distance += std::abs(a[i] - b[i]);
@@ -23,9 +33,8 @@ double ErrorModel::append(const Features &features,
                           std::vector<double> &weights) const {
   size_t last = weights.size();
   const std::vector<double> &row = factor[last];
-  double sum =
-      std::inner_product(weights.begin(), weights.end(), row.begin(), 0.0);
-  weights.push_back((covariance(observed[last], features) - sum) / row[last]);
+  weights.push_back((covariance(observed[last], features) - dot(weights, row)) /
+                    row[last]);
   return weights.back();
 }
 
@@ -46,10 +55,7 @@ void ErrorModel::observe(const Features &features, double value) {
   row.reserve(observed.size() + 1);
   while (row.size() < observed.size())
     append(features, row);
-  double explained =
-      std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
-  double mean =
-      std::inner_product(row.begin(), row.end(), residuals.begin(), 0.0);
+  double explained = dot(row, row), mean = dot(row, residuals);
   double noise = prior.noise * prior.noise;
   // Rounding must not make the variance smaller than that of the noise.
   double deviation = std::sqrt(

@@ -45,11 +45,21 @@ static Repetition longestRepetition(ArrayRef<Operation *> ops) {
                            llvm::hash_combine_range(op->getOperandTypes())));
   Repetition best;
   for (size_t period = 1; period + best.length < kinds.size(); ++period) {
-    size_t length = 0;
-    for (size_t i = 0; i + period < kinds.size(); ++i) {
-      length = kinds[i] == kinds[i + period] ? length + 1 : 0;
-      if (length > best.length)
-        best = {i + 1 - length, length, period};
+    size_t count = kinds.size() - period, end = 0;
+    auto repeats = [&](size_t i) { return kinds[i] == kinds[i + period]; };
+    // A longer repetition has an op among any best.length + 1 adjacent ones.
+    while (end + best.length < count) {
+      size_t begin = end + best.length;
+      if (!repeats(begin)) {
+        end = begin + 1;
+        continue;
+      }
+      while (begin > end && repeats(begin - 1))
+        --begin;
+      for (end = begin; end < count && repeats(end);)
+        ++end;
+      if (end - begin > best.length)
+        best = {begin, end - begin, period};
     }
   }
   return best;
