@@ -461,8 +461,8 @@ def Dpc_ExpertTilesOp : Dpc_LocalOp<"expert_tiles", [IsolatedFromAbove,
       the yielded values are as above; they have the element type of the result,
       which may be f32 for yielded bf16 or f16;
     * (C4) `global` is a sharded type;
-    * (C5) the axes of `exchange` are those that split dimension 0 of `global`, and
-      a tile has a row for each of their ranks.
+    * (C5) the axes of `exchange` are some of those that split dimension 0 of
+      `global`, and a tile has a row for each of their ranks.
   }];
   let arguments = (ins Dpc_Tensor:$ids, Variadic<Dpc_Tensor>:$inputs,
                        DenseI64ArrayAttr:$in_shares, DenseI64ArrayAttr:$out_shares,

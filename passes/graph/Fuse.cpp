@@ -39,6 +39,7 @@ struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
       return signalPassFailure();
     fuseAttention(func);
     dropKeyBiases(func);
+    alignExpertIds(func);
     // Removes ops that attention left unused: more idioms match without them.
     if (failed(applyPatternsGreedily(func, frozen)))
       signalPassFailure();

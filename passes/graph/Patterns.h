@@ -30,6 +30,11 @@ void fuseAttention(mlir::func::FuncOp func);
 /// additions remain.
 void dropKeyBiases(mlir::func::FuncOp func);
 
+/// If a product of experts lets the choices of a token share its row, lets the
+/// other products and lookups for these choices read its ids, [tokens..,
+/// choices], instead of a reshape, so that all are sharded alike.
+void alignExpertIds(mlir::func::FuncOp func);
+
 /// Returns true if `value` depends on an argument with the role `parameter`.
 bool dependsOnParameter(mlir::Value value);
 

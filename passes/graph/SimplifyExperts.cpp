@@ -244,6 +244,66 @@ static LogicalResult lookedUpExperts(MatmulOp op, PatternRewriter &rewriter) {
   return failure();
 }
 
+/// Returns whether the choices of a token share its row.
+static bool sharesRows(ExpertMatmulOp op) {
+  return shapeOf(op.getX()).size() <= shapeOf(op.getIds()).size();
+}
+
+/// Lets `op`, a product or a lookup, read `ids` instead of its ids, of which
+/// they are a reshape.
+static void readIds(Operation *op, Value ids) {
+  OpBuilder builder(op);
+  GraphBuilder g(builder, op->getLoc());
+  auto type = tensorType(op->getResult(0));
+  SmallVector<int64_t> shape(shapeOf(ids));
+  auto withColumns = [&](Value rows) {
+    SmallVector<int64_t> all(shape);
+    all.push_back(shapeOf(rows).back());
+    return all;
+  };
+  RankedTensorType wide = type.clone(withColumns(op->getResult(0)));
+  Value result;
+  if (auto product = dyn_cast<ExpertMatmulOp>(op))
+    result = ExpertMatmulOp::create(
+        builder, op->getLoc(), wide,
+        g.reshape(product.getX(), withColumns(product.getX())), ids,
+        product.getW(), product.getTb(), TypeAttr());
+  else
+    result =
+        EmbeddingOp::create(builder, op->getLoc(), wide,
+                            cast<EmbeddingOp>(op).getTable(), ids, TypeAttr());
+  result.getDefiningOp()->setDiscardableAttrs(
+      op->getDiscardableAttrDictionary());
+  op->getResult(0).replaceAllUsesWith(g.reshape(result, type.getShape()));
+  op->erase();
+}
+
+void dpc::alignExpertIds(func::FuncOp func) {
+  auto rootOf = [](Value ids) {
+    while (auto reshape = ids.getDefiningOp<ReshapeOp>())
+      ids = reshape.getX();
+    return ids;
+  };
+  DenseMap<Value, SmallVector<int64_t>> shapes; // by the root of the ids
+  for (auto product : func.getOps<ExpertMatmulOp>())
+    if (sharesRows(product))
+      shapes.try_emplace(rootOf(product.getIds()), shapeOf(product.getIds()));
+  for (Operation &op :
+       llvm::make_early_inc_range(func.getBody().front().getOperations())) {
+    auto product = dyn_cast<ExpertMatmulOp>(op);
+    auto lookup = dyn_cast<EmbeddingOp>(op);
+    if (!(product && !sharesRows(product)) && !lookup)
+      continue;
+    Value ids = product ? product.getIds() : lookup.getIds();
+    auto found = shapes.find(rootOf(ids));
+    if (found == shapes.end() || shapeOf(ids) == ArrayRef(found->second))
+      continue;
+    OpBuilder builder(&op);
+    readIds(&op, GraphBuilder(builder, op.getLoc())
+                     .reshape(found->first, found->second));
+  }
+}
+
 void dpc::populateExpertPatterns(RewritePatternSet &patterns) {
   patterns.add(sortedRows)
       .add(transposedExperts)

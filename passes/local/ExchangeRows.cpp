@@ -20,18 +20,20 @@ namespace dpc {
 namespace {
 
 /// Consecutive parts of a stack are those of the ranks, so that a reshape of
-/// the stack has the rows of one rank after those of another.
+/// the stack has the rows of one rank after those of another. If further axes
+/// split the experts, the ranks along `ep` exchange the rows of the experts
+/// that they have together, and the sums remain partial over the further axes.
 class RowExchanger {
 public:
   explicit RowExchanger(ExpertTilesOp op)
       : op(op), global(cast<RankedTensorType>(op.getGlobal())),
-        axes(expertAxes(global)), listener(op, {attr::kPhase, attr::kChunk}) {}
+        axes(Builder(op.getContext()).getStrArrayAttr({kExpertAxis})),
+        listener(op, {attr::kPhase, attr::kChunk}) {}
 
   /// Finds the collectives that an exchange replaces. Returns false if it is
   /// not possible.
   bool find() {
-    return axes.size() == 1 &&
-           cast<StringAttr>(axes[0]).getValue() == kExpertAxis && findMoves() &&
+    return llvm::is_contained(expertAxes(global), axis()) && findMoves() &&
            op.getTileRows() >= ranks;
   }
   /// Returns the seconds of the exchange.
@@ -115,8 +117,8 @@ bool RowExchanger::findMoves() {
 
 double RowExchanger::seconds(const ExchangeCosts &costs) {
   double load = expertLoad(op, dpc::localType(global).getDimSize(0));
-  auto rows = load * static_cast<double>(shapeOf(op.getIds())[0]) /
-              static_cast<double>(ranks);
+  double rows =
+      load * static_cast<double>(expectedRows(shapeOf(op.getIds())[0], global));
   auto tileRows = static_cast<double>(op.getTileRows());
   auto rounds =
       static_cast<double>(exchangeRounds(rows, op.getTileRows(), ranks));

@@ -1,5 +1,6 @@
 //===- TileExpertsBuild.cpp - The op and the body of a tile ---------------===//
 #include "ir/TensorUtils.h"
+#include "passes/graph/GraphBuilder.h"
 #include "passes/local/CopyAttributes.h"
 #include "passes/local/TileExperts.h"
 #include "passes/shard/ExpertRows.h"
@@ -79,8 +80,9 @@ private:
   /// Adds `value`, whose dimensions but the last one count rows.
   void addRows(Value value) {
     ArrayRef<int64_t> leading = shapeOf(value).drop_back();
-    addInput(value, set.rows / llvm::product_of(leading),
-             static_cast<int64_t>(leading.size()));
+    int64_t share = set.rows / llvm::product_of(leading);
+    addInput(value, share,
+             share == 1 ? rankOf(value) : static_cast<int64_t>(leading.size()));
   }
   int64_t rankOf(Value value) const { return rowRank(value, set.rows); }
   RankedTensorType tileType(Value value, int64_t rank) const {
@@ -324,7 +326,8 @@ void TileBuilder::cloneInto(OpBuilder &inner, Operation *op) {
   Value result = op->getResult(0);
   bool isWhole = isWholeSum(op);
   RankedTensorType type = tensorType(result);
-  if (auto product = dyn_cast<ExpertMatmulOp>(op))
+  bool isOfRows = isa<ExpertMatmulOp, EmbeddingOp>(op);
+  if (isOfRows)
     type = tileType(result, type.getRank() - 1);
   else if (auto grad = dyn_cast<ExpertMatmulGradOp>(op))
     type = type.clone(statisticsType(type.getElementType()));
@@ -344,6 +347,17 @@ void TileBuilder::cloneInto(OpBuilder &inner, Operation *op) {
       operands.map(operand, tileIds);
     else if (!operands.contains(operand)) // a whole operand
       operands.map(operand, map.lookup(hereOf(operand)));
+  auto reshaped = [&](Value tile, ArrayRef<int64_t> shape) {
+    Value made = GraphBuilder(inner, op->getLoc()).reshape(tile, shape);
+    if (made != tile)
+      moveToPhase(made.getDefiningOp(), at);
+    return made;
+  };
+  if (isOfRows || isWhole) // One dimension of rows, and one of columns.
+    for (Value operand : rowOperands(op)) {
+      Value tile = operands.lookup(operand);
+      operands.map(operand, reshaped(tile, {tileRows, shapeOf(tile).back()}));
+    }
   if (isa<ReshapeOp, BroadcastOp>(op) &&
       operands.lookup(op->getOperand(0)).getType() == type) {
     map.map(result, operands.lookup(op->getOperand(0)));
@@ -353,7 +367,10 @@ void TileBuilder::cloneInto(OpBuilder &inner, Operation *op) {
   clone->getResult(0).setType(type);
   moveToPhase(clone, at);
   adapt(op, clone);
-  map.map(result, clone->getResult(0));
+  Value tile = clone->getResult(0);
+  if (isOfRows)
+    tile = reshaped(tile, tileType(result, rankOf(result)).getShape());
+  map.map(result, tile);
 }
 
 /// Replaces what `output` replaces by `sum`, the result of the new op.

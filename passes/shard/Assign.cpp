@@ -440,6 +440,15 @@ Value dpc::reshard(Assignment &state, OpBuilder &builder, Value value,
   if (Value made = state.reshards.lookup(key))
     return made;
   const ShardingSpec &wanted = state.actual(to);
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (constant && constant.getValue().isSplat() && wanted.partial.empty()) {
+    // Every part of a constant of equal elements is a constant.
+    Operation *part = builder.clone(*constant);
+    part->getResult(0).setType(to);
+    if (phase)
+      part->setAttr(attr::kPhase, phase);
+    return state.reshards[key] = part->getResult(0);
+  }
   if (Value reduced = reducedFor(state, value, wanted); reduced && !atUse)
     return state.reshards[key] = reshard(state, builder, reduced, to, phase);
   auto op = ReshardOp::create(builder, value.getLoc(), to, value);

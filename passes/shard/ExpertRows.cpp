@@ -111,7 +111,7 @@ public:
 private:
   void add(Operation *op) { ops.insert(op); }
   bool isSource(Operation *op) const;
-  void addSource(Value value);
+  bool addSources(Value value);
 
   /// Whether `product` has the same experts for the same rows, so that an axis
   /// splits both alike.
@@ -123,6 +123,7 @@ private:
   Value ids;
   int64_t experts, rows;
   const DenseSet<Value> &active;
+  DenseSet<Operation *> others; ///< Ops that are not of the block.
 };
 
 } // namespace
@@ -136,19 +137,28 @@ bool RoutedBlock::isSource(Operation *op) const {
   return bias && looksUpBias(bias, ids, experts);
 }
 
-/// Adds the source of `value` and the ops that move its rows, if there is one.
-void RoutedBlock::addSource(Value value) {
-  SmallVector<Operation *> moves;
+/// Returns whether `value` is of the block: all active values that it is made
+/// of come from its sources, row by row. Adds the ops between, and the sources.
+bool RoutedBlock::addSources(Value value) {
   Operation *op = value.getDefiningOp();
-  while (op && !isSource(op) && op->getNumOperands() == 1 &&
-         keepsRows(op, op->getOperand(0), rows)) {
-    moves.push_back(op);
-    op = op->getOperand(0).getDefiningOp();
-  }
-  if (!op || !isSource(op))
-    return;
-  add(op);
-  llvm::for_each(moves, [&](Operation *move) { add(move); });
+  if (!op || others.contains(op))
+    return false;
+  bool isPart = ops.contains(op) || isSource(op);
+  if (!isPart)
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      bool isRows = keepsRows(op, operand, rows) && addSources(operand);
+      isPart |= isRows;
+      if (!isRows && (active.contains(operand) || ops.contains(producer))) {
+        isPart = false;
+        break;
+      }
+    }
+  if (isPart)
+    add(op);
+  else
+    others.insert(op);
+  return isPart;
 }
 
 bool RoutedBlock::grow() {
@@ -171,7 +181,7 @@ bool RoutedBlock::grow() {
     }
     if (isSource(op))
       continue;
-    llvm::for_each(op->getOperands(), [&](Value one) { addSource(one); });
+    llvm::for_each(op->getOperands(), [&](Value one) { addSources(one); });
   }
   return llvm::all_of(ops, [&](Operation *op) {
     return isSource(op) || llvm::all_of(op->getOperands(), [&](Value operand) {

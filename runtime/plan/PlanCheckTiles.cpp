@@ -67,11 +67,17 @@ private:
     if (op.tileRows < members)
       return wrongField("tile_rows", op.tileRows, "at least the ", members,
                         " members of the group");
+    // Members have different experts.
+    auto isSplit = [&](const std::string &axis) {
+      return std::count(op.first.axes.begin(), op.first.axes.end(), axis) > 0;
+    };
     const std::vector<std::string> &axes = plan.groups[op.group].axes;
-    if (op.first.kind != ScalarKind::Offset || op.first.axes != axes ||
-        op.valid.kind != ScalarKind::Valid || op.valid.axes != axes)
+    if (op.first.kind != ScalarKind::Offset ||
+        op.valid.kind != ScalarKind::Valid || op.valid.axes != op.first.axes ||
+        !std::all_of(axes.begin(), axes.end(), isSplit))
       return Status::invalid("first and valid are not the offset and the size "
-                             "of a shard along the axes of the group");
+                             "of a shard along the axes of the group and "
+                             "perhaps further ones");
     DPC_TRY(checkBufferId(plan, "staged", op.staged));
     int64_t most = plan.buffers[op.tileIds].bytes;
     for (const auto *tiles : {&op.takes, &op.adds})

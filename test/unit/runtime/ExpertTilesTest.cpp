@@ -269,6 +269,12 @@ INSTANTIATE_TEST_SUITE_P(
                    op.first = {};
                  },
                  "first and valid are not the offset and the size of a shard"},
+        Mutation{"unlikeParts",
+                 [](Plan &p, ExpertTilesOp &op) {
+                   exchange(p, op);
+                   op.valid.axes.clear();
+                 },
+                 "first and valid are not the offset and the size of a shard"},
         Mutation{"smallStaged",
                  [](Plan &p, ExpertTilesOp &op) {
                    exchange(p, op);
