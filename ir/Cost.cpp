@@ -154,22 +154,33 @@ double CrossEntropySumsOp::getFlops() { return 4 * elements(getLogits()); }
 double CrossEntropyGradOp::getFlops() { return 5 * elements(getLogits()); }
 
 /// Returns how many scores are computed: B * H * T * S, or half of this number
-/// with a causal mask (the exact share is (S + 1) / (2 S) if T = S).
-static double scoresOf(Value q, Value k, bool causal) {
-  double scores = size(q, 0) * size(q, 1) * size(q, 2) * size(k, 2);
-  return causal ? scores / 2 : scores;
+/// with a causal mask (the exact share is (S + 1) / (2 S) if T = S). With a
+/// window, the number is exact for T <= S.
+static double scoresOf(Value q, Value k, bool causal,
+                       std::optional<int64_t> window) {
+  double rows = size(q, 2), keys = size(k, 2);
+  double pairs = causal ? rows * keys / 2 : rows * keys;
+  if (window && static_cast<double>(*window) < keys) {
+    // The last row hides keys - window keys, and each row before it one less.
+    double hidden = keys - static_cast<double>(*window);
+    double hiding = std::min(rows, hidden);
+    double later = rows * (rows - 1) / 2;
+    pairs = std::max(0.0, rows * keys - hiding * (hidden - (hiding - 1) / 2) -
+                              (causal ? later : 0));
+  }
+  return size(q, 0) * size(q, 1) * pairs;
 }
 
 /// Per score: 2 D for q k^T and 2 E for P v.
 double AttentionOp::getFlops() {
-  return 2 * scoresOf(getQ(), getK(), getCausal()) *
+  return 2 * scoresOf(getQ(), getK(), getCausal(), getWindow()) *
          (size(getQ(), 3) + size(getV(), 3));
 }
 
 /// Per score: 2 D each for q k^T, dS k and dS^T q, and 2 E each for dout v^T
 /// and P^T dout.
 double AttentionGradOp::getFlops() {
-  return 2 * scoresOf(getQ(), getK(), getCausal()) *
+  return 2 * scoresOf(getQ(), getK(), getCausal(), getWindow()) *
          (3 * size(getQ(), 3) + 2 * size(getV(), 3));
 }
 

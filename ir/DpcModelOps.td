@@ -9,15 +9,21 @@
 
 include "ir/DpcOpBase.td"
 
-def Dpc_AttentionOp : Dpc_Op<"attention"> {
+def Dpc_AttentionOp : Dpc_Op<"attention", [AttrSizedOperandSegments]> {
   let summary = "Scaled dot-product attention, optionally with grouped-query heads.";
   let description = [{
     The operands are q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] and an optional
     additive mask [B|1, H|1, T|1, S]. H is a multiple of G, and query head h reads
-    key head h / (H / G). P = softmax(scale * q k^T + mask); `causal` hides all
-    keys except s <= t + S - T. The results are out = P v [B, H, T, E] and
-    lse [B, H, T] (f32, or f64 for f64), the log-sum-exp of each row. The gradient
-    recomputes P from lse, so P is not stored.
+    key head h / (H / G). P = softmax(scale * q k^T + mask). Query t stands at key
+    t + S - T: `causal` hides all keys after it, and with `window` = w it sees only
+    the last w keys up to its own (and later ones, if not `causal`). The results are
+    out = P v [B, H, T, E] and lse [B, H, T] (f32, or f64 for f64), the log-sum-exp
+    of each row. The gradient recomputes P from lse, so P is not stored.
+
+    A sink (Xiao et al., 2023; GPT-OSS) is a learned score of each head that takes
+    part in the softmax, but has no value. `sinks` [H] has the sinks, and lse
+    contains them. The gradient needs no sinks, because out and lse contain all that
+    they change.
 
     With the discardable unit attribute `dpc.ring`, which `dpc-shard` sets if
     T = S, positions may be split: the sharding rule then has one dimension for
@@ -36,13 +42,17 @@ def Dpc_AttentionOp : Dpc_Op<"attention"> {
     * (C2) q and k have the same D, k and v have the same S, out is [B, H, T, E],
       and lse is [B, H, T];
     * (C3) the mask has rank 4, its last dimension is S, and every other dimension
-      is 1 or that of [B, H, T, S].
+      is 1 or that of [B, H, T, S];
+    * (C4) sinks are [H] of the type of lse;
+    * (C5) the window is at least 1.
   }];
   let arguments = (ins Dpc_Tensor:$q, Dpc_Tensor:$k, Dpc_Tensor:$v,
-                       Optional<Dpc_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
+                       Optional<Dpc_Tensor>:$mask, Optional<Dpc_Tensor>:$sinks,
+                       F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window);
   let results = (outs Dpc_Tensor:$out, Dpc_Tensor:$lse);
   let assemblyFormat = [{
-    $q `,` $k `,` $v (`mask` $mask^)? `scale` `=` $scale (`causal` $causal^)? attr-dict
+    $q `,` $k `,` $v (`mask` $mask^)? (`sinks` $sinks^)? `scale` `=` $scale
+    (`causal` $causal^)? (`window` `=` $window^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -66,11 +76,12 @@ def Dpc_AttentionGradOp : Dpc_Op<"attention_grad"> {
   }];
   let arguments = (ins Dpc_Tensor:$q, Dpc_Tensor:$k, Dpc_Tensor:$v, Dpc_Tensor:$out,
                        Dpc_Tensor:$lse, Dpc_Tensor:$dout, Optional<Dpc_Tensor>:$mask,
-                       F64Attr:$scale, UnitAttr:$causal);
+                       F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window);
   let results = (outs Dpc_Tensor:$dq, Dpc_Tensor:$dk, Dpc_Tensor:$dv);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? `scale` `=` $scale
-    (`causal` $causal^)? attr-dict `:` functional-type(operands, results)
+    (`causal` $causal^)? (`window` `=` $window^)? attr-dict
+    `:` functional-type(operands, results)
   }];
 }
 

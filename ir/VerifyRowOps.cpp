@@ -147,11 +147,18 @@ static Checks checkAttention(Op op, StringRef shapes, StringRef masks) {
 }
 
 LogicalResult AttentionOp::verify() {
-  return checkAttention(*this, "C2", "C3");
+  Checks checks = checkAttention(*this, "C2", "C3");
+  if (Value sinks = getSinks())
+    checks.like("C4", "sinks", sinks, {shapeOf(getQ())[1]},
+                elementTypeOf(getLse()));
+  return checks.require("C5", getWindow().value_or(1) >= 1, "the window is ",
+                        getWindow().value_or(1));
 }
 
 LogicalResult AttentionGradOp::verify() {
   return checkAttention(*this, "C1", "C1")
+      .require("C1", getWindow().value_or(1) >= 1, "the window is ",
+               getWindow().value_or(1))
       .like("C1", "dout", getDout(), getOut())
       .like("C2", "dq", getDq(), getQ())
       .like("C2", "dk", getDk(), getK())

@@ -18,6 +18,8 @@ enum class Oddity {
   postNorm,           ///< Norms follow the sum of a layer instead of its input.
   parallelParts,      ///< Attention and feed-forward part read the same sum.
   addedMask,          ///< Causal scores have an added mask (ALiBi).
+  window,             ///< Queries see keys up to a distance.
+  sinks,              ///< Heads have a score without a value.
   otherScale,         ///< Scores are not divided by the root of the head size.
   unequalNorms,       ///< Norms have several epsilons.
   severalActivations, ///< Feed-forward layers have several activations.

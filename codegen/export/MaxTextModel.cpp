@@ -44,6 +44,8 @@ static Rules maxTextOddities() {
        "dpc's export for MaxText has feed-forward parts that read the sum "
        "after attention, not the same sum as attention"},
       {Oddity::addedMask, "MaxText adds no mask to causal scores (ALiBi)"},
+      {Oddity::window, "dpc's export for MaxText has no windows of keys"},
+      {Oddity::sinks, "dpc's export for MaxText has no attention sinks"},
       {Oddity::otherScale,
        "MaxText divides scores by the root of the head size"},
       {Oddity::unequalNorms,

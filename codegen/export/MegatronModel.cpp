@@ -32,6 +32,8 @@ static Rules megatronOddities() {
        "Megatron-LM's feed-forward parts read the sum after attention, not the "
        "same sum as attention"},
       {Oddity::addedMask, "Megatron-LM adds no mask to causal scores (ALiBi)"},
+      {Oddity::window, "dpc's export for Megatron-LM has no windows of keys"},
+      {Oddity::sinks, "dpc's export for Megatron-LM has no attention sinks"},
       {Oddity::otherScale,
        "Megatron-LM divides scores by the root of the head size"},
       {Oddity::unequalNorms,

@@ -36,18 +36,20 @@ static rt::AttentionShape shapeOf(Operation *op) {
   shape.valueDepth = v[3];
   shape.scale = op->getAttrOfType<FloatAttr>("scale").getValueAsDouble();
   shape.causal = op->hasAttr("causal");
+  if (auto window = op->getAttrOfType<IntegerAttr>("window"))
+    shape.window = window.getInt();
   shape.compute = *dtypeOf(elementTypeOf(op->getOperand(0)));
   return shape;
 }
 
 LogicalResult lowerAttention(StageDraft &s, Operation *op) {
-  bool hasMask = op->getNumOperands() != (isa<AttentionOp>(op) ? 3U : 6U);
+  bool isMore = op->getNumOperands() != (isa<AttentionOp>(op) ? 3U : 6U);
   Type type = elementTypeOf(op->getOperand(0));
-  if (hasMask || (!type.isF32() && !type.isBF16() && !type.isF16()))
+  if (isMore || (!type.isF32() && !type.isBF16() && !type.isF16()))
     return op->emitOpError("of ")
-           << type << (hasMask ? " with a mask" : "")
+           << type << (isMore ? " with a mask or sinks" : "")
            << " cannot be executed; expected f32, bf16 or f16 without a mask "
-              "(dpc-expand-attention expands other attention)";
+              "and sinks (dpc-expand-attention expands other attention)";
   auto operand = [&](unsigned i) {
     return tensorOf(s.slots.at(op->getOperand(i)));
   };

@@ -175,7 +175,11 @@ static double fusedRate(const Device &device, DType type,
   constexpr double kWholeHalf = 250;
   double half =
       shape.causal ? cudnn.halfLength : std::min(cudnn.halfLength, kWholeHalf);
-  auto keys = static_cast<double>(shape.keys);
+  // Kernels compute whole blocks of keys. A causal row of S / 2 keys on average
+  // has one block that is masked in part, and a window of w keys has two, so
+  // that the same share of the work is lost for S = w.
+  auto keys = static_cast<double>(
+      std::min(shape.keys, shape.window.value_or(shape.keys)));
   return cudnn.flops * keys / (keys + half);
 }
 

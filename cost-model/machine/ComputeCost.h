@@ -84,7 +84,8 @@ struct AttentionShape {
   int64_t depth = 0, valueDepth = 0; ///< head_dim of keys and of values.
   bool causal = false;
   bool backward = false;
-  double flops = 0; ///< Without the scores that a causal mask removes.
+  double flops = 0; ///< Without the scores that masks by position remove.
+  std::optional<int64_t> window = {}; ///< Keys of a query.
 };
 
 /// Returns the seconds of attention with the kernels of `software` (see

@@ -15,6 +15,16 @@ std::string modelPartsText(const ModelParts &parts) {
       text += "; queries from one of " + number(parts.queryLatent);
     text += "\n";
   }
+  auto share = [&](int64_t count) {
+    return "in " + number(count) + " of " + number(parts.attentions) +
+           " layers";
+  };
+  if (parts.windowed > 0)
+    text += "attention: a window of " + number(parts.window) + " keys " +
+            share(parts.windowed) + "\n";
+  if (parts.withSinks > 0)
+    text += "attention: sinks (scores without values) " +
+            share(parts.withSinks) + "\n";
   if (parts.furtherTokens > 0)
     text += "multi-token prediction (MTP): " + number(parts.furtherTokens) +
             (parts.furtherTokens == 1 ? " further token" : " further tokens") +
@@ -25,10 +35,16 @@ std::string modelPartsText(const ModelParts &parts) {
 nlohmann::ordered_json modelPartsToJson(const ModelParts &parts) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (parts.heads > 0)
-    json["attention"] = {
-        {"heads", parts.heads},      {"key_heads", parts.keyHeads},
-        {"key_size", parts.keySize}, {"value_size", parts.valueSize},
-        {"latent", parts.latent},    {"query_latent", parts.queryLatent}};
+    json["attention"] = {{"heads", parts.heads},
+                         {"key_heads", parts.keyHeads},
+                         {"key_size", parts.keySize},
+                         {"value_size", parts.valueSize},
+                         {"latent", parts.latent},
+                         {"query_latent", parts.queryLatent},
+                         {"layers", parts.attentions},
+                         {"window", parts.window},
+                         {"windowed_layers", parts.windowed},
+                         {"layers_with_sinks", parts.withSinks}};
   if (parts.furtherTokens > 0)
     json["further_tokens"] = parts.furtherTokens;
   return json;

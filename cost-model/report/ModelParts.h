@@ -17,12 +17,15 @@ struct ModelParts {
   /// values, and of the one for queries (multi-head latent attention, MLA;
   /// DeepSeek-V2, arXiv 2405.04434, section 2.1); 0: none.
   int64_t latent = 0, queryLatent = 0;
+  int64_t attentions = 0, windowed = 0, withSinks = 0; ///< Numbers of ops.
+  int64_t window = 0; ///< Keys of a query in the narrowest windowed op.
   /// How many tokens the model predicts at a position besides the next one
   /// (multi-token prediction, MTP; DeepSeek-V3, arXiv 2412.19437, section 2.2).
   int64_t furtherTokens = 0;
 };
 
-/// Returns lines that name MLA and MTP, each with a newline, or "".
+/// Returns lines that name MLA, windows, sinks and MTP, each with a newline, or
+/// "".
 std::string modelPartsText(const ModelParts &parts);
 
 /// Returns the entries "attention" and "further_tokens" of report.json, if the

@@ -70,7 +70,8 @@ Val makeAttention(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
   Value query = e.materialize(q), key = e.materialize(k);
   Value value = e.materialize(v), added = e.materialize(mask);
   return e.make<AttentionOp>(out, lse, query, key, value, added,
-                             llvm::APFloat(scale), causal);
+                             /*sinks=*/Value(), llvm::APFloat(scale), causal,
+                             /*window=*/IntegerAttr());
 }
 
 Val repeatedHeads(Emitter &e, Val x, int64_t heads) {

@@ -47,7 +47,8 @@ struct AttentionDims {
   int64_t batch, groups, perGroup, queries, keys, depth, valueDepth;
   TensorMap q, k, v, out, rows;
 
-  AttentionDims(ShardingRule &rule, Operation *op, bool causal) {
+  /// `placed`: the keys that a query sees depend on its position.
+  AttentionDims(ShardingRule &rule, Operation *op, bool placed) {
     Value qv = op->getOperand(0), kv = op->getOperand(1),
           vv = op->getOperand(2);
     bool ring = op->hasAttr(attr::kRing);
@@ -55,27 +56,26 @@ struct AttentionDims {
     batch = rule.addDim(qs[0]);
     groups = rule.addDim(ks[1]);
     perGroup = rule.addDim(ks[1] ? qs[1] / ks[1] : 1);
-    // A causal mask depends on the position of the query, so the sequence of
-    // queries cannot be split. In a ring, queries and keys share one dimension,
-    // which may be split.
-    queries = rule.addDim(qs[2], /*whole=*/causal && !ring);
+    // In a ring, queries and keys share one dimension, which may be split.
+    queries = rule.addDim(qs[2], /*whole=*/placed && !ring);
     keys = ring ? queries : rule.addDim(ks[2], /*whole=*/true);
     depth = rule.addDim(qs[3], /*whole=*/true);
     valueDepth = rule.addDim(vs[3], /*whole=*/true);
-    DimMap heads = {groups, perGroup};
-    q = {{batch}, heads, {queries}, {depth}};
+    q = {{batch}, heads(), {queries}, {depth}};
     k = {{batch}, {groups}, {keys}, {depth}};
     v = {{batch}, {groups}, {keys}, {valueDepth}};
-    out = {{batch}, heads, {queries}, {valueDepth}};
-    rows = {{batch}, heads, {queries}};
+    out = {{batch}, heads(), {queries}, {valueDepth}};
+    rows = {{batch}, heads(), {queries}};
   }
+
+  DimMap heads() const { return {groups, perGroup}; }
 
   /// Returns the map of a mask. A dimension of size 1 is repeated. In a ring,
   /// each rank needs the mask of its queries for all keys.
   TensorMap mask(ShardingRule &rule, Value value) const {
     int64_t columns =
         keys == queries ? rule.addDim(shapeOf(value)[3], /*whole=*/true) : keys;
-    TensorMap full = {{batch}, {groups, perGroup}, {queries}, {columns}};
+    TensorMap full = {{batch}, heads(), {queries}, {columns}};
     for (auto [i, size] : llvm::enumerate(shapeOf(value)))
       if (size == 1)
         full[i] = {};
@@ -87,17 +87,19 @@ struct AttentionDims {
 
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule;
-  AttentionDims dims(rule, *this, getCausal());
+  AttentionDims dims(rule, *this, getCausal() || getWindow());
   rule.operands = {dims.q, dims.k, dims.v};
   if (getMask())
     rule.operands.push_back(dims.mask(rule, getMask()));
+  if (getSinks())
+    rule.operands.push_back({dims.heads()});
   rule.results = {dims.out, dims.rows};
   return rule;
 }
 
 ShardingRule AttentionGradOp::getShardingRule() {
   ShardingRule rule;
-  AttentionDims dims(rule, *this, getCausal());
+  AttentionDims dims(rule, *this, getCausal() || getWindow());
   rule.operands = {dims.q, dims.k, dims.v, dims.out, dims.rows, dims.out};
   if (getMask())
     rule.operands.push_back(dims.mask(rule, getMask()));

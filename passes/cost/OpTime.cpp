@@ -205,6 +205,11 @@ double dpc::activationBytes(Value value, bool narrow) {
   return narrow && isWide ? bytes / 2 : bytes;
 }
 
+static std::optional<int64_t> windowOf(Operation *op) {
+  auto window = op->getAttrOfType<IntegerAttr>("window");
+  return window ? std::optional(window.getInt()) : std::nullopt;
+}
+
 static double attentionSeconds(Operation *op, const OpPricing &pricing,
                                double flops) {
   cost::DType type = gemmType(op->getOperand(0), pricing.device);
@@ -220,7 +225,8 @@ static double attentionSeconds(Operation *op, const OpPricing &pricing,
                              .valueDepth = v[3],
                              .causal = op->hasAttr("causal"),
                              .backward = isa<AttentionGradOp>(op),
-                             .flops = flops};
+                             .flops = flops,
+                             .window = windowOf(op)};
   return cost::attentionSeconds(pricing.device, type, shape, pricing.software);
 }
 

@@ -4,11 +4,14 @@
 //   * multiplications and divisions by constants, which may scale q or k too,
 //   * additions of masks,
 //   * selections of a very negative number.
-// Masks that keep exactly the keys s <= t + S - T become `causal`. At most one
-// other mask becomes the mask operand.
+// Masks that are bands (AttentionBands.h) become `causal` and `window`. At most
+// one other mask becomes the mask operand.
+//
+// With sinks, attention is slice(softmax(concat(scores, sinks))) v, where the
+// slice removes the probabilities of the sinks.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/graph/Match.h"
+#include "passes/graph/AttentionBands.h"
 #include "passes/graph/Patterns.h"
 
 using namespace mlir;
@@ -18,7 +21,6 @@ using namespace dpc;
 /// the probability zero in f32 for all realistic scores. GPT-2 uses this
 /// number.
 static constexpr double kMasked = -1e4;
-static constexpr int64_t kMaxMaskElements = int64_t(1) << 24;
 
 namespace {
 
@@ -34,138 +36,26 @@ private:
   struct Scores {
     MatmulOp matmul;
     double scale = 1.0;
-    bool causal = false;
-    Value mask; // [B|1, H|1, T|1, S]
+    Band band;
+    Value mask;  // [B|1, H|1, T|1, S]
+    Value sinks; // [H]
   };
 
+  bool walkSoftmax(Value probabilities, Scores &scores);
+  Value withoutSinks(Value value, Scores &scores);
   bool walkScores(Value value, Scores &scores);
   bool walkAdd(BinaryOp add, Scores &scores);
   bool walkSelect(SelectOp select, Scores &scores);
-  template <typename Keeps> bool isCausal(Value value, Keeps keeps);
-  double causalBound(Value mask);
-  bool isCausalCondition(Value condition, bool keepsTrue);
   bool addMask(Value value, Scores &scores);
   Value narrowed(Value value);
   Value withoutRepeatedHeads(Value value);
   static bool leadsToScores(Value value);
 
   OpBuilder builder;
-  /// Results for masks, which are large and shared by layers. No op may be
-  /// erased while these caches refer to its values.
-  DenseMap<Value, double> boundCache;
-  DenseMap<std::pair<Value, unsigned>, bool> conditionCache;
+  BandReader bands;
 };
 
 } // namespace
-
-static bool isInvariant(Value value, int64_t dim) {
-  if (shapeOf(value)[dim] == 1 || splatValue(value))
-    return true;
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-    for (auto [i, to] : llvm::enumerate(broadcast.getDims()))
-      if (to == dim)
-        return isInvariant(broadcast.getX(), i);
-    return true;
-  }
-  if (auto iota = dyn_cast<IotaOp>(op))
-    return static_cast<int64_t>(iota.getDim()) != dim;
-  if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp>(op))
-    return llvm::all_of(op->getOperands(), [&](Value operand) {
-      return isInvariant(operand, dim);
-    });
-  return false;
-}
-
-/// Returns the source of `value` before data movement that maps straight lines
-/// to straight lines. A reshape does so only if it just adds or removes
-/// dimensions of size 1.
-static Value skipViews(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    bool moves =
-        isa<BroadcastOp, TransposeOp, SliceOp>(op) ||
-        (isa<ReshapeOp>(op) && withoutUnitDims(shapeOf(op->getOperand(0))) ==
-                                   withoutUnitDims(shapeOf(value)));
-    if (!moves)
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
-static bool isPosition(Value value) {
-  value = skipViews(value);
-  while (auto convert = value.getDefiningOp<ConvertOp>()) {
-    if (elementTypeOf(value).isInteger(1))
-      return false; // A conversion to i1 means `x != 0`.
-    value = skipViews(convert.getX());
-  }
-  return splatValue(value) || value.getDefiningOp<IotaOp>();
-}
-
-/// Returns true if a straight line in the (t, s) plane divides `value` into two
-/// regions with one number each. This is the case for a comparison of
-/// positions, and for a selection of two numbers by one comparison. Several
-/// comparisons can form regions of any shape (holes, bands).
-static bool isHalfPlane(Value value) {
-  value = skipViews(skipConverts(skipViews(value)));
-  if (auto select = value.getDefiningOp<SelectOp>()) {
-    if (!splatValue(select.getOnTrue()) || !splatValue(select.getOnFalse()))
-      return false;
-    value = skipViews(skipConverts(skipViews(select.getCondition())));
-  }
-  auto compare = value.getDefiningOp<CompareOp>();
-  return compare && compare.getKind() != CompareKind::eq &&
-         compare.getKind() != CompareKind::ne && isPosition(compare.getA()) &&
-         isPosition(compare.getB());
-}
-
-/// Visits enough positions (t, s) of a mask to decide if it is causal. If the
-/// mask is a half plane, visits only the border and both sides of the diagonal:
-/// kept and masked elements are convex sets, and in a causal mask the visited
-/// elements span them. Otherwise visits all positions.
-static void visitDecisivePositions(int64_t rows, int64_t columns,
-                                   bool halfPlane,
-                                   function_ref<bool(int64_t, int64_t)> visit) {
-  for (int64_t t = 0; t < rows; ++t) {
-    if (!halfPlane || t == 0 || t == rows - 1) {
-      for (int64_t s = 0; s < columns; ++s)
-        if (!visit(t, s))
-          return;
-      continue;
-    }
-    int64_t diagonal = t + columns - rows;
-    for (int64_t s :
-         {int64_t(0), diagonal - 1, diagonal, diagonal + 1, columns - 1})
-      if (s >= 0 && s < columns && !visit(t, s))
-        return;
-  }
-}
-
-/// Returns true if `value` [B, H, T, S] depends only on t and s, and
-/// keeps(element) is true exactly for s <= t + S - T. `keeps` returns nullopt
-/// for an element that is neither kept nor masked.
-template <typename Keeps>
-bool AttentionFuser::isCausal(Value value, Keeps keeps) {
-  ArrayRef<int64_t> shape = shapeOf(value);
-  int64_t rows = shape[2], columns = shape[3];
-  bool halfPlane = isHalfPlane(value);
-  if (rows > columns || columns == 1 ||
-      (!halfPlane && rows * columns > kMaxMaskElements))
-    return false;
-  if (!isInvariant(value, 0) || !isInvariant(value, 1))
-    return false;
-  bool causal = true;
-  visitDecisivePositions(rows, columns, halfPlane, [&](int64_t t, int64_t s) {
-    std::optional<double> element = elementAt(value, {0, 0, t, s});
-    std::optional<bool> kept = element ? keeps(*element) : std::nullopt;
-    causal = kept == std::optional<bool>(s <= t + columns - rows);
-    return causal;
-  });
-  return causal;
-}
 
 /// True if only scale, add and select ops are between a matmul and `value`.
 bool AttentionFuser::leadsToScores(Value value) {
@@ -217,37 +107,10 @@ bool AttentionFuser::walkAdd(BinaryOp add, Scores &scores) {
   return addMask(mask, scores) && walkScores(inner, scores);
 }
 
-/// Returns the largest masked element if the additive mask is causal (zero
-/// exactly for causal elements), else 0.
-double AttentionFuser::causalBound(Value mask) {
-  auto [it, isNew] = boundCache.try_emplace(mask, 0.0);
-  if (!isNew)
-    return it->second;
-  double largest = -std::numeric_limits<double>::infinity();
-  bool causal = isCausal(mask, [&](double x) -> std::optional<bool> {
-    if (std::isnan(x) || x > 0.0)
-      return std::nullopt;
-    if (x < 0.0)
-      largest = std::max(largest, x);
-    return x == 0.0;
-  });
-  return it->second = causal ? largest : 0.0;
-}
-
-bool AttentionFuser::isCausalCondition(Value condition, bool keepsTrue) {
-  auto [it, isNew] =
-      conditionCache.try_emplace({condition, keepsTrue ? 1u : 0u}, false);
-  if (isNew)
-    it->second = isCausal(condition, [&](double x) -> std::optional<bool> {
-      return (x != 0.0) == keepsTrue;
-    });
-  return it->second;
-}
-
 /// Adds a mask [B, H, T, S]. The softmax reads `scores.scale` times the mask.
 bool AttentionFuser::addMask(Value value, Scores &scores) {
-  if (causalBound(value) * scores.scale <= kMasked) {
-    scores.causal = true;
+  if (auto band = bands.ofTerm(value, kMasked / scores.scale)) {
+    scores.band.add(*band);
     return true;
   }
   if (scores.mask || dependsOnParameter(value))
@@ -270,8 +133,8 @@ bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
   Value inner = keepsTrue ? select.getOnTrue() : select.getOnFalse();
   if (!(masked <= kMasked))
     return false;
-  if (isCausalCondition(condition, keepsTrue)) {
-    scores.causal = true;
+  if (auto band = bands.ofCondition(condition, keepsTrue)) {
+    scores.band.add(*band);
     return walkScores(inner, scores);
   }
   if (scores.mask || !std::isinf(masked) || dependsOnParameter(condition))
@@ -323,17 +186,67 @@ Value AttentionFuser::withoutRepeatedHeads(Value value) {
       .reshape(repeated.source, {wide[0], wide[1], wide[3], wide[4]});
 }
 
-void AttentionFuser::tryFuse(MatmulOp product) {
-  Value probabilities = skipConverts(product.getA());
+/// Returns `value`, the operand of a softmax, before the subtraction of one
+/// number per row, which does not change the softmax.
+static Value withoutShift(Value value) {
+  value = skipConverts(value);
+  const auto last = static_cast<int64_t>(shapeOf(value).size()) - 1;
+  BinaryOp sub = binaryOf(value, BinaryKind::sub);
+  return sub && !llvm::is_contained(repeatedSource(sub.getB()).dims, last)
+             ? skipConverts(sub.getA())
+             : value;
+}
+
+/// Returns the scores [B, H, T, S] of `value` [B, H, T, S + 1] if its last
+/// column has one number for each head, and sets Scores::sinks to this column.
+/// Returns null for other values.
+Value AttentionFuser::withoutSinks(Value value, Scores &scores) {
+  auto concat = withoutShift(value).getDefiningOp<ConcatOp>();
+  if (!concat || concat.getDim() != 3 || concat.getParts().size() != 2 ||
+      shapeOf(concat.getParts()[1])[3] != 1)
+    return {};
+  Value column = concat.getParts()[1];
+  Repeated repeated = repeatedSource(column);
+  if (llvm::any_of(repeated.dims, [](int64_t dim) { return dim != 1; }))
+    return {};
+  GraphBuilder g(builder, value.getLoc());
+  int64_t heads = shapeOf(column)[1];
+  Value sinks = repeated.dims.empty()
+                    ? g.broadcast(g.reshape(repeated.source, {1}), {heads}, {0})
+                    : g.reshape(repeated.source, {heads});
+  scores.sinks = g.convert(sinks, statisticsType(elementTypeOf(column)));
+  return concat.getParts()[0];
+}
+
+/// Walks from the probabilities [B, H, T, S], which only attention uses.
+bool AttentionFuser::walkSoftmax(Value probabilities, Scores &scores) {
+  probabilities = skipConverts(probabilities);
+  auto cut = probabilities.getDefiningOp<SliceOp>();
+  if (cut && probabilities.hasOneUse())
+    probabilities = skipConverts(cut.getX());
   auto softmax = probabilities.getDefiningOp<SoftmaxOp>();
-  if (!softmax || !softmax.getResult().hasOneUse() || product.getTa() ||
-      shapeOf(product.getA()).size() != 4 ||
+  if (!softmax || !softmax.getResult().hasOneUse())
+    return false;
+  if (!cut)
+    return walkScores(softmax.getX(), scores);
+  SmallVector<int64_t> kept(shapeOf(cut.getX()));
+  --kept.back();
+  Value inner = shapeOf(cut.getResult()) == ArrayRef(kept) &&
+                        llvm::all_of(cut.getOffsets(),
+                                     [](int64_t offset) { return offset == 0; })
+                    ? withoutSinks(softmax.getX(), scores)
+                    : Value();
+  return inner && walkScores(inner, scores);
+}
+
+void AttentionFuser::tryFuse(MatmulOp product) {
+  if (product.getTa() || shapeOf(product.getA()).size() != 4 ||
       shapeOf(product.getB()).size() != 4)
     return;
   builder.setInsertionPoint(product);
   GraphBuilder g(builder, product.getLoc());
   Scores scores;
-  if (!walkScores(softmax.getX(), scores))
+  if (!walkSoftmax(product.getA(), scores))
     return;
   Value q = scores.matmul.getA(), k = scores.matmul.getB();
   if (shapeOf(q).size() != 4 || shapeOf(k).size() != 4)
@@ -365,8 +278,10 @@ void AttentionFuser::tryFuse(MatmulOp product) {
       RankedTensorType::get(shapeOf(q).drop_back(), statisticsType(element));
   auto attention = AttentionOp::create(
       builder, product.getLoc(), product.getType(), rows, q, k, v, scores.mask,
-      builder.getF64FloatAttr(scores.scale),
-      scores.causal ? builder.getUnitAttr() : UnitAttr());
+      scores.sinks, builder.getF64FloatAttr(scores.scale),
+      scores.band.causal ? builder.getUnitAttr() : UnitAttr(),
+      scores.band.window ? builder.getI64IntegerAttr(*scores.band.window)
+                         : IntegerAttr());
   product.getResult().replaceAllUsesWith(attention.getOut());
 }
 

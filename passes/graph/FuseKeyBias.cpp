@@ -45,6 +45,9 @@ static Value rowConstant(BinaryOp add) {
 }
 
 static void dropKeyBias(AttentionOp attention) {
+  // The bias moves all scores of a row, but not the sink.
+  if (attention.getSinks())
+    return;
   SmallVector<Operation *> chain;
   Operation *op = attention.getK().getDefiningOp();
   while (op && keepsRows(op)) {

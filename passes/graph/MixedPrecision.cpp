@@ -125,9 +125,11 @@ bool Retyper::visitNarrow(Operation *op) {
     setHalf(norm.getY());
     return true;
   }
-  if (isa<AttentionOp>(op)) {
+  if (auto attention = dyn_cast<AttentionOp>(op)) {
     for (unsigned i : {0, 1, 2})
       narrow(op->getOpOperand(i));
+    if (Value sinks = attention.getSinks()) // with the statistics
+      attention.getSinksMutable().assign(as(sinks, f32));
     setHalf(op->getResult(0));
     return true;
   }

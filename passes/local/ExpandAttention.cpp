@@ -11,10 +11,14 @@
 // With the eight significant bits of bf16, the probability of a score of 10
 // would be off by 2 %.
 //
+// Windows become masks in the expanded form, and sinks become elementwise ops
+// for all kernels.
+//
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
 
 #include "cost-model/machine/AttentionWorkspace.h"
+#include "passes/graph/AttentionBands.h"
 #include "passes/local/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,6 +71,36 @@ Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb,
   int64_t m = shapeOf(a)[ta ? 3 : 2], n = shapeOf(b)[tb ? 2 : 3];
   auto type = RankedTensorType::get({batch, groups, m, n}, result);
   return MatmulOp::create(builder, loc, type, a, b, ta, tb);
+}
+
+AttentionOp AttentionExpander::splitSinks(AttentionOp attention) {
+  auto plain = cast<AttentionOp>(builder.clone(*attention));
+  plain->setDiscardableAttrs(attention->getDiscardableAttrDictionary());
+  plain.getSinksMutable().clear();
+  Value lse = plain.getLse();
+  ArrayRef<int64_t> rows = shapeOf(lse), out = shapeOf(plain.getOut());
+  Value sinks = g.broadcast(attention.getSinks(), rows, {1});
+  Value high = g.binary(BinaryKind::maximum, lse, sinks);
+  auto weight = [&](Value x) {
+    return g.unary(UnaryKind::exp, g.sub(x, high));
+  };
+  Value all =
+      g.add(high, g.unary(UnaryKind::log, g.add(weight(lse), weight(sinks))));
+  Value share = g.unary(UnaryKind::exp, g.sub(lse, all));
+  Value scaled = g.mul(g.convert(plain.getOut(), elementTypeOf(lse)),
+                       g.broadcast(share, out, {0, 1, 2}));
+  attention.getOut().replaceAllUsesWith(g.convert(scaled, element));
+  attention.getLse().replaceAllUsesWith(all);
+  attention.erase();
+  return plain;
+}
+
+void AttentionExpander::maskWindow() {
+  auto window = op->getAttrOfType<IntegerAttr>("window");
+  if (!window)
+    return;
+  Value mask = windowMask(g, queries, keys, window.getInt(), element);
+  hideByMask(g, op, mask);
 }
 
 /// Replaces the users of `result`, which convert it to the type of `value`.
@@ -178,6 +212,9 @@ std::string whyNotShape(Operation *op, int64_t capability) {
   if (op->hasAttr("causal") && q[2] != v[2])
     return "it is causal with " + std::to_string(q[2]) + " queries and " +
            std::to_string(v[2]) + " keys, cuDNN takes equal numbers";
+  if (op->hasAttr("window") && !op->hasAttr("causal"))
+    return "it has a window and is not causal, cuDNN takes windows of causal "
+           "attention";
   return "";
 }
 
@@ -243,6 +280,10 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
 
   LogicalResult expandOp(Operation *op, MeshAttr mesh,
                          bool isStep = false) const {
+    if (auto attention = dyn_cast<AttentionOp>(op);
+        attention && attention.getSinks() &&
+        (isRing(op) || kernels != FusedKernels::any))
+      op = AttentionExpander(op).splitSinks(attention);
     if (isRing(op)) {
       auto steps = expandRing(op, mesh);
       return success(succeeded(steps) &&
@@ -267,6 +308,7 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
     AttentionExpander expander(op);
     if (failed(expander.check()))
       return failure();
+    expander.maskWindow();
     if (auto attention = dyn_cast<AttentionOp>(op))
       expander.expand(attention, isStep);
     else

@@ -17,6 +17,14 @@ public:
   /// the number of key heads.
   llvm::LogicalResult check();
 
+  /// Moves the sinks of `attention` into elementwise ops after it, with
+  ///   lse' = log(exp(lse) + exp(sink))    out' = exp(lse - lse') * out
+  /// Returns the attention without sinks.
+  AttentionOp splitSinks(AttentionOp attention);
+
+  /// Replaces the window of the op by a mask.
+  void maskWindow();
+
   /// With `isStep`, all users convert the results to `wide`, and get them
   /// without rounding.
   void expand(AttentionOp attention, bool isStep);

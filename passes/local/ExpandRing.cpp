@@ -84,6 +84,8 @@ public:
   FailureOr<SmallVector<Operation *>> run() {
     if (failed(check()) || failed(findAxis()))
       return failure();
+    if (op->hasAttr("window"))
+      return op->emitError("ring attention has no window, a mask is accepted");
     findPadding();
     findStripes();
     if (mask)
@@ -333,11 +335,11 @@ private:
          lseType = tensorType(attention.getLse())
                        .clone({batch, heads, stripe.length});
     for (const Piece &piece : piecesOf(step, stripe)) {
-      auto part =
-          AttentionOp::create(builder, loc, outType, lseType, own(q, stripe),
-                              slice(step.k, 2, piece.first, piece.count),
-                              slice(step.v, 2, piece.first, piece.count),
-                              piece.mask, scale, piece.causal);
+      auto part = AttentionOp::create(
+          builder, loc, outType, lseType, own(q, stripe),
+          slice(step.k, 2, piece.first, piece.count),
+          slice(step.v, 2, piece.first, piece.count), piece.mask,
+          /*sinks=*/Value(), scale, piece.causal, /*window=*/IntegerAttr());
       parts.push_back(part);
       Value lse = part.getLse();
       if (piece.isHidden)
@@ -400,7 +402,8 @@ private:
           builder, loc, q.getType(), k.getType(), v.getType(), q, k, v,
           own(saved.out, stripe),
           piece.isHidden ? hide(lse, step.index, -kHidden) : lse,
-          own(saved.dout, stripe), piece.mask, scale, piece.causal);
+          own(saved.dout, stripe), piece.mask, scale, piece.causal,
+          /*window=*/IntegerAttr());
       parts.push_back(part);
       addTo(sums.dq[&stripe - stripes.data()], widened(part.getDq()));
       addTo(sums.dk, extended(widened(part.getDk()), piece.first, keys));

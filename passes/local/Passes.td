@@ -90,7 +90,8 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
 
     Query heads that share a key head are folded into the rows of the matmuls:
     `[B, G * R, T, D]` is `[B, G, R * T, D]`. This copies nothing, and the matmuls
-    sum dk and dv over the group.
+    sum dk and dv over the group. A window becomes a mask. Sinks become elementwise
+    ops on out and lse, whatever computes the attention.
 
     `keep` names a library. An attention stays one op if the library has a kernel
     for it: `cudnn` (16 bits, no mask, causal with as many keys as queries, head_dim

@@ -1,5 +1,6 @@
 //===- ProgramFacts.cpp - Facts that shardings depend on ---------===//
 #include "ir/TensorUtils.h"
+#include "passes/graph/AttentionBands.h"
 #include "passes/graph/Autodiff.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/StrategyGraph.h"
@@ -27,6 +28,29 @@ static int64_t stripesOf(Operation *op, int64_t positions, int64_t ranks) {
   return positions % (2 * ranks) == 0 ? 2 : 1;
 }
 
+/// Replaces the windows of rings by masks, of which every rank has the rows of
+/// its queries.
+static void maskWindows(ArrayRef<Operation *> rings) {
+  // By length, window and type.
+  DenseMap<std::tuple<int64_t, int64_t, Type>, Value> masks;
+  for (Operation *op : rings) {
+    auto window = op->getAttrOfType<IntegerAttr>("window");
+    if (!window)
+      continue;
+    OpBuilder builder(op);
+    GraphBuilder g(builder, op->getLoc());
+    Operation *before = op->getPrevNode();
+    Value q = op->getOperand(0);
+    int64_t length = shapeOf(q)[2];
+    Type type = elementTypeOf(q);
+    Value &mask = masks[{length, window.getInt(), type}];
+    if (!mask)
+      mask = windowMask(g, length, length, window.getInt(), type);
+    hideByMask(g, op, mask);
+    markLike(op, before);
+  }
+}
+
 void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
   if (spec.cp == 1 || spec.cpKind != cost::CpKind::Ring)
     return;
@@ -42,6 +66,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
     op->setAttr(attr::kRing, UnitAttr::get(op->getContext()));
     rings.push_back(op);
   });
+  maskWindows(rings);
   FactorAnalysis uncut(func);
   for (Operation *op : rings) {
     int64_t dim = uncut.rule(op).operands[0][2].front();

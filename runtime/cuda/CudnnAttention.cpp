@@ -53,6 +53,7 @@ std::string describe(const AttentionShape &shape, bool isGradient) {
   };
   return std::string(isGradient ? "the gradient of " : "") + "an attention (" +
          std::string(nameOf(shape.compute)) + (shape.causal ? ", causal" : "") +
+         (shape.window ? ", window " + std::to_string(*shape.window) : "") +
          ") of queries" +
          list({shape.batch, shape.heads, shape.queries, shape.depth}) +
          " and values" +
@@ -98,8 +99,8 @@ public:
     auto options = fe::graph::SDPA_attributes()
                        .set_name("attention")
                        .set_generate_stats(true)
-                       .set_attn_scale(static_cast<float>(shape.scale))
-                       .set_causal_mask(shape.causal);
+                       .set_attn_scale(static_cast<float>(shape.scale));
+    setBand(options);
     auto [out, lse] = graph.sdpa(
         input(Q, op.q, queries(shape.depth)), input(K, op.k, keys(shape.depth)),
         input(V, op.v, keys(shape.valueDepth)), options);
@@ -114,8 +115,8 @@ public:
   void write(const AttentionGradOp &op) {
     auto options = fe::graph::SDPA_backward_attributes()
                        .set_name("attention gradient")
-                       .set_attn_scale(static_cast<float>(shape.scale))
-                       .set_causal_mask(shape.causal);
+                       .set_attn_scale(static_cast<float>(shape.scale));
+    setBand(options);
     auto lse = graph.tensor(fe::graph::Tensor_attributes()
                                 .set_name("lse")
                                 .set_uid(Lse)
@@ -134,6 +135,13 @@ public:
 
 private:
   using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+  /// The left bound counts the keys up to that of the query.
+  template <typename Options> void setBand(Options &options) const {
+    options.set_causal_mask(shape.causal);
+    if (shape.window)
+      options.set_diagonal_band_left_bound(*shape.window);
+  }
 
   Extents queries(int64_t depth) const {
     return {shape.batch, shape.heads, shape.queries, depth};
@@ -205,9 +213,9 @@ template <typename Op> std::string keyOf(const Op &op) {
   const AttentionShape &s = op.shape;
   std::string key =
       std::is_same_v<Op, AttentionGradOp> ? "gradient" : "forward";
-  for (int64_t number :
-       {s.batch, s.heads, s.groups, s.queries, s.keys, s.depth, s.valueDepth,
-        int64_t(s.causal), static_cast<int64_t>(s.compute)})
+  for (int64_t number : {s.batch, s.heads, s.groups, s.queries, s.keys, s.depth,
+                         s.valueDepth, int64_t(s.causal), s.window.value_or(0),
+                         static_cast<int64_t>(s.compute)})
     key += " " + std::to_string(number);
   double scale = s.scale;
   key.append(reinterpret_cast<const char *>(&scale), sizeof scale);

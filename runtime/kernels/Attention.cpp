@@ -78,27 +78,36 @@ void addTimes(float factor, const float *x, int64_t count, float *out) {
     out[i] += factor * x[i];
 }
 
-int64_t keysOf(const AttentionShape &shape, int64_t t) {
-  if (!shape.causal)
-    return shape.keys;
-  return std::clamp<int64_t>(t + 1 + shape.keys - shape.queries, 0, shape.keys);
+/// The keys `first` to `last` - 1, to which a query attends.
+struct Seen {
+  int64_t first, last;
+  int64_t count() const { return last - first; }
+};
+
+Seen keysOf(const AttentionShape &shape, int64_t t) {
+  int64_t after = t + 1 + shape.keys - shape.queries;
+  auto key = [&](int64_t s) { return std::clamp<int64_t>(s, 0, shape.keys); };
+  Seen seen{shape.window ? key(after - *shape.window) : 0,
+            shape.causal ? key(after) : shape.keys};
+  return {std::min(seen.first, seen.last), seen.last};
 }
 
-/// Sets row[s] to factor * dot(x, column s) for s < seen. `columns` has `depth`
-/// rows of `keys` elements.
+/// Sets row[s] to factor * dot(x, column s) for the keys s of `seen`. `columns`
+/// has `depth` rows of `keys` elements.
 void dotColumns(const float *x, const Floats &columns, int64_t depth,
-                int64_t keys, int64_t seen, float factor, float *row) {
-  std::fill_n(row, seen, 0.0F);
+                int64_t keys, Seen seen, float factor, float *row) {
+  std::fill_n(row + seen.first, seen.count(), 0.0F);
   for (int64_t d = 0; d < depth; ++d)
-    addTimes(x[d], &columns[d * keys], seen, row);
-  for (int64_t s = 0; s < seen; ++s)
+    addTimes(x[d], &columns[d * keys + seen.first], seen.count(),
+             row + seen.first);
+  for (int64_t s = seen.first; s < seen.last; ++s)
     row[s] *= factor;
 }
 
 /// Scores become exp(score - largest). Returns their sum and the largest.
-std::pair<float, float> exponentials(float *row, int64_t seen) {
-  float most = *std::max_element(row, row + seen), sum = 0;
-  for (int64_t s = 0; s < seen; ++s) {
+std::pair<float, float> exponentials(float *row, Seen seen) {
+  float most = *std::max_element(row + seen.first, row + seen.last), sum = 0;
+  for (int64_t s = seen.first; s < seen.last; ++s) {
     row[s] = std::exp(row[s] - most);
     sum += row[s];
   }
@@ -107,15 +116,15 @@ std::pair<float, float> exponentials(float *row, int64_t seen) {
 
 void runRow(const AttentionShape &shape, const float *q, const Floats &kColumns,
             const Floats &v, int64_t t, float *scores, float *out, float *lse) {
-  int64_t seen = keysOf(shape, t);
+  Seen seen = keysOf(shape, t);
   std::fill_n(out, shape.valueDepth, 0.0F);
   *lse = -std::numeric_limits<float>::infinity();
-  if (seen == 0)
+  if (seen.count() == 0)
     return;
   dotColumns(q, kColumns, shape.depth, shape.keys, seen,
              static_cast<float>(shape.scale), scores);
   auto [sum, most] = exponentials(scores, seen);
-  for (int64_t s = 0; s < seen; ++s)
+  for (int64_t s = seen.first; s < seen.last; ++s)
     addTimes(scores[s], &v[s * shape.valueDepth], shape.valueDepth, out);
   for (int64_t e = 0; e < shape.valueDepth; ++e)
     out[e] /= sum;
@@ -130,8 +139,8 @@ struct GradHead {
   /// Adds the terms of query t to dk and dv, and sets dq of query t.
   void runRow(int64_t t, const float *q, const float *out, const float *dout,
               float lse, float *dq) {
-    int64_t seen = keysOf(shape, t), depth = shape.depth,
-            valueDepth = shape.valueDepth;
+    Seen seen = keysOf(shape, t);
+    int64_t depth = shape.depth, valueDepth = shape.valueDepth;
     auto scale = static_cast<float>(shape.scale);
     dotColumns(q, kColumns, depth, shape.keys, seen, scale, scores.data());
     dotColumns(dout, vColumns, valueDepth, shape.keys, seen, 1, dscores.data());
@@ -139,7 +148,7 @@ struct GradHead {
     for (int64_t e = 0; e < valueDepth; ++e)
       delta += dout[e] * out[e];
     std::fill_n(dq, depth, 0.0F);
-    for (int64_t s = 0; s < seen; ++s) {
+    for (int64_t s = seen.first; s < seen.last; ++s) {
       float p = std::exp(scores[s] - lse);
       float ds = scale * p * (dscores[s] - delta);
       addTimes(ds, &k[s * depth], depth, dq);

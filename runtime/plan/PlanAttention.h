@@ -4,6 +4,7 @@
 #include "runtime/base/DType.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace dpc::rt {
@@ -20,6 +21,8 @@ struct AttentionShape {
   /// The type of all operands with four dimensions: F32, BF16 or F16. Products
   /// are summed in f32, and results are rounded once.
   DType compute = DType::F32;
+  /// Query t does not attend to the keys s <= t + S - T - window.
+  std::optional<int64_t> window = {};
 };
 
 /// The location of an operand with four dimensions, in elements. The last

@@ -66,6 +66,8 @@ Status checkShape(const AttentionShape &shape) {
   if (shape.heads % shape.groups != 0)
     return wrongField("heads", shape.heads, "a multiple of the ", shape.groups,
                       " groups");
+  if (shape.window && *shape.window < 1)
+    return wrongField("window", *shape.window, "at least 1");
   if (!std::isfinite(shape.scale))
     return Status::invalid("scale is not finite");
   return Status::success();

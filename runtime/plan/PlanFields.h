@@ -137,7 +137,8 @@ template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
 template <typename V> void fields(V &visit, Is<AttentionShape> auto &v) {
   each(visit, "batch", v.batch, "heads", v.heads, "groups", v.groups, "queries",
        v.queries, "keys", v.keys, "depth", v.depth, "value_depth", v.valueDepth,
-       "scale", v.scale, "causal", v.causal, "compute", v.compute);
+       "scale", v.scale, "causal", v.causal, "compute", v.compute, "window",
+       v.window);
 }
 template <typename V> void fields(V &visit, Is<AttentionTensor> auto &v) {
   each(visit, "buffer", v.buffer, "offset", v.offset, "strides", v.strides);

@@ -22,11 +22,13 @@ USUAL = [("mixtral", "dp=4"), ("mixtral", "dp=2,tp=2,ep=2"), ("mixtral", "dp=4,e
          ("mixtral-skewed", "dp=4,ep=4"), ("mixtral-skewed", "dp=2,pp=2,ep=2,micro_batch=1"), ("qwen2-moe", "dp=2,tp=2"), ("qwen2-moe", "dp=4,ep=4"),
          ("qwen3-moe", "dp=4,ep=4"), ("qwen3-moe", "dp=2,pp=2,ep=2,micro_batch=1"), ("deepseek-v3", "dp=4,ep=4"), ("deepseek-v3", "dp=2,tp=2,ep=2"),
          ("deepseek-v3", "auto"), ("gpt-oss", "dp=4,ep=4"), ("gpt-oss", "dp=2,tp=2"), ("gpt-oss", "dp=2,pp=2,ep=2,micro_batch=1"),
+         ("gpt-oss", "dp=2,cp=2"), ("gpt-oss", "dp=2,tp=2,ep=2"),
          ("gpt-oss-batched", "dp=4,ep=2,zero=3"), ("olmoe", "dp=4,ep=4"), ("glm4-moe", "dp=4,ep=2,zero=3"), ("glm4-moe", "dp=2,tp=2,ep=2")]
 EXCHANGES = [("mixtral", "dp=4,ep=4"), ("mixtral-skewed", "dp=4,pp=2,ep=4,micro_batch=1"), ("deepseek-v3", "dp=8,ep=4,zero=3"),
              ("gpt-oss", "dp=4,ep=4,micro_batch=1,recompute=full"), ("mixtral-skewed", "dp=4,tp=2,ep=4"), ("qwen3-moe", "dp=4,cp=2,ep=4"),
              ("qwen3-moe", "dp=8,ep=4,zero=2", "--precision=bf16"), ("deepseek-v3", "dp=4,tp=2,ep=4,sp=true"),
-             ("mixtral-skewed", "dp=4,tp=2,ep=4,sp=true"), ("qwen2-moe", "dp=4,tp=2,ep=4"), ("deepseek-v3", "dp=4,cp=2,ep=4")]
+             ("mixtral-skewed", "dp=4,tp=2,ep=4,sp=true"), ("qwen2-moe", "dp=4,tp=2,ep=4"), ("deepseek-v3", "dp=4,cp=2,ep=4"),
+             ("mixtral-skewed", "ranks=4,dp=2,tp=2,ep=4"), ("deepseek-v3", "dp=4,tp=2,ep=8"), ("qwen3-moe", "ranks=4,dp=2,tp=2,ep=4")]
 OTHERS = ["dp=2,ep=2,micro_batch=2,recompute=full", "tp=4,ep=4", "dp=2,tp=2,ep=4,zero=2", "dp=2,cp=2,ep=2"]
 
 
@@ -101,10 +103,10 @@ class Mixtures(e2e.ScratchTest):
                 plan = e2e.read_plan(self.path("plan"))
                 tiles = [i for phase in plan["phases"].values() for i in phase if i["op"] == "expert_tiles"]
                 self.assertTrue(tiles)
-                self.assertEqual({plan["groups"][i["group"]]["axes"][0] for i in tiles}, {"ep"})
+                self.assertEqual({tuple(plan["groups"][i["group"]]["axes"]) for i in tiles}, {("ep",)})
                 self.assertEqual({i["queue"] for i in tiles}, {"comm"})
                 chosen = e2e.read_report(self.path("plan"))["chosen"]
-                self.assertLess(abs(chosen["predicted"]["memory_bytes"]["peak"] / max(plan["arena_bytes"]) - 1), 0.02)
+                self.assertLess(abs(chosen["predicted"]["memory_bytes"]["peak"] / max(plan["arena_bytes"]) - 1), 0.03)
                 self.assertTrue(any(t["what"] == "expert_tiles over ep" and t["seconds"] > 0 for t in chosen["detail"]["traffic"]))
                 rows = e2e.read_metrics(self.path("metrics.jsonl"))
                 fullest, most = [row["fullest_rank"] for row in rows], [row["expert_tiles"] for row in rows]

@@ -32,12 +32,12 @@ FAMILIES = {
     "deepseek-v3": ([*SMALL, *TEXT, *EXPERTS, *LATENT, "--mtp=2"], "dp=2,tp=2", {"norm": 23, "rope": 8, "silu": 7, "attention": 4,
                                                                                         "cross_entropy": 3}),
     "gpt-oss-20b": ([*LLAMA, *EXPERTS, "--head-dim=8", "--window=4", "--glu-limit=0.1"], "dp=2,tp=2", {"norm": 5, "rope": 4, "silu": 2, "topk": 1,
-                                                                                                    "cross_entropy": 1, "attention": 0}),
+                                                                                                    "cross_entropy": 1}),
     "bert": ([*SMALL, *TEXT], "tp=4,sp=true", {"norm": 6, "gelu": 3, "cross_entropy": 1}),
     "vit": ([*SMALL, *"--image=16 --patch=4 --classes=10".split()], "dp=2,tp=2", {"norm": 5, "gelu": 2, "cross_entropy": 1}),
     "dit": ([*SMALL, *"--image=8 --patch=2 --classes=10".split()], "dp=2,pp=2,micro_batch=1", {"norm": 5, "gelu_tanh": 2}),
 }
-CAUSAL = {"gpt", "bloom", "mpt", "llama", "moe", "qwen3-30b-a3b", "deepseek-v3"}
+CAUSAL = {"gpt", "bloom", "mpt", "llama", "moe", "qwen3-30b-a3b", "deepseek-v3", "gpt-oss-20b"}
 LARGEST = "llama --layers=126 --hidden=16384 --ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192".split()
 
 
@@ -95,11 +95,36 @@ class Models(e2e.ScratchTest):
         self.assertIn("multi-head latent (MLA), 4 heads with keys of 12 and values of 6", " ".join(said.split()))
         self.assertIn("multi-token prediction (MTP): 2 further tokens at each position", said)
         report = e2e.read_report(out)
-        self.assertEqual(report["attention"], {"heads": 4, "key_heads": 4, "key_size": 12, "value_size": 6, "latent": 10, "query_latent": 12})
+        self.assertEqual(report["attention"], {"heads": 4, "key_heads": 4, "key_size": 12, "value_size": 6, "latent": 10, "query_latent": 12,
+                                               "layers": 4, "window": 0, "windowed_layers": 0, "layers_with_sinks": 0})
         self.assertEqual(report["further_tokens"], 2)
         done = e2e.call([e2e.tool("dpc-opt"), file, "--cluster=local:2", "--global-batch=4", "--strategy=dp=2", "--verify=off", "--emit=megatron", "-o", out])
         self.assertEqual(done.returncode, 1)
         self.assertIn("dpc's export for Megatron-LM has no multi-token prediction", done.stderr)
+
+    def test_windows_and_sinks_are_named_and_fused(self):
+        """The trace shows what is priced: attention, and no softmax. A window removes scores, and with them time."""
+        seconds = []
+        for window in (0, 128):
+            file, _ = self.model(["gpt-oss-20b", *"--layers=2 --hidden=512 --heads=8 --kv-heads=2 --vocab=1024 --seq=8192".split(), f"--window={window}"])
+            out = self.path(f"windows-{window}")
+            command = [e2e.tool("dpc-opt"), file, "--global-batch=16", "--precision=bf16", "--verify=off", "-o", out]
+            said = e2e.must([*command, f"--cluster={e2e.SOURCE}/examples/clusters/dgx-h100-1.json", "--strategy=ranks=1", "--emit=trace"])
+            self.assertIn("attention: sinks (scores without values) in 2 of 2 layers", said)
+            self.assertEqual("attention: a window of 128 keys in 1 of 2 layers" in said, window > 0)
+            with open(os.path.join(out, "trace.json"), encoding="utf-8") as trace:
+                events = [event for event in json.load(trace)["traceEvents"] if event.get("cat") == "attention"]
+            self.assertEqual(len(events), 4)  # forward and backward
+            seconds.append(sum(event["dur"] for event in events))
+        self.assertLess(seconds[1], 0.6 * seconds[0])
+
+    def test_exports_refuse_windows_and_sinks(self):
+        words, _, _ = FAMILIES["gpt-oss-20b"]
+        for window, reason in (("4", "has no windows of keys"), ("0", "has no attention sinks")):
+            file, _ = self.model(["gpt-oss-20b", *(word for word in words if not word.startswith("--window")), f"--window={window}"])
+            refused = e2e.call([e2e.tool("dpc-opt"), file, "--cluster=local:2", "--global-batch=4", "--strategy=dp=2", "--verify=off", "--emit=megatron",
+                                "-o", self.path("out")])
+            self.assertIn(reason, refused.stderr)
 
     def test_latent_attention_is_fused_where_cudnn_takes_it(self):
         """Heads of 192 and 128 elements on Hopper, not on Ampere. The trace shows what is priced."""
@@ -114,15 +139,18 @@ class Models(e2e.ScratchTest):
             self.assertEqual(sum(event.get("cat") == "attention" for event in events), count, cluster)
 
     def test_tensor_parallel_experts_compute_whole_rows(self):
-        """Rows are not resharded between the products, and travel by an exchange, forward and backward."""
-        file, _ = self.model("deepseek-v3 --layers=1 --dense-layers=0 --vocab=1024".split())
-        dump = self.path("rows")
-        e2e.must([e2e.tool("dpc-opt"), file, f"--cluster={e2e.SOURCE}/examples/clusters/dgx-h100-16.json", "--global-batch=1024", "--train=adamw",
-                  "--precision=bf16", "--strategy=dp=64,tp=2,ep=64,sp=true,micro_batch=1", "--verify=off", "--emit=mlir", f"--dump-ir-dir={dump}",
-                  "-o", self.path("out")])
-        with open(os.path.join(dump, "03-sharded.mlir"), encoding="utf-8") as sharded, open(os.path.join(dump, "04-local.mlir"), encoding="utf-8") as local:
-            self.assertEqual([line for line in sharded if "dpc.reshard" in line and "routed" in line], [])
-            self.assertEqual(local.read().count('exchange = ["ep"]'), 2)
+        """Rows are not resharded between the products, and travel by an exchange, forward and backward. GPT-OSS has biases and limits."""
+        for name, family, strategy in (("deepseek", "deepseek-v3 --layers=1 --dense-layers=0", "dp=64,tp=2,ep=64,sp=true"),
+                                       ("whole", "deepseek-v3 --layers=1 --dense-layers=0", "dp=64,tp=2,ep=128,sp=true"),
+                                       ("gpt-oss", "gpt-oss-20b --layers=1", "dp=64,tp=2,ep=32,sp=true"), ("plain", "gpt-oss-20b --layers=1", "dp=128,ep=32")):
+            file, _ = self.model([*family.split(), "--vocab=1024"])
+            dump = self.path(f"rows-{name}")
+            e2e.must([e2e.tool("dpc-opt"), file, f"--cluster={e2e.SOURCE}/examples/clusters/dgx-h100-16.json", "--global-batch=1024", "--train=adamw",
+                      "--precision=bf16", f"--strategy={strategy},micro_batch=1", "--verify=off", "--emit=mlir", f"--dump-ir-dir={dump}",
+                      "-o", self.path("out")])
+            with open(os.path.join(dump, "03-sharded.mlir"), encoding="utf-8") as sharded, open(os.path.join(dump, "04-local.mlir"), encoding="utf-8") as local:
+                self.assertEqual([line for line in sharded if "dpc.reshard" in line and "routed" in line], [], name)
+                self.assertEqual(local.read().count('exchange = ["ep"]'), 2, name)
 
     def test_gradients_are_summed_in_f32(self):
         """Also those of a loss that needs the labels of all micro-batches before its first gradient."""

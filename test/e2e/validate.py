@@ -73,7 +73,7 @@ class Validate(unittest.TestCase):
 
     def test_errors_of_modern_runs_stay_within_bounds(self):
         """Far from what is wanted: these errors, and the runs that are skipped, may only fall."""
-        for file, bounds, planned in (("modern-runs", {"nemo24": 0.2, "nanotron": 0.17}, 119), ("runs-2026", {"simumax": 0.25}, 59)):
+        for file, bounds, planned in (("modern-runs", {"nemo24": 0.2, "nanotron": 0.17, "mbridge": 0.33}, 119), ("runs-2026", {"simumax": 0.25}, 59)):
             result = json.loads(e2e.must([e2e.tool("dpc-validate"), os.path.join(os.path.dirname(RUNS), f"{file}.csv"), "--json"]))
             errors = {source["source"]: source["time"] for source in result["sources"]}
             self.assertGreaterEqual(sum(time["rows"] for time in errors.values()), planned)

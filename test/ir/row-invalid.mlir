@@ -146,6 +146,22 @@ func.func @attention_without_heads(%q: tensor<8x4x32x16xf32>, %k: tensor<8x32x16
 
 // -----
 
+func.func @attention_with_few_sinks(%q: tensor<8x4x32x16xf32>, %k: tensor<8x2x32x16xf32>, %s: tensor<2xf32>) {
+  // expected-error @below {{'dpc.attention' op (C4) sinks has shape 2, expected 4}}
+  %0:2 = dpc.attention %q, %k, %k sinks %s scale = 0.25 causal : (tensor<8x4x32x16xf32>, tensor<8x2x32x16xf32>, tensor<8x2x32x16xf32>, tensor<2xf32>) -> (tensor<8x4x32x16xf32>, tensor<8x4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_with_an_empty_window(%q: tensor<8x4x32x16xf32>, %k: tensor<8x2x32x16xf32>) {
+  // expected-error @below {{'dpc.attention' op (C5) the window is 0}}
+  %0:2 = dpc.attention %q, %k, %k scale = 0.25 causal window = 0 : (tensor<8x4x32x16xf32>, tensor<8x2x32x16xf32>, tensor<8x2x32x16xf32>) -> (tensor<8x4x32x16xf32>, tensor<8x4x32xf32>)
+  return
+}
+
+// -----
+
 func.func @attention_of_unlike_batches(%q: tensor<8x4x32x16xf32>, %k: tensor<7x2x32x16xf32>, %v: tensor<8x2x32x16xf32>) {
   // expected-error @below {{'dpc.attention' op (C1) batch sizes differ: 8, 7 and 8}}
   %0:2 = dpc.attention %q, %k, %v scale = 0.25 causal : (tensor<8x4x32x16xf32>, tensor<7x2x32x16xf32>, tensor<8x2x32x16xf32>) -> (tensor<8x4x32x16xf32>, tensor<8x4x32xf32>)

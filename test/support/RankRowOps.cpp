@@ -153,13 +153,33 @@ static double maskAt(const HostArray *mask, int64_t b, int64_t h, int64_t t,
   return (*mask)[at];
 }
 
-/// Returns scale * score + mask, or -inf where the causal mask applies.
-static double logit(double score, double scale, const HostArray *mask,
-                    bool causal, int64_t b, int64_t h, int64_t t, int64_t s,
-                    int64_t queries, int64_t keys) {
-  if (causal && s > t + keys - queries)
-    return -std::numeric_limits<double>::infinity();
-  return scale * score + maskAt(mask, b, h, t, s);
+/// What becomes of scores before their softmax.
+struct ScoreTerms {
+  double scale;
+  bool causal;
+  std::optional<int64_t> window;
+  const HostArray *mask;
+
+  /// Returns scale * score + mask, or -inf where the position hides the key.
+  double logit(double score, const std::vector<int64_t> &row, int64_t s,
+               int64_t queries, int64_t keys) const {
+    int64_t distance = row[2] + keys - queries - s;
+    if ((causal && distance < 0) || (window && distance >= *window))
+      return -std::numeric_limits<double>::infinity();
+    return scale * score + maskAt(mask, row[0], row[1], row[2], s);
+  }
+};
+
+template <typename Op>
+static ScoreTerms termsOf(Op op, const Evaluation &e, unsigned mask) {
+  ScoreTerms terms{op.getScale().convertToDouble(),
+                   op.getCausal(),
+                   {},
+                   op.getMask() ? e.operands[mask] : nullptr};
+  if constexpr (!std::is_same_v<Op, AttentionProbsOp> &&
+                !std::is_same_v<Op, AttentionScoresGradOp>)
+    terms.window = op.getWindow();
+  return terms;
 }
 
 static HostArray scoresOf(const Heads &n, const HostArray &q,
@@ -177,21 +197,21 @@ static HostArray scoresOf(const Heads &n, const HostArray &q,
   return scores;
 }
 
-static void probsOf(const HostArray &scores, const HostArray *mask,
-                    double scale, bool causal, HostArray &probs,
-                    HostArray &lse) {
+static void probsOf(const HostArray &scores, const ScoreTerms &terms,
+                    HostArray &probs, HostArray &lse,
+                    const HostArray *sinks = nullptr) {
   int64_t queries = scores.shape[2], keys = scores.shape[3], row = 0;
   std::vector<int64_t> rows(scores.shape.begin(), scores.shape.end() - 1);
   forEachIndex(rows, [&](const std::vector<int64_t> &x) {
-    double sum = 0, top = -std::numeric_limits<double>::infinity();
+    double none = -std::numeric_limits<double>::infinity();
+    double sink = sinks ? (*sinks)[x[1]] : none, top = sink;
     for (int64_t s = 0; s < keys; ++s) {
-      double l = logit(scores[row * keys + s], scale, mask, causal, x[0], x[1],
-                       x[2], s, queries, keys);
+      double l = terms.logit(scores[row * keys + s], x, s, queries, keys);
       probs[row * keys + s] = l;
       top = std::max(top, l);
     }
     // The result of a row without visible keys is 0.
-    double shift = std::isinf(top) ? 0 : top;
+    double shift = std::isinf(top) ? 0 : top, sum = std::exp(sink - shift);
     for (int64_t s = 0; s < keys; ++s)
       sum += probs[row * keys + s] = std::exp(probs[row * keys + s] - shift);
     for (int64_t s = 0; s < keys && sum > 0; ++s)
@@ -205,8 +225,8 @@ static void evalAttention(Evaluation &e) {
   const HostArray &q = *e.operands[0], &k = *e.operands[1], &v = *e.operands[2];
   Heads n = headsOf(q, k, v);
   HostArray scores = scoresOf(n, q, k), probs(scores.shape);
-  probsOf(scores, op.getMask() ? e.operands[3] : nullptr,
-          op.getScale().convertToDouble(), op.getCausal(), probs, e.results[1]);
+  probsOf(scores, termsOf(op, e, 3), probs, e.results[1],
+          op.getSinks() ? e.operands.back() : nullptr);
   int64_t i = 0;
   forEachIndex(e.results[0].shape, [&](const std::vector<int64_t> &x) {
     int64_t group = x[1] / (n.heads / n.groups);
@@ -223,17 +243,15 @@ static void evalAttentionGrad(Evaluation &e) {
   const HostArray &q = *e.operands[0], &k = *e.operands[1], &v = *e.operands[2];
   const HostArray &out = *e.operands[3], &lse = *e.operands[4];
   const HostArray &dout = *e.operands[5];
-  const HostArray *mask = op.getMask() ? e.operands[6] : nullptr;
+  ScoreTerms terms = termsOf(op, e, 6);
   Heads n = headsOf(q, k, v);
   HostArray scores = scoresOf(n, q, k);
-  double scale = op.getScale().convertToDouble();
   int64_t i = 0;
   forEachIndex(scores.shape, [&](const std::vector<int64_t> &x) {
     int64_t group = x[1] / (n.heads / n.groups), s = x[3];
     int64_t row = (x[0] * n.heads + x[1]) * n.queries + x[2];
     int64_t key = (x[0] * n.groups + group) * n.keys + s;
-    double seen = logit(scores[i++], scale, mask, op.getCausal(), x[0], x[1],
-                        x[2], s, n.queries, n.keys);
+    double seen = terms.logit(scores[i++], x, s, n.queries, n.keys);
     double p = std::isinf(seen) ? 0 : std::exp(seen - lse[row]);
     double dp = 0, delta = 0;
     for (int64_t c = 0; c < n.valueDepth; ++c) {
@@ -242,7 +260,7 @@ static void evalAttentionGrad(Evaluation &e) {
       delta += g * out[row * n.valueDepth + c];
       e.results[2][key * n.valueDepth + c] += p * g;
     }
-    double ds = scale * p * (dp - delta);
+    double ds = terms.scale * p * (dp - delta);
     for (int64_t d = 0; d < n.depth; ++d) {
       e.results[0][row * n.depth + d] += ds * k[key * n.depth + d];
       e.results[1][key * n.depth + d] += ds * q[row * n.depth + d];
@@ -254,15 +272,13 @@ static void evalScoresGrad(Evaluation &e) {
   auto op = cast<AttentionScoresGradOp>(e.op);
   const HostArray &scores = *e.operands[0], &lse = *e.operands[1];
   const HostArray &dprobs = *e.operands[2], &delta = *e.operands[3];
-  const HostArray *mask = op.getMask() ? e.operands[4] : nullptr;
-  double scale = op.getScale().convertToDouble();
+  ScoreTerms terms = termsOf(op, e, 4);
   int64_t i = 0, keys = scores.shape[3];
   forEachIndex(scores.shape, [&](const std::vector<int64_t> &x) {
-    double p = std::exp(logit(scores[i], scale, mask, op.getCausal(), x[0],
-                              x[1], x[2], x[3], scores.shape[2], keys) -
+    double p = std::exp(terms.logit(scores[i], x, x[3], scores.shape[2], keys) -
                         lse[i / keys]);
     e.results[0][i] = p;
-    e.results[1][i] = scale * p * (dprobs[i] - delta[i / keys]);
+    e.results[1][i] = terms.scale * p * (dprobs[i] - delta[i / keys]);
     ++i;
   });
 }
@@ -273,9 +289,7 @@ static void addAttention(std::map<std::string, Handler> &table) {
   table["dpc.attention_scores_grad"] = evalScoresGrad;
   table["dpc.attention_probs"] = [](Evaluation &e) {
     auto op = cast<AttentionProbsOp>(e.op);
-    probsOf(*e.operands[0], op.getMask() ? e.operands[1] : nullptr,
-            op.getScale().convertToDouble(), op.getCausal(), e.results[0],
-            e.results[1]);
+    probsOf(*e.operands[0], termsOf(op, e, 1), e.results[0], e.results[1]);
   };
   table["dpc.rope"] = [](Evaluation &e) {
     const HostArray &x = *e.operands[0], &c = *e.operands[1];

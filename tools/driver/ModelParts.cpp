@@ -51,14 +51,25 @@ static void readAttention(AttentionOp attention, cost::ModelParts &parts) {
     parts.queryLatent = latentOf(productOfHeads(attention.getQ()));
 }
 
+static void readBand(AttentionOp attention, cost::ModelParts &parts) {
+  parts.withSinks += attention.getSinks() ? 1 : 0;
+  if (std::optional<int64_t> window = attention.getWindow()) {
+    parts.window =
+        parts.windowed++ > 0 ? std::min(parts.window, *window) : *window;
+  }
+}
+
 cost::ModelParts modelPartsOf(func::FuncOp program) {
   cost::ModelParts parts;
   // By the weights of heads, what they read. Losses of several parts of a
   // sequence read the same.
   llvm::MapVector<Value, DenseSet<Value>> losses;
   program.walk([&](Operation *op) {
-    if (auto attention = dyn_cast<AttentionOp>(op); attention && !parts.heads)
-      readAttention(attention, parts);
+    if (auto attention = dyn_cast<AttentionOp>(op)) {
+      if (parts.attentions++ == 0)
+        readAttention(attention, parts);
+      readBand(attention, parts);
+    }
     if (auto loss = dyn_cast<CrossEntropyOp>(op))
       if (MatmulOp head = weightProduct(loss->getOperand(0)))
         losses[originOf(head.getB())].insert(originOf(head.getA()));

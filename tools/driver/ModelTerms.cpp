@@ -187,6 +187,10 @@ private:
       shape.oddities.insert(Oddity::otherScale);
     if (attention.getMask() && attention.getCausal())
       shape.oddities.insert(Oddity::addedMask);
+    if (attention.getWindow())
+      shape.oddities.insert(Oddity::window);
+    if (attention.getSinks())
+      shape.oddities.insert(Oddity::sinks);
     for (Value value : {attention.getQ(), attention.getK(), attention.getV()}) {
       if (auto rope = madeBy<RopeOp>(value))
         value = rope.getX();

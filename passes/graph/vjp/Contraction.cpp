@@ -90,14 +90,20 @@ static Value groupHeads(GraphBuilder g, Value x, int64_t groups) {
                    {shape[0], groups, shape[1] / groups * shape[2], shape[3]});
 }
 
-/// Zeroes `p` [B, H, T, S] where a causal mask hides the key: s > t + S - T.
-static Value hideFuture(GraphBuilder g, Value p) {
+/// Zeroes `p` [B, H, T, S] where `op` hides the key because of its position.
+static Value hideOthers(GraphBuilder g, AttentionOp op, Value p) {
   ArrayRef<int64_t> shape = shapeOf(p);
   Value query = g.iota(shape, 2), key = g.iota(shape, 3);
   auto type = tensorType(query);
   query = g.add(query, g.constant(type, double(shape[3] - shape[2])));
-  return g.select(g.compare(CompareKind::le, key, query), p,
-                  g.constantLike(p, 0.0));
+  auto keep = [&](CompareKind kind, Value bound) {
+    p = g.select(g.compare(kind, key, bound), p, g.constantLike(p, 0.0));
+  };
+  if (op.getCausal())
+    keep(CompareKind::le, query);
+  if (std::optional<int64_t> window = op.getWindow())
+    keep(CompareKind::gt, g.sub(query, g.constant(type, double(*window))));
+  return p;
 }
 
 /// Builds the gradient of the mask: dS = P * (dout v^T - rowsum(dout * out)),
@@ -125,8 +131,7 @@ static Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
   Value lse =
       g.select(seesNone, g.constantLike(op.getLse(), kInfinity), op.getLse());
   Value p = g.unary(UnaryKind::exp, g.sub(scores, perRow(lse)));
-  if (op.getCausal())
-    p = hideFuture(g, p);
+  p = hideOthers(g, op, p);
   Value delta =
       g.reduce(ReduceKind::sum, g.mul(wide(dout), wide(op.getOut())), {3});
   Value ds = g.mul(p, g.sub(product(dout, op.getV()), perRow(delta)));
@@ -139,6 +144,19 @@ static Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
                    elementTypeOf(op.getMask()));
 }
 
+/// Builds the gradient of the sinks [H]. The probability of the sink of a row
+/// is exp(sink - lse), and its value is 0, so that the gradient of its score is
+/// -exp(sink - lse) * rowsum(dout * out).
+static Value sinksGrad(GraphBuilder g, AttentionOp op, Value dout) {
+  Type element = op.getLse().getType().getElementType();
+  Value sinks = g.broadcast(op.getSinks(), shapeOf(op.getLse()), {1});
+  Value p = g.unary(UnaryKind::exp, g.sub(sinks, op.getLse()));
+  Value delta = g.reduce(
+      ReduceKind::sum,
+      g.mul(g.convert(dout, element), g.convert(op.getOut(), element)), {3});
+  return g.neg(g.reduce(ReduceKind::sum, g.mul(p, delta), {0, 2}));
+}
+
 static LogicalResult attentionVjp(GraphBuilder g, AttentionOp op,
                                   const Request &r) {
   if (r.resultGrads[1])
@@ -147,11 +165,14 @@ static LogicalResult attentionVjp(GraphBuilder g, AttentionOp op,
   auto grad = AttentionGradOp::create(
       g.builder, g.loc, q.getType(), k.getType(), v.getType(), q, k, v,
       op.getOut(), op.getLse(), dout, op.getMask(), op.getScaleAttr(),
-      op.getCausalAttr());
+      op.getCausalAttr(), op.getWindowAttr());
   for (unsigned i : {0, 1, 2})
     r.set(i, [&] { return grad->getResult(i); });
+  unsigned next = 3;
   if (op.getMask())
-    r.set(3, [&] { return maskGrad(g, op, dout); });
+    r.set(next++, [&] { return maskGrad(g, op, dout); });
+  if (op.getSinks())
+    r.set(next, [&] { return sinksGrad(g, op, dout); });
   return success();
 }
 

@@ -136,6 +136,17 @@ TEST_P(CudnnAttention, HasEnginesForAllFusedShapes) {
           {1, 2, 1, 33, 33, keySize, valueSize, 0.07, true, DType::F16});
 }
 
+/// GPT-OSS, and windows as long as the sequence or longer.
+TEST_P(CudnnAttention, HasEnginesForWindows) {
+  AttentionShape shape{1, 64, 8, 4096, 4096, 64, 64, 0.125, true, DType::BF16};
+  for (int64_t window : {1, 128, 4096, 5000}) {
+    shape.window = window;
+    expectEngines(shape);
+  }
+  AttentionShape small{2, 4, 2, 24, 24, 16, 16, 0.25, true, DType::F16, 5};
+  expectEngines(small);
+}
+
 TEST_P(CudnnAttention, UnsupportedShapesAreNamed) {
   Expected<int64_t> wide =
       compile(forward({2, 4, 4, 8, 8, 16, 16, 0.25, true, DType::F32}));

@@ -243,6 +243,48 @@ std::string attentionPadding() {
   return attend(w, w.binary("add", scores, mask, kScores), "%v");
 }
 
+/// transformers masks scores by (s <= t) & (s > t - 3), and joins a column of
+/// `count` sinks with them. The softmax reads the scores minus their largest
+/// number.
+std::string attentionSinks(int64_t count) {
+  const std::string ints = "tensor<5x5xi64>", bits = "tensor<5x5xi1>",
+                    square = "tensor<5x5xf64>",
+                    sinks = "tensor<" + std::to_string(count) + "xf64>",
+                    wide = "tensor<2x4x5x6xf64>",
+                    column = "tensor<2x4x5x1xf64>", rows = "tensor<2x4x5xf64>";
+  Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ + ", %s: " + sinks, kQ);
+  std::string scores =
+      w.binary("mul", scoresOf(w, "%k"), w.constant("0.3", kScores), kScores);
+  std::string row = w.line("dpc.iota dim = 0 : " + ints);
+  std::string key = w.line("dpc.iota dim = 1 : " + ints);
+  std::string three = w.line("dpc.constant dense<3> : " + ints + " -> " + ints);
+  std::string start =
+      w.op("binary sub " + row + ", " + three, {ints, ints}, ints);
+  std::string past = w.op("compare le " + key + ", " + row, {ints, ints}, bits);
+  std::string near =
+      w.op("compare gt " + key + ", " + start, {ints, ints}, bits);
+  std::string keep =
+      w.op("binary logical_and " + past + ", " + near, {bits, bits}, bits);
+  std::string mask = w.op("select " + keep + ", " + w.constant("0.0", square) +
+                              ", " + w.constant("-3.0e38", square),
+                          {bits, square, square}, square);
+  mask = w.op("broadcast " + mask + " dims = [2, 3]", {square}, kScores);
+  scores = w.binary("add", scores, mask, kScores);
+  std::string sink =
+      w.op("broadcast %s dims = [" + std::string(count == 1 ? "3" : "1") + "]",
+           {sinks}, column);
+  std::string all = w.op("concat " + scores + ", " + sink + " dim = 3",
+                         {kScores, column}, wide);
+  std::string most = w.op("reduce max " + all + " dims = [3]", {wide}, rows);
+  most = w.op("broadcast " + most + " dims = [0, 1, 2]", {rows}, wide);
+  all = w.binary("sub", all, most, wide);
+  std::string p = w.op("softmax " + all, {wide}, wide);
+  p = w.line("dpc.slice " + p +
+             " offsets = [0, 0, 0, 0] strides = [1, 1, 1, 1] : " + wide +
+             " -> " + kScores);
+  return w.finish(w.op("matmul " + p + ", %v", {kScores, kQ}, kQ));
+}
+
 class Fusion : public testing::TestWithParam<Idiom> {};
 
 TEST_P(Fusion, ComputesTheSameAsItsParts) {
@@ -290,7 +332,9 @@ INSTANTIATE_TEST_SUITE_P(
         Idiom{"rope", "dpc.rope", rope()},
         Idiom{"attention_select", "dpc.attention", attentionSelect()},
         Idiom{"attention_grouped", "dpc.attention", attentionGrouped()},
-        Idiom{"attention_padding", "dpc.attention", attentionPadding()}),
+        Idiom{"attention_padding", "dpc.attention", attentionPadding()},
+        Idiom{"attention_sinks", "dpc.attention", attentionSinks(4)},
+        Idiom{"attention_one_sink", "dpc.attention", attentionSinks(1)}),
     [](const testing::TestParamInfo<Idiom> &info) { return info.param.name; });
 
 } // namespace

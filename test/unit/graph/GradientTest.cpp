@@ -249,6 +249,11 @@ std::vector<Case> attentionCases() {
       hidden,
       attention("attention_mask_causal", "tensor<2x4x3x4xf64>",
                 " mask %a3 scale = 0.4 causal"),
+      attention("attention_sinks", "tensor<4xf64>",
+                " sinks %a3 scale = 0.4 causal"),
+      attention("attention_window", "", " scale = 0.4 causal window = 2"),
+      attention("attention_mask_window", "tensor<2x4x3x4xf64>",
+                " mask %a3 scale = 0.4 window = 2"),
   };
 }
 

@@ -82,6 +82,36 @@ TEST_F(CostTest, CausalAttentionIsHalf) {
   EXPECT_EQ(flopsOf("causal "), flopsOf("") / 2);
 }
 
+TEST_F(CostTest, WindowsLeaveTheScoresThatTheySee) {
+  auto flopsOf = [&](int64_t queries, int64_t keys, bool causal,
+                     int64_t window) {
+    auto tensor = [](int64_t length) {
+      return "tensor<1x1x" + std::to_string(length) + "x1xf32>";
+    };
+    std::string q = tensor(queries), k = tensor(keys),
+                text = "%0:2 = dpc.attention %q, %k, %k scale = 1.0 ";
+    text += causal ? "causal " : "";
+    text += "window = " + std::to_string(window) + " : (" + q + ", " + k +
+            ", " + k + ") -> (" + q + ", tensor<1x1x" +
+            std::to_string(queries) + "xf32>)";
+    return first("%q: " + q + ", %k: " + k, text).getFlops();
+  };
+  // By counting, 4 FLOPs for each score.
+  EXPECT_GE(flopsOf(100, 10, true, 5), 0);
+  for (auto [queries, keys] : {std::pair(8, 8), {3, 8}, {1, 8}})
+    for (bool causal : {false, true})
+      for (int64_t window = 1; window < keys; ++window) {
+        int64_t seen = 0;
+        for (int64_t t = 0; t < queries; ++t)
+          for (int64_t s = 0; s < keys; ++s) {
+            int64_t distance = t + keys - queries - s;
+            seen += distance < window && (!causal || distance >= 0);
+          }
+        EXPECT_EQ(flopsOf(queries, keys, causal, window), 4.0 * seen)
+            << queries << " " << keys << " " << causal << " " << window;
+      }
+}
+
 TEST_F(CostTest, TopKComparesEveryElementForEveryPick) {
   CostOpInterface op =
       first("%x: tensor<8x16xf32>", "%0:2 = dpc.topk %x : tensor<8x16xf32> -> "

@@ -83,13 +83,15 @@ INSTANTIATE_TEST_SUITE_P(HeadsAndRanks, FusedQkv,
                                            std::pair(2, 4)));
 
 /// Grouped-query attention and its gradient. $KH is the split of the key heads,
-/// $QH the split of the query heads, and $DK the partial sums of dk and dv.
+/// $QH the split of the query heads, $DK the partial sums of dk and dv, and
+/// $FWD and $BWD the rest of the ops up to their operand types.
 const char *kGrouped = R"mlir(
 #q = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, $QH, {}, {}]>
 #l = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, $QH, {}]>
 #k = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, $KH, {}, {}]>
 #kp = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, $KH, {}, {}]$DK>
 #m = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [{dp}, {}, {}, {}]>
+#s = #dpc.sharding<#dpc.mesh<dp=2, tp=$TP>, [$QH]>
 !q = tensor<3x4x3x2xf32, #q>
 !o = tensor<3x4x3x5xf32, #q>
 !l = tensor<3x4x3xf32, #l>
@@ -98,9 +100,10 @@ const char *kGrouped = R"mlir(
 !kp = tensor<3x2x6x2xf32, #kp>
 !vp = tensor<3x2x6x5xf32, #kp>
 !m = tensor<3x1x1x6xf32, #m>
-func.func @forward(%q: !q {dpc.role = "input"}, %k: !k {dpc.role = "input"}, %v: !v {dpc.role = "input"}, %do: !o {dpc.role = "input"}, %m: !m {dpc.role = "input"}) -> (!o, !q, !k, !v) {
-  %o, %lse = dpc.attention %q, %k, %v mask %m scale = 0.5 causal : (!q, !k, !v, !m) -> (!o, !l)
-  %dq, %dkp, %dvp = dpc.attention_grad %q, %k, %v, %o, %lse, %do mask %m scale = 0.5 causal : (!q, !k, !v, !o, !l, !o, !m) -> (!q, !kp, !vp)
+!s = tensor<4xf32, #s>
+func.func @forward(%q: !q {dpc.role = "input"}, %k: !k {dpc.role = "input"}, %v: !v {dpc.role = "input"}, %do: !o {dpc.role = "input"}, %m: !m {dpc.role = "input"}, %s: !s {dpc.role = "input"}) -> (!o, !q, !k, !v) {
+  %o, %lse = dpc.attention %q, %k, %v $FWD) -> (!o, !l)
+  %dq, %dkp, %dvp = dpc.attention_grad %q, %k, %v, %o, %lse, %do $BWD) -> (!q, !kp, !vp)
   %dk = dpc.reshard %dkp : !kp -> !k
   %dv = dpc.reshard %dvp : !vp -> !v
   return %o, %dq, %dk, %dv : !o, !q, !k, !v
@@ -113,14 +116,40 @@ struct Grouping {
 
 class GroupedQuery : public ::testing::TestWithParam<Grouping> {};
 
+OwningOpRef<ModuleOp> groupedOf(const Grouping &g, const std::string &forward,
+                                const std::string &backward) {
+  return parse(fillIn(kGrouped, {{"TP", g.tp},
+                                 {"QH", g.queryHeads},
+                                 {"KH", g.keyHeads},
+                                 {"DK", g.partial},
+                                 {"FWD", forward},
+                                 {"BWD", backward}}));
+}
+
 TEST_P(GroupedQuery, ForwardAndGradient) {
-  const Grouping &g = GetParam();
-  auto module = parse(fillIn(kGrouped, {{"TP", g.tp},
-                                        {"QH", g.queryHeads},
-                                        {"KH", g.keyHeads},
-                                        {"DK", g.partial}}));
+  auto module =
+      groupedOf(GetParam(), "mask %m scale = 0.5 causal : (!q, !k, !v, !m",
+                "mask %m scale = 0.5 causal : (!q, !k, !v, !o, !l, !o, !m");
   ASSERT_TRUE(module);
   EXPECT_EQ(compareWithOneDevice(*module, 1e-11, kExpand), "");
+}
+
+TEST_P(GroupedQuery, SinksAndWindows) {
+  for (const char *mask : {"", "mask %m "}) {
+    std::string last = *mask ? ", !m" : "";
+    auto module =
+        groupedOf(GetParam(),
+                  mask +
+                      std::string("sinks %s scale = 0.5 causal window = 2 : "
+                                  "(!q, !k, !v") +
+                      last + ", !s",
+                  mask +
+                      std::string("scale = 0.5 causal window = 2 : "
+                                  "(!q, !k, !v, !o, !l, !o") +
+                      last);
+    ASSERT_TRUE(module);
+    EXPECT_EQ(compareWithOneDevice(*module, 1e-11, kExpand), "");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shardings, GroupedQuery,

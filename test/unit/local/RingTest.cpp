@@ -8,20 +8,22 @@ namespace {
 
 /// Grouped-query attention and its gradient on $T positions of type $E with the
 /// split $POS. $CAUSAL is "causal" or empty, $M is the number of rows of the
-/// mask, and $VALUES are the results.
+/// mask, $SINKS the sinks, and $VALUES are the results.
 const char *kRing = R"mlir(
 #mesh = #dpc.mesh<dp=2, cp=$CP, tp=2>
 #q = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {tp}, $POS, {}]>
 #l = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {tp}, $POS]>
 #m = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {}, $MPOS, {}]>
+#s = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{tp}]>
 !q = tensor<3x4x$Tx2x$E, #q>
 !o = tensor<3x4x$Tx5x$E, #q>
 !l = tensor<3x4x$Txf32, #l>
 !k = tensor<3x2x$Tx2x$E, #q>
 !v = tensor<3x2x$Tx5x$E, #q>
 !m = tensor<3x1x$Mx$Txf32, #m>
-func.func @forward(%q: !q {dpc.role = "input"}, %k: !k {dpc.role = "input"}, %v: !v {dpc.role = "input"}, %do: !o {dpc.role = "input"}, %m: !m {dpc.role = "input"}) -> ($TYPES) {
-  %o, %lse = dpc.attention %q, %k, %v $MASK scale = $SCALE $CAUSAL {dpc.ring} : (!q, !k, !v $MTYPE) -> (!o, !l)
+!s = tensor<4xf32, #s>
+func.func @forward(%q: !q {dpc.role = "input"}, %k: !k {dpc.role = "input"}, %v: !v {dpc.role = "input"}, %do: !o {dpc.role = "input"}, %m: !m {dpc.role = "input"}, %s: !s {dpc.role = "input"}) -> ($TYPES) {
+  %o, %lse = dpc.attention %q, %k, %v $MASK $SINKS scale = $SCALE $CAUSAL {dpc.ring} : (!q, !k, !v $MTYPE $STYPE) -> (!o, !l)
   %dq, %dk, %dv = dpc.attention_grad %q, %k, %v, %o, %lse, %do $MASK scale = $SCALE $CAUSAL {dpc.ring} : (!q, !k, !v, !o, !l, !o $MTYPE) -> (!q, !k, !v)
   return $VALUES : $TYPES
 }
@@ -35,6 +37,7 @@ struct Ring {
   int64_t maskRows;
   /// The number of stripes that `positions` has.
   int64_t stripes = 1;
+  bool hasSinks = false;
 };
 
 /// Counts the scores that a rank computes forward, per head and sample.
@@ -62,6 +65,8 @@ OwningOpRef<ModuleOp> programOf(const Ring &ring, const std::string &element,
                      {"CAUSAL", ring.isCausal ? "causal" : ""},
                      {"MASK", isMasked ? "mask %m" : ""},
                      {"MTYPE", isMasked ? ", !m" : ""},
+                     {"SINKS", ring.hasSinks ? "sinks %s" : ""},
+                     {"STYPE", ring.hasSinks ? ", !s" : ""},
                      {"E", element},
                      {"SCALE", scale},
                      {"VALUES", hasGradients ? "%o, %dq, %dk, %dv" : "%o"},
@@ -109,7 +114,10 @@ INSTANTIATE_TEST_SUITE_P(
                       // Stripes with a mask, or with padding in each stripe.
                       Ring{4, 8, "{2, 4:cp}", true, 1, 2},
                       Ring{2, 6, "{2, 3:cp}", true, 6, 2},
-                      Ring{4, 18, "{3, 6:cp}", true, 0, 3}));
+                      Ring{4, 18, "{3, 6:cp}", true, 0, 3},
+                      // With sinks.
+                      Ring{4, 8, "{2, 4:cp}", true, 0, 2, true},
+                      Ring{3, 7, "{cp}", false, 7, 1, true}));
 
 class RingOfBf16 : public ::testing::TestWithParam<Ring> {};
 

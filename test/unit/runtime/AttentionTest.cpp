@@ -112,7 +112,9 @@ Row rowOf(const Case &c, int64_t b, int64_t h, int64_t t) {
       score += c.q.get(b, h, t, d) * c.k.get(b, g, j, d);
     for (int64_t e = 0; e < s.valueDepth; ++e)
       dp += c.dout.get(b, h, t, e) * c.v.get(b, g, j, e);
-    bool isSeen = !s.causal || j <= t + s.keys - s.queries;
+    int64_t distance = t + s.keys - s.queries - j;
+    bool isSeen =
+        (!s.causal || distance >= 0) && (!s.window || distance < *s.window);
     row.p.push_back(isSeen ? std::exp(s.scale * score) : 0);
     row.dp.push_back(dp);
     sum += row.p.back();
@@ -201,6 +203,18 @@ TEST(Attention, TheLastQueryIsAtTheLastKey) {
   Case c(shapeOf(2, 2, 3, 8, true, DType::F32), true);
   ASSERT_EQ(c.run().message(), "");
   expectRight(c, 2e-6);
+}
+
+TEST(Attention, WindowsHideDistantKeys) {
+  for (auto [queries, keys] : {std::pair(6, 6), {3, 8}})
+    for (bool causal : {false, true})
+      for (int64_t window : {1, 3, 7}) {
+        AttentionShape shape = shapeOf(4, 2, queries, keys, causal, DType::F32);
+        shape.window = window;
+        Case c(shape, true);
+        ASSERT_EQ(c.run().message(), "");
+        expectRight(c, 2e-6);
+      }
 }
 
 TEST(Attention, QueriesWithoutKeysGiveZero) {

@@ -201,6 +201,8 @@ TEST(Export, MegatronRefusesModelsThatItsFlagsDoNotDescribe) {
        [](auto &m) { m.expertsPerToken = 1, m.sharesSumToOne = true; }},
       {"not their sums", [](auto &m) { m.oddities = {Oddity::postNorm}; }},
       {"ALiBi", [](auto &m) { m.oddities = {Oddity::addedMask}; }},
+      {"no windows of keys", [](auto &m) { m.oddities = {Oddity::window}; }},
+      {"no attention sinks", [](auto &m) { m.oddities = {Oddity::sinks}; }},
       {"no dropout", [](auto &m) { m.oddities = {Oddity::dropout}; }},
       {"state all sizes", [](auto &m) { m.vocabulary = 0; }},
   };
