@@ -39,6 +39,11 @@
 //               true, a kernel that runs concurrently with a collective takes 1
 //               + overlapSlowdown times as long, because the collective uses
 //               multiprocessors and memory bandwidth
+//   queue_per_group
+//               if true, collectives over different axes do not wait for one
+//               another, because each communicator has a stream. They do not
+//               share the bandwidth of a link in the estimate. If false, one
+//               queue has all collectives
 //   tensor_chunks
 //               with tp_overlap=chunked, a tensor-parallel collective of t
 //               seconds and the adjacent GEMM of g seconds run as a pipeline of
@@ -114,6 +119,7 @@ struct Software {
   double dataBandwidth = 1.0;
   bool overlap = true;
   double overlapSlowdown = 0;
+  bool queuePerGroup = false;
   double tensorChunks = 1; ///< 1: tp_overlap is not available.
   /// If true, tensor-parallel ranks send equal parts of a message between
   /// stages, and the receivers gather the parts.
@@ -166,6 +172,7 @@ template <typename Visit> void visitEntries(Visit &&visit) {
   visit(E{"data_bandwidth", fraction}, &S::dataBandwidth);
   visit(E{"overlap"}, &S::overlap);
   visit(E{"overlap_slowdown"}, &S::overlapSlowdown);
+  visit(E{"queue_per_group"}, &S::queuePerGroup);
   visit(E{"tensor_chunks", atLeastOne}, &S::tensorChunks);
   visit(E{"scattered_messages"}, &S::scatteredMessages);
   visit(E{"equal_stages"}, &S::equalStages);

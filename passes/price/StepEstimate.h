@@ -5,11 +5,12 @@
 //
 // Time: the three queues of a rank are simulated. A computation starts after
 // the previous computation, and after the collectives and fetches whose results
-// it reads. A collective starts after the previous collective, and after its
-// operands are computed. An all_gather also starts after all previous
-// computations, because its result needs free memory. A transfer between memory
-// spaces starts after all previous computations, and after its operand is
-// available. With m micro-batches, forward and backward count m times.
+// it reads. A collective starts after the previous collective (of its axes, if
+// the software has a queue for each), and after its operands are computed. An
+// all_gather also starts after all previous computations, because its result
+// needs free memory. A transfer between memory spaces starts after all previous
+// computations, and after its operand is available. With m micro-batches,
+// forward and backward count m times.
 //
 // Time of a pipeline: each phase of each chunk is simulated alone. Then
 // `simulateSchedule` runs the schedules of all stages (`dpc.schedule`), which

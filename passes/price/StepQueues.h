@@ -20,7 +20,7 @@ public:
   void run(mlir::Operation *op, double times);
 
   double computeEnd() const { return computeFree; }
-  double end() const { return std::max({computeFree, commFree, copyFree}); }
+  double end() const { return std::max({computeFree, commEnd(), copyFree}); }
 
   /// Makes computeEnd() the new time 0. Other queues may end later.
   void rebase();
@@ -39,13 +39,18 @@ public:
 private:
   const cost::Cluster &cluster;
   const cost::Device &device;
-  double computeFree = 0, commFree = 0, copyFree = 0;
+  double computeFree = 0, copyFree = 0;
+  /// By the axes of the group if each has a queue, else one for null.
+  llvm::DenseMap<mlir::Attribute, double> commFree;
   double issued = 0; ///< The time at which the host issues the last kernel.
   /// By value, the end of the collective or transfer that writes it.
   llvm::DenseMap<mlir::Value, double> written;
   /// By value, the end of the computation that writes it.
   llvm::DenseMap<mlir::Value, double> made;
 
+  double &commFreeOf(mlir::ArrayAttr axes);
+  /// The end of all collectives.
+  double commEnd() const;
   void addBytes(const cost::CollectiveEstimate &estimate, double times);
   /// Returns the time at which the host has issued all kernels up to `op`.
   double issue(mlir::Operation *op);

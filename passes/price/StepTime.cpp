@@ -61,6 +61,18 @@ double StepQueues::issue(Operation *op) {
   return issued;
 }
 
+double &StepQueues::commFreeOf(ArrayAttr axes) {
+  return commFree[cluster.software.queuePerGroup ? Attribute(axes)
+                                                 : Attribute()];
+}
+
+double StepQueues::commEnd() const {
+  double end = 0;
+  for (auto [axes, free] : commFree)
+    end = std::max(end, free);
+  return end;
+}
+
 void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
                           double times) {
   for (auto [total, bytes] : llvm::zip(bytesPerLevel, estimate.bytesPerLevel))
@@ -104,19 +116,20 @@ void StepQueues::communicate(Operation *op, double times) {
   const cost::Software &software = cluster.software;
   if (!software.overlap)
     ready = std::max(ready, computeFree);
-  double start = std::max({commFree, ready, issue(op)});
+  double &free = commFreeOf(cast<CollectiveOpInterface>(op).getAxes());
+  double start = std::max({free, ready, issue(op)});
   if (estimate.seconds > 0)
     start += software.collectiveStartSeconds;
-  commFree = start + estimate.seconds;
-  record(op, StepQueue::communication, start, commFree);
+  free = start + estimate.seconds;
+  record(op, StepQueue::communication, start, free);
   if (log) {
     log->back().bytes = moved.bytes;
     log->back().bytesPerLevel = std::move(estimate.bytesPerLevel);
   }
   if (!software.overlap)
-    computeFree = commFree;
+    computeFree = free;
   for (Value value : op->getResults())
-    written[value] = commFree;
+    written[value] = free;
 }
 
 /// The rounds of an exchange alternate between communication and computation.
@@ -131,7 +144,8 @@ void StepQueues::exchange(ExpertTilesOp op, double times) {
   double ready = computeFree;
   for (Value value : op->getOperands())
     ready = std::max(ready, written.lookup(bufferRoot(value)));
-  double begin = std::max({commFree, ready, issue(op)});
+  double &free = commFreeOf(op.getExchangeAttr());
+  double begin = std::max({free, ready, issue(op)});
   double seconds =
       moved.estimate.seconds + // of all collectives
       static_cast<double>(moved.collectives) * software.collectiveStartSeconds;
@@ -139,17 +153,17 @@ void StepQueues::exchange(ExpertTilesOp op, double times) {
   double first = // the rows of the first round on their way
       seconds / static_cast<double>(2 * moved.rounds);
   double body = begin + first;
-  commFree = begin + seconds + work;
-  computeFree = software.overlap ? body + work : commFree;
+  free = begin + seconds + work;
+  computeFree = software.overlap ? body + work : free;
   record(op, StepQueue::compute, body, body + work);
-  record(op, StepQueue::communication, begin, commFree);
+  record(op, StepQueue::communication, begin, free);
   if (log) {
     log->back().bytes = moved.bytes;
     log->back().bytesPerLevel = std::move(moved.estimate.bytesPerLevel);
     log->back().movesShare = work > 0 ? seconds / (seconds + work) : 1;
   }
   for (Value value : op->getResults())
-    written[value] = commFree;
+    written[value] = free;
   computeSeconds += work * times;
 }
 
@@ -205,7 +219,7 @@ void StepQueues::compute(Operation *op, double times) {
     start = std::max(start, end);
   }
   // Concurrent collectives slow the computation down.
-  double both = std::min(seconds, std::max(0.0, commFree - start));
+  double both = std::min(seconds, std::max(0.0, commEnd() - start));
   seconds += both * cluster.software.overlapSlowdown;
   computeFree = start + seconds;
   if (!isBufferView(op) && !isa<ConstantOp>(op))
@@ -243,7 +257,8 @@ void StepQueues::rebase() {
   for (auto *times : {&written, &made})
     for (auto &entry : *times)
       entry.second -= computeFree;
-  commFree = std::max(0.0, commFree - computeFree);
+  for (auto &queue : commFree)
+    queue.second = std::max(0.0, queue.second - computeFree);
   copyFree = std::max(0.0, copyFree - computeFree);
   computeFree = issued = 0;
 }

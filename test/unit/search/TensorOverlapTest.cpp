@@ -19,10 +19,11 @@ cost::Cluster clusterOf(double gemmSeconds, double wireSeconds,
   return cluster;
 }
 
-/// Returns the predicted seconds of a step with tp=2. If `overlap` is not
+/// Returns the predicted seconds of a step on `mesh`. If `overlap` is not
 /// empty, the step has the key tp_overlap.
 double secondsOf(const std::string &ops, const std::string &overlap,
-                 const cost::Cluster &cluster) {
+                 const cost::Cluster &cluster,
+                 const std::string &mesh = "tp=2") {
   MLIRContext context;
   context.loadDialect<DpcDialect, func::FuncDialect>();
   std::string mark =
@@ -30,8 +31,8 @@ double secondsOf(const std::string &ops, const std::string &overlap,
   auto module = parseSourceString<ModuleOp>(
       "func.func @step(%x: tensor<4x4xf32> {dpc.name = \"x\", dpc.role = "
       "\"input\"}, %w: tensor<4x4xf32> {dpc.name = \"w\", dpc.role = "
-      "\"parameter\"}) attributes {dpc.mesh = #dpc.mesh<tp=2>" +
-          mark + "} {\n" + ops + "return }",
+      "\"parameter\"}) attributes {dpc.mesh = #dpc.mesh<" +
+          mesh + ">" + mark + "} {\n" + ops + "return }",
       &context);
   if (!module) {
     ADD_FAILURE() << "cannot parse " << ops;
@@ -76,6 +77,21 @@ TEST(TensorOverlap, NothingOverlapsWithoutTheKeyOrTheSoftware) {
   cost::Cluster serial = clusterOf(1, 0.5, 4);
   serial.software.overlap = false;
   EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", serial), 1.5, 1e-9);
+}
+
+/// Two collectives over different axes of unlike values.
+TEST(CommunicationQueues, CollectivesOverOtherAxesDoNotWait) {
+  const std::string ops =
+      "%a = dpc.all_reduce sum %x axes = [\"dp\"] {dpc.phase = \"forward\"} : "
+      "(tensor<4x4xf32>) -> tensor<4x4xf32>\n"
+      "%b = dpc.all_reduce sum %w axes = [\"tp\"] {dpc.phase = \"forward\"} : "
+      "(tensor<4x4xf32>) -> tensor<4x4xf32>\n";
+  cost::Cluster cluster = clusterOf(1, 1, 1);
+  cluster.groups[0].devicesPerNode = cluster.levels[0].span = 4;
+  double one = secondsOf(ops, "", cluster, "dp=2, tp=2");
+  cluster.software.queuePerGroup = true;
+  EXPECT_GT(one, 0);
+  EXPECT_NEAR(secondsOf(ops, "", cluster, "dp=2, tp=2"), one / 2, 1e-9);
 }
 
 } // namespace
