@@ -28,7 +28,7 @@ def Dpc_AttentionOp : Dpc_Op<"attention", [AttrSizedOperandSegments]> {
     With the discardable unit attribute `dpc.ring`, which `dpc-shard` sets if
     T = S, positions may be split: the sharding rule then has one dimension for
     queries and keys, and `dpc-expand-attention` sends keys and values around the
-    ranks.
+    ranks. A ring has no window: `dpc-shard` replaces it by a mask.
 
     Example:
 

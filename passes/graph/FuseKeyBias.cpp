@@ -9,7 +9,8 @@
 //   add(broadcast b, x w) -> [slice] -> [B, S, G, D] -> [B, G, S, D] -> k
 //
 // The rewrite is invalid if the bias depends on the position, or if an op
-// between the addition and the attention does, such as rope.
+// between the addition and the attention does, such as rope. It is invalid with
+// sinks, whose scores the bias does not change.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/GraphBuilder.h"
@@ -45,7 +46,6 @@ static Value rowConstant(BinaryOp add) {
 }
 
 static void dropKeyBias(AttentionOp attention) {
-  // The bias moves all scores of a row, but not the sink.
   if (attention.getSinks())
     return;
   SmallVector<Operation *> chain;

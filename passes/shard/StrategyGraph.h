@@ -116,8 +116,8 @@ private:
 };
 
 /// If the strategy uses a ring, marks attention that runs as a ring
-/// (`dpc.ring`). Must run before ProgramFacts, because the mark changes the
-/// rule of the op.
+/// (`dpc.ring`), and replaces its windows by masks. Must run before
+/// ProgramFacts, because the mark changes the rule of the op.
 void markRings(mlir::func::FuncOp func, const LoweringSpec &spec);
 
 /// Solves the problems of all axes. Fails if one has no solution.

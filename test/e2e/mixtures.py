@@ -106,7 +106,8 @@ class Mixtures(e2e.ScratchTest):
                 self.assertEqual({tuple(plan["groups"][i["group"]]["axes"]) for i in tiles}, {("ep",)})
                 self.assertEqual({i["queue"] for i in tiles}, {"comm"})
                 chosen = e2e.read_report(self.path("plan"))["chosen"]
-                self.assertLess(abs(chosen["predicted"]["memory_bytes"]["peak"] / max(plan["arena_bytes"]) - 1), 0.03)
+                most = 0.025 if name == "gpt-oss" else 0.02  # 2 KiB of 82 KiB
+                self.assertLess(abs(chosen["predicted"]["memory_bytes"]["peak"] / max(plan["arena_bytes"]) - 1), most)
                 self.assertTrue(any(t["what"] == "expert_tiles over ep" and t["seconds"] > 0 for t in chosen["detail"]["traffic"]))
                 rows = e2e.read_metrics(self.path("metrics.jsonl"))
                 fullest, most = [row["fullest_rank"] for row in rows], [row["expert_tiles"] for row in rows]
