@@ -17,12 +17,4 @@ constexpr int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
   return 64 + m * k + n * k;
 }
 
-/// Returns the bytes that the conversion of both operands to fp8 moves. The
-/// conversion reads every 16-bit operand to find its largest element, reads it
-/// again, and writes the fp8 values.
-inline double fp8CodingBytes(int64_t m, int64_t n, int64_t k) {
-  return 5.0 * (static_cast<double>(m) * static_cast<double>(k) +
-                static_cast<double>(n) * static_cast<double>(k));
-}
-
 } // namespace dpc::cost

@@ -27,6 +27,14 @@
 //               them run at lower clocks
 //   traffic     the bytes of activations that memory-bound kernels of both
 //               passes move, relative to the plan
+//   fp8_cast_bytes, fp8_cached_weights
+//               the bytes that the conversion of an element to fp8 moves, for
+//               each GEMM that reads it, at the bandwidth of streaming kernels.
+//               With cached weights, parameters are converted in the first
+//               micro-batch, and every other operand takes one launch instead
+//               of two
+//   fp8_experts if true, the GEMMs of experts run in fp8 where those of linear
+//               layers do
 //   narrow      activations, and sums of activations and gradients, are
 //               communicated in the type of the GEMMs where the plan has f32
 //   host        a kernel starts after the host has issued it:
@@ -110,6 +118,9 @@ struct Software {
   /// The bytes per element that gradient accumulation over micro-batches moves
   /// in addition to the result of the GEMM; 0 = as in the plan.
   double accumulationBytes = 0;
+  double fp8CastBytes = 5;
+  bool fp8CachedWeights = false;
+  bool fp8Experts = false;
   bool narrowActivations = false;
   double hostKernelSeconds = 0;
   double hostStepSeconds = 0; ///< Per step; never overlaps with the device.
@@ -163,6 +174,9 @@ template <typename Visit> void visitEntries(Visit &&visit) {
   visit(E{"product_rate", fraction}, &S::gemmRate);
   visit(E{"traffic", atLeastOne}, &S::traffic);
   visit(E{"accumulation_bytes"}, &S::accumulationBytes);
+  visit(E{"fp8_cast_bytes"}, &S::fp8CastBytes);
+  visit(E{"fp8_cached_weights"}, &S::fp8CachedWeights);
+  visit(E{"fp8_experts"}, &S::fp8Experts);
   visit(E{"narrow_activations"}, &S::narrowActivations);
   visit(E{"host_kernel_microseconds", nonNegative, micro},
         &S::hostKernelSeconds);

@@ -37,27 +37,40 @@ static double gemmSeconds(Value operand, const cost::GemmShape &shape,
 }
 
 /// Returns the seconds of a GEMM in fp8. cuBLASLt needs the right operand
-/// transposed. The conversion to fp8 takes five launches: one clears the two
-/// maxima, and each operand needs one kernel to find its maximum and one to
-/// convert its elements.
-static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
-                         const cost::Device &device) {
+/// transposed. dpc converts both operands for every GEMM: it reads a 16-bit
+/// operand to find its largest element, reads it again, and writes the fp8
+/// values. This takes five launches: one clears the two maxima, and each
+/// operand needs one kernel to find its maximum and one to convert its
+/// elements.
+static double fp8Seconds(MatmulOp op, const Fp8Sizes &sizes,
+                         const OpPricing &pricing) {
+  const cost::Device &device = pricing.device;
+  const cost::Software &software = pricing.software;
   cost::GemmShape shape{.m = sizes.m,
                         .n = sizes.n,
                         .k = sizes.k,
                         .transB = true,
-                        .resultBytes = resultBytes};
-  constexpr int kMoreLaunches = 4; // streamSeconds includes the fifth
+                        .resultBytes = elementBytes(op.getResult())};
+  auto left = static_cast<double>(sizes.m * sizes.k);
+  auto right = static_cast<double>(sizes.n * sizes.k);
+  // Only the GEMMs of weight gradients transpose the left operand
+  // (passes/graph/vjp/Contraction.cpp). In all others, a weight is on the
+  // right.
+  bool isCached = software.fp8CachedWeights && !op.getTa();
+  if (isCached)
+    right /= static_cast<double>(pricing.microBatches);
+  int moreLaunches = // streamSeconds includes one
+      software.fp8CachedWeights ? (isCached ? 0 : 1) : 4;
   return cost::gemmSeconds(device, cost::DType::FP8, shape) +
-         kMoreLaunches * device.launchSeconds +
-         cost::streamSeconds(device,
-                             cost::fp8CodingBytes(sizes.m, sizes.n, sizes.k));
+         moreLaunches * device.launchSeconds +
+         cost::streamSeconds(device, software.fp8CastBytes * (left + right));
 }
 
-static double matmulSeconds(MatmulOp op, const cost::Device &device) {
+static double matmulSeconds(MatmulOp op, const OpPricing &pricing) {
+  const cost::Device &device = pricing.device;
   if (std::optional<Fp8Sizes> sizes = fp8SizesOf(op);
       sizes && device.peak(cost::DType::FP8) > 0)
-    return fp8Seconds(*sizes, elementBytes(op.getResult()), device);
+    return fp8Seconds(op, *sizes, pricing);
   ArrayRef<int64_t> a = op.getA().getType().getShape();
   ArrayRef<int64_t> out = op.getResult().getType().getShape();
   cost::GemmShape shape;
@@ -76,7 +89,8 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
 /// Returns the seconds of the products of `rows` rows with `stacked` matrices
 /// of experts, one GEMM each, of equal sizes.
 static double expertSeconds(Operation *op, Value stacked, int64_t rows,
-                            const cost::Device &device) {
+                            const OpPricing &pricing) {
+  const cost::Device &device = pricing.device;
   ArrayRef<int64_t> w = shapeOf(stacked);
   cost::GemmShape shape;
   shape.batch = std::max<int64_t>(1, std::min(w[0], rows));
@@ -88,7 +102,19 @@ static double expertSeconds(Operation *op, Value stacked, int64_t rows,
   shape.m = isGrad ? w[1] : rows;
   shape.n = shape.transB ? w[1] : w[2];
   shape.k = isGrad ? rows : shape.transB ? w[2] : w[1];
-  return gemmSeconds(op->getOperand(0), shape, device);
+  const cost::Software &software = pricing.software;
+  if (!pricing.hasFp8 || !software.fp8Experts ||
+      device.peak(cost::DType::FP8) <= 0)
+    return gemmSeconds(op->getOperand(0), shape, device);
+  auto batch = static_cast<double>(shape.batch);
+  double left = batch * static_cast<double>(shape.m * shape.k),
+         right = batch * static_cast<double>(shape.n * shape.k);
+  if (!isGrad && software.fp8CachedWeights)
+    right /= static_cast<double>(pricing.microBatches);
+  shape.transB = true;
+  shape.resultBytes = elementBytes(op->getResult(0));
+  return cost::gemmSeconds(device, cost::DType::FP8, shape) +
+         cost::streamSeconds(device, software.fp8CastBytes * (left + right));
 }
 
 /// Returns the stacked matrices of a product of experts.
@@ -101,7 +127,7 @@ static Value stackedOf(Operation *op) {
 /// Returns the seconds of a product of experts. If the experts are split, this
 /// is the time of the rank that the expected routing gives the most rows.
 static double expertSeconds(Operation *op, std::optional<Type> global,
-                            const cost::Device &device) {
+                            const OpPricing &pricing) {
   Value stacked = stackedOf(op);
   int64_t own = shapeOf(stacked)[0];
   int64_t all = global ? cast<RankedTensorType>(*global).getDimSize(0) : own;
@@ -110,7 +136,7 @@ static double expertSeconds(Operation *op, std::optional<Type> global,
                        std::max<int64_t>(1, all));
   if (own < all)
     rows = std::llround(rows * expertLoad(op, own));
-  return expertSeconds(op, stacked, rows, device);
+  return expertSeconds(op, stacked, rows, pricing);
 }
 
 /// Returns the seconds of the tiles of the rank with the most rows. Tiles are
@@ -127,7 +153,7 @@ static double tilesSeconds(ExpertTilesOp op, const OpPricing &pricing) {
   double seconds = 0;
   for (Operation &inner : block.without_terminator())
     seconds += isa<ExpertMatmulOp, ExpertMatmulGradOp>(inner)
-                   ? expertSeconds(&inner, stackedOf(&inner), rows, device) +
+                   ? expertSeconds(&inner, stackedOf(&inner), rows, pricing) +
                          (tiles - 1) * device.launchSeconds
                    : tiles * opSeconds(&inner, pricing);
   auto copy = [&](Value tile, double accesses) {
@@ -257,12 +283,12 @@ double dpc::opSeconds(Operation *op, const OpPricing &pricing) {
   if (isa<ReshapeOp, ConstantOp>(op))
     return 0;
   if (MatmulOp matmul = matmulOf(op))
-    return matmulSeconds(matmul, device) +
+    return matmulSeconds(matmul, pricing) +
            epilogueBytes(op) / cost::achievableBandwidth(device);
   if (auto product = dyn_cast<ExpertMatmulOp>(op))
-    return expertSeconds(op, product.getGlobal(), device);
+    return expertSeconds(op, product.getGlobal(), pricing);
   if (auto grad = dyn_cast<ExpertMatmulGradOp>(op))
-    return expertSeconds(op, grad.getGlobal(), device);
+    return expertSeconds(op, grad.getGlobal(), pricing);
   if (auto tiles = dyn_cast<ExpertTilesOp>(op))
     return tilesSeconds(tiles, pricing);
   if (auto conv = dyn_cast<ConvOp>(op))

@@ -17,6 +17,8 @@ struct OpPricing {
   const cost::Software &software;
   /// True if f32 activations count as 16-bit (Software::narrowActivations).
   bool narrow = false;
+  int64_t microBatches = 1; ///< Per step, on a rank.
+  bool hasFp8 = false;      ///< Whether matmuls of the program run in fp8.
 };
 
 /// Returns the seconds of `op` when it runs alone, or 0 for views and

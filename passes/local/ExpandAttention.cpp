@@ -285,7 +285,9 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
         (isRing(op) || kernels != FusedKernels::any))
       op = AttentionExpander(op).splitSinks(attention);
     if (isRing(op)) {
-      auto steps = expandRing(op, mesh);
+      auto steps = expandRing(op, mesh,
+                              kernels == FusedKernels::any ? RingForm::balanced
+                                                           : RingForm::stripes);
       return success(succeeded(steps) &&
                      llvm::all_of(*steps, [&](Operation *step) {
                        return succeeded(expandOp(step, mesh, /*isStep=*/true));

@@ -54,9 +54,15 @@ mlir::Value maskOf(mlir::Operation *op);
 /// Whether `op`, an attention or its gradient, sends keys around ranks.
 bool isRing(mlir::Operation *op);
 
+/// How the steps of a causal ring divide its products (ExpandRing.cpp).
+enum class RingForm {
+  stripes, ///< As plans execute it.
+  balanced ///< As other software executes it; only for estimates.
+};
+
 /// Expands `op`, for which isRing() is true, into steps. Returns the attentions
 /// of the steps, or their gradients. Fails with a diagnostic.
 llvm::FailureOr<llvm::SmallVector<mlir::Operation *>>
-expandRing(mlir::Operation *op, MeshAttr mesh);
+expandRing(mlir::Operation *op, MeshAttr mesh, RingForm form);
 
 } // namespace dpc

@@ -28,6 +28,12 @@
 // Forward, -1e30 gives the block the weight exp(-1e30 - h) = 0; backward, 1e30
 // makes its probabilities exp(s - 1e30) = 0.
 //
+// Other software divides the positions into 2n blocks, of which rank c holds
+// blocks c and 2n - 1 - c. From step 1 on, a rank attends with all its queries
+// to half of the keys, or with half of its queries to all keys, so every step
+// computes half of the products. In estimates for such software, every step is
+// one causal attention, which costs the same.
+//
 // With padding or an additive mask, one op attends to all keys of a step, with
 // a mask that also hides the block (kHidden, which is finite, because a step
 // with only hidden keys must have weight 0 instead of NaN).
@@ -73,8 +79,8 @@ struct Gradients {
 
 class RingExpander : public AttentionExpander {
 public:
-  RingExpander(Operation *op, MeshAttr mesh)
-      : AttentionExpander(op), mesh(mesh),
+  RingExpander(Operation *op, MeshAttr mesh, RingForm form)
+      : AttentionExpander(op), mesh(mesh), form(form),
         global(*ShardingSpec::get(cast<RankedTensorType>(
             op->getAttrOfType<TypeAttr>(attr::kGlobal).getValue()))),
         isCausal(op->hasAttr("causal")), mask(maskOf(op)),
@@ -273,14 +279,15 @@ private:
 
   SmallVector<Piece> piecesOf(const Step &step, const Stripe &stripe) {
     UnitAttr causal;
-    if (isCausal && step.index == 0)
+    bool isEstimate = form == RingForm::balanced;
+    if (isCausal && (step.index == 0 || isEstimate))
       causal = builder.getUnitAttr();
     Piece whole{0, stripe.keys, causal};
     if (step.mask || !padding.empty()) {
       whole.mask = maskFor(step, stripe);
       return {whole};
     }
-    if (!isCausal)
+    if (!isCausal || isEstimate)
       return {whole};
     SmallVector<Piece> pieces;
     if (stripe.first > 0)
@@ -438,6 +445,7 @@ private:
   }
 
   MeshAttr mesh;
+  RingForm form;
   ShardingSpec global;
   StringAttr axisName;
   int64_t axis = -1, ranks = 1;
@@ -454,8 +462,9 @@ private:
 
 } // namespace
 
-FailureOr<SmallVector<Operation *>> expandRing(Operation *op, MeshAttr mesh) {
-  return RingExpander(op, mesh).run();
+FailureOr<SmallVector<Operation *>> expandRing(Operation *op, MeshAttr mesh,
+                                               RingForm form) {
+  return RingExpander(op, mesh, form).run();
 }
 
 } // namespace dpc

@@ -24,6 +24,7 @@
 //               reads accumulated values  update
 //               other                     setup
 //   without mb  forward, reads no input   setup
+//               reads a gathered value    its graph phase
 //               other                     its graph phase
 //
 // If an op of the loop reads accumulated values, several passes run over all
@@ -32,7 +33,10 @@
 // other.
 //
 // Ops with dpc.at_use (which gather a parameter for one phase) and their
-// readers stay in their graph phase instead of moving to setup.
+// readers stay in their graph phase instead of moving to setup. So do all
+// gathers of a step without micro-batches: if they were in setup, the kernels
+// that arrange what they gather would wait there for all gathers, before the
+// first kernel of the forward pass.
 //
 // No op is in an earlier phase than its operands. Ops of a phase stay in order.
 //
@@ -63,7 +67,7 @@ struct Facts {
   bool varies = false;        ///< Differs between micro-batches.
   bool accumulated = false;   ///< Complete only after the last micro-batch.
   bool fromInput = false;     ///< Depends on the data of the step.
-  bool pinned = false; ///< Computed in the phase that uses it (dpc.at_use).
+  bool pinned = false;        ///< Computed in the phase that uses it.
 };
 
 class PhaseAssigner {
@@ -162,7 +166,8 @@ private:
       facts.fromInput |= from.fromInput;
       facts.pinned |= from.pinned;
     }
-    facts.pinned |= static_cast<bool>(op->getDiscardableAttr(atUseName));
+    facts.pinned |= static_cast<bool>(op->getDiscardableAttr(atUseName)) ||
+                    (!hasMicroBatches && isa<AllGatherOp>(op));
     // Accumulations run in every micro-batch, whether or not operands vary. A
     // copy runs in the loop, whose later passes read its sums.
     facts.varies |= splits.differs(op) || isa<AccumulateOp>(op) || isCopy;

@@ -77,6 +77,9 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
   for (Operation *op : ops) {
     if (alone < 0 && meetsOtherStages(op))
       alone = queues.end();
+    // A phase ends when its message is complete.
+    if (isa<SendOp>(op))
+      queues.wait(op->getOperand(0));
     MessageEnd end{index, phase, chunk, queues.computeEnd()};
     if (auto send = dyn_cast<SendOp>(op)) {
       end.at = queues.end();
@@ -90,7 +93,9 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
     queues.run(op, times);
   }
   bool isLast = phase == Phase::setup || phase == Phase::update;
-  stage.secondsOf(phase, chunk) = isLast ? queues.end() : queues.computeEnd();
+  if (isLast)
+    queues.drain();
+  stage.secondsOf(phase, chunk) = queues.computeEnd();
   if (phase == Phase::update)
     stage.updateAlone = alone < 0 ? stage.update : alone;
   queues.rebase();

@@ -22,6 +22,12 @@ public:
   double computeEnd() const { return computeFree; }
   double end() const { return std::max({computeFree, commEnd(), copyFree}); }
 
+  /// Lets computation wait for the collective that writes `value`.
+  void wait(mlir::Value value);
+
+  /// Lets computation wait for all queues.
+  void drain() { computeFree = end(); }
+
   /// Makes computeEnd() the new time 0. Other queues may end later.
   void rebase();
 
@@ -39,6 +45,8 @@ public:
 private:
   const cost::Cluster &cluster;
   const cost::Device &device;
+  int64_t microBatches;
+  bool hasFp8;
   double computeFree = 0, copyFree = 0;
   /// By the axes of the group if each has a queue, else one for null.
   llvm::DenseMap<mlir::Attribute, double> commFree;

@@ -47,13 +47,23 @@ static const cost::Device &deviceOf(func::FuncOp step,
       .device;
 }
 
+static bool runsFp8(func::FuncOp step) {
+  return step
+      .walk([](MatmulOp op) {
+        return op->hasAttr(attr::kFp8) ? WalkResult::interrupt()
+                                       : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
     : StepQueues(step, cluster, deviceOf(step, rankOrderOf(step), cluster)) {}
 
 StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster,
                        const cost::Device &device)
     : pricing(step, cluster), bytesPerLevel(cluster.levels.size(), 0),
-      cluster(cluster), device(device) {}
+      cluster(cluster), device(device), microBatches(microBatchesOf(step)),
+      hasFp8(runsFp8(step)) {}
 
 double StepQueues::issue(Operation *op) {
   if (isInLoop(phaseOf(op)))
@@ -195,10 +205,15 @@ void StepQueues::transfer(Operation *op, double times) {
 double StepQueues::secondsOf(Operation *op) const {
   return isBufferView(op) ? 0
                           : opSeconds(op, OpPricing{device, cluster.software,
-                                                    pricing.isNarrow()});
+                                                    pricing.isNarrow(),
+                                                    microBatches, hasFp8});
 }
 
 void StepQueues::compute(Operation *op, double times) {
+  // The kernels that read a view wait for its buffer; the view itself does
+  // not.
+  if (isBufferView(op))
+    return;
   double seconds = secondsOf(op);
   double start = computeFree;
   if (seconds > 0)
@@ -208,21 +223,16 @@ void StepQueues::compute(Operation *op, double times) {
     double end = written.lookup(root);
     Operation *producer = root.getDefiningOp();
     if (isa_and_present<CollectiveOpInterface>(producer) &&
-        isChunked(producer, cluster.software)) {
-      // The GEMM that reads the view waits instead.
-      if (isBufferView(op))
-        continue;
-      if (matmulOf(op))
-        end -= chunkedOverlap(pricing.collective(producer).seconds, seconds,
-                              cluster.software.tensorChunks);
-    }
+        isChunked(producer, cluster.software) && matmulOf(op))
+      end -= chunkedOverlap(pricing.collective(producer).seconds, seconds,
+                            cluster.software.tensorChunks);
     start = std::max(start, end);
   }
   // Concurrent collectives slow the computation down.
   double both = std::min(seconds, std::max(0.0, commEnd() - start));
   seconds += both * cluster.software.overlapSlowdown;
   computeFree = start + seconds;
-  if (!isBufferView(op) && !isa<ConstantOp>(op))
+  if (!isa<ConstantOp>(op))
     record(op, StepQueue::compute, start, computeFree);
   for (Value value : op->getResults())
     made[value] = computeFree;
@@ -251,6 +261,10 @@ void StepQueues::record(Operation *op, StepQueue queue, double begin,
                         double end) {
   if (log)
     log->push_back({op, queue, begin, end, 0, {}});
+}
+
+void StepQueues::wait(Value value) {
+  computeFree = std::max(computeFree, written.lookup(bufferRoot(value)));
 }
 
 void StepQueues::rebase() {

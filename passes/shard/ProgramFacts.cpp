@@ -70,7 +70,10 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
   FactorAnalysis uncut(func);
   for (Operation *op : rings) {
     int64_t dim = uncut.rule(op).operands[0][2].front();
-    int64_t stripes = stripesOf(op, positions(op, 0), spec.cp);
+    // Estimates of other software have no stripes (RingForm::balanced).
+    int64_t stripes = spec.attention == AttentionForm::whole
+                          ? 1
+                          : stripesOf(op, positions(op, 0), spec.cp);
     // Stripes may not align with factors that other ops cut from the dimension.
     if (stripes > 1 && uncut.factors(op, dim).size() == 1)
       op->setAttr(attr::kRingFactors,

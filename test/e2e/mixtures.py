@@ -206,7 +206,7 @@ class Mixtures(e2e.ScratchTest):
         e2e.must([e2e.tool("dpc-model"), "moe", *"--layers=4 --hidden=1024 --heads=16 --kv-heads=4 --ffn=2048 --expert-ffn=2048 --experts=32 --topk=4"
                   " --seq=1024 --vocab=8000 --capacity=0".split(), "-o", model])
         links = e2e.read_json(f"{e2e.SOURCE}/examples/clusters/dgx-h100-1.json")
-        links["levels"][0].update(gigabytes_per_second=160, in_network_reduction=False)
+        links["levels"][0].update(gigabytes_per_second=240, in_network_reduction=False)
         with open(cluster, "w") as file:
             json.dump(links, file)
         reports = {}

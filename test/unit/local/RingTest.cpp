@@ -148,5 +148,26 @@ INSTANTIATE_TEST_SUITE_P(Cases, RingOfBf16,
                                            Ring{4, 32, "{cp}", false, 1},
                                            Ring{3, 7, "{cp}", false, 7}));
 
+/// In estimates for other software, each step is one causal attention, so a
+/// rank computes half of the scores of each step.
+TEST(RingEstimates, StepsAreBalanced) {
+  Ring ring{4, 32, "{cp}", true, 0};
+  auto module = programOf(ring, "bf16", "0.5");
+  ASSERT_TRUE(module);
+  ASSERT_TRUE(
+      runPasses(*module, "dpc-partition,dpc-expand-attention{keep=any}"));
+  int64_t forward = 0, backward = 0;
+  module->lookupSymbol<func::FuncOp>("step").walk([&](Operation *op) {
+    if (!isa<AttentionOp, AttentionGradOp>(op))
+      return;
+    EXPECT_TRUE(op->hasAttr("causal"));
+    EXPECT_EQ(cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(2),
+              ring.length / ring.ranks);
+    ++(isa<AttentionOp>(op) ? forward : backward);
+  });
+  EXPECT_EQ(forward, ring.ranks);
+  EXPECT_EQ(backward, ring.ranks);
+}
+
 } // namespace
 } // namespace dpc::test

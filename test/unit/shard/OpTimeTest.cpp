@@ -116,5 +116,63 @@ TEST(OpTime, Fp8GemmsEncodeTheirFactors) {
             cost::gemmSeconds(*h100, cost::DType::BF16, shape));
 }
 
+/// Other software converts an operand once for both GEMMs that read it, and
+/// weights once per step.
+TEST(OpTime, SoftwareCachesWeightsInFp8) {
+  ParsedProgram program(kFp8Gemm);
+  ASSERT_TRUE(program.module);
+  constexpr int64_t kM = 8 * 512, kN = 8192, kK = 4096;
+  auto h100 = cost::loadDevice("h100-sxm-80gb");
+  ASSERT_TRUE(h100);
+  cost::Software software;
+  software.fp8CastBytes = 3;
+  software.fp8CachedWeights = true;
+  cost::GemmShape shape{1, kM, kN, kK};
+  shape.transB = true;
+  shape.resultBytes = 2;
+  auto expected = [&](double elements) {
+    return cost::gemmSeconds(*h100, cost::DType::FP8, shape) +
+           cost::streamSeconds(*h100, 3 * elements);
+  };
+  auto seconds = [&](int64_t microBatches) {
+    return opSeconds(program.op("matmul"), {.device = *h100,
+                                            .software = software,
+                                            .microBatches = microBatches,
+                                            .hasFp8 = true});
+  };
+  EXPECT_DOUBLE_EQ(seconds(1), expected(kM * kK + kN * kK));
+  EXPECT_DOUBLE_EQ(seconds(8), expected(kM * kK + kN * kK / 8.0));
+}
+
+const char *kExperts = R"mlir(
+func.func @forward(%x: tensor<2048x2048xbf16>, %ids: tensor<2048x2xi64>, %w: tensor<8x2048x1024xbf16>) -> tensor<2048x2x1024xbf16> {
+  %0 = dpc.expert_matmul %x, %ids, %w : (tensor<2048x2048xbf16>, tensor<2048x2xi64>, tensor<8x2048x1024xbf16>) -> tensor<2048x2x1024xbf16>
+  return %0 : tensor<2048x2x1024xbf16>
+}
+)mlir";
+
+TEST(OpTime, SoftwareRunsExpertsInFp8) {
+  ParsedProgram program(kExperts);
+  ASSERT_TRUE(program.module);
+  auto h100 = cost::loadDevice("h100-sxm-80gb");
+  ASSERT_TRUE(h100);
+  cost::Software software;
+  auto seconds = [&](bool fp8Experts, bool hasFp8) {
+    software.fp8Experts = fp8Experts;
+    return opSeconds(program.op("expert_matmul"),
+                     {.device = *h100, .software = software, .hasFp8 = hasFp8});
+  };
+  // dpc's own products of experts stay in bf16.
+  EXPECT_EQ(seconds(false, true), seconds(false, false));
+  EXPECT_EQ(seconds(true, false), seconds(false, false));
+  cost::GemmShape shape{8, 512, 1024, 2048};
+  shape.transB = true;
+  shape.resultBytes = 2;
+  EXPECT_DOUBLE_EQ(
+      seconds(true, true),
+      cost::gemmSeconds(*h100, cost::DType::FP8, shape) +
+          cost::streamSeconds(*h100, 5.0 * 8 * (512 + 1024) * 2048));
+}
+
 } // namespace
 } // namespace dpc

@@ -211,7 +211,7 @@ TEST_F(Fold, ChunksWithPartsOfLayers) {
   // These chunks have little more than one layer, so the error is larger: work
   // that runs once is counted in each chunk.
   compareSeconds("dp=4,pp=4,vpp=8,zero=1,schedule=interleaved,micro_batch=1",
-                 0.012);
+                 0.015);
 }
 
 TEST_F(Fold, PiecesOfGpt) {
@@ -251,7 +251,7 @@ TEST_F(Fold, FullRecomputation) {
                    "dp=16,zero=3,recompute=full,micro_batch=4",
                    "dp=16,zero=1,recompute=full,micro_batch=4",
                    "dp=8,tp=2,zero=3,recompute=full,micro_batch=8"},
-                  0.02, 0.125);
+                  0.03, 0.125);
 }
 
 TEST_F(Fold, Llama) {
