@@ -19,6 +19,7 @@ dpc.build = () => {
   }
   dpc.candidates(report);
   dpc.baselines(report);
+  dpc.job(report);
   dpc.whatIfs(report);
   dpc.verification(report);
   dpc.notes(report);

@@ -32,15 +32,18 @@ dpc.figures = (report) => {
   const predicted = report.chosen.predicted;
   const limit = dpc.limitOf(report);
   const peak = predicted.memory_bytes.peak;
+  const interval = predicted.interval;
   const figure = (title, value, note, kind) =>
     dpc.el('div', {}, dpc.el('dt', {}, title), dpc.el('dd', {class: kind}, value, dpc.el('small', {}, note)));
   return [
     figure('Predicted step time', dpc.seconds(predicted.step_seconds),
-      `${dpc.count(report.step.tokens)} ${dpc.unitOf(report)} a step`),
+      `${dpc.count(report.step.tokens)} ${dpc.unitOf(report)} a step` +
+      (interval ? `, 90 % interval ${dpc.range(interval.step_seconds, dpc.seconds)}` : '')),
     figure('Throughput', `${dpc.count(predicted.tokens_per_second)}`, `${dpc.unitOf(report)} a second, all devices`),
     figure('Model FLOP utilization', dpc.percent(predicted.mfu), 'of the devices’ peak'),
-    figure('Peak memory', dpc.bytes(peak), `of ${dpc.bytes(limit)} on the fullest device (${dpc.percent(peak / limit)})`,
-      peak > limit ? 'bad' : undefined),
+    figure('Peak memory', dpc.bytes(peak), `of ${dpc.bytes(limit)} on the fullest device (${dpc.percent(peak / limit)})` +
+      (interval?.memory_bytes ? `, 90 % interval ${dpc.range(interval.memory_bytes, dpc.bytes)}: ${interval.memory_verdict}` : ''),
+      peak > limit || (interval?.memory_verdict || 'fits') !== 'fits' ? 'bad' : undefined),
     figure('Exposed traffic', dpc.percent(predicted.exposed_communication_seconds / predicted.step_seconds),
       `${dpc.seconds(predicted.exposed_communication_seconds)} wait for communication`),
     figure('Pipeline bubble', dpc.percent(predicted.bubble_fraction), 'idle, mean over stages'),

@@ -22,6 +22,13 @@ static constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
 static constexpr double micro = 1e-6;
 static constexpr int64_t maxDevices = 1 << 22;
 
+int64_t Cluster::numNodes() const {
+  int64_t nodes = 0;
+  for (const NodeGroup &group : groups)
+    nodes += group.nodes;
+  return nodes;
+}
+
 int64_t Cluster::numDevices() const {
   int64_t count = 0;
   for (const NodeGroup &group : groups)

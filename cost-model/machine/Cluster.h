@@ -90,6 +90,7 @@ struct Device {
   /// The memory bandwidth of one core while the other cores are idle; 0 =
   /// unknown. Only makeLocalCluster reads this field.
   double coreBytesPerSecond = 0;
+  double boardWatts = 0; ///< The power limit of the board; 0 = unknown.
   /// The compute capability of a CUDA GPU, times 10; 0 = unknown or no GPU.
   int64_t computeCapability = 0;
   /// The fractions of the peak that fused attention reaches; 0 = unknown.
@@ -165,6 +166,7 @@ struct Cluster {
   void setSoftware(const Software &profile);
 
   int64_t numDevices() const;
+  int64_t numNodes() const;
   /// Returns how many devices the smallest node has.
   int64_t devicesPerNode() const;
   /// Returns the device with the lowest peak of `type`, the first on ties. If

@@ -151,6 +151,7 @@ Expected<Device> parseDevice(const json &root, const std::string &where) {
   reader.optionalNumber("scalar_gigaflops", device.scalarFlops, positive, giga);
   reader.optionalNumber("core_memory_gigabytes_per_second",
                         device.coreBytesPerSecond, positive, giga);
+  reader.optionalNumber("board_watts", device.boardWatts, positive);
   double capability = 0;
   reader.optionalNumber("compute_capability", capability, positive);
   device.computeCapability = std::llround(capability * 10);

@@ -284,38 +284,58 @@ static ordered_json stepToJson(const ModelTotals &totals,
   return step;
 }
 
-ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
-                          const ReportContext &context) {
-  ordered_json report = {{"version", reportVersion},
-                         {"software", context.software},
-                         {"model", context.model},
-                         {"cluster", clusterToJson(cluster, result)}};
-  report["step"] = stepToJson(result.totals, context.detail);
-  // Null only if no candidate can be built; the chosen one may not fit.
-  report["chosen"] = nullptr;
-  if (!result.candidates.empty() &&
-      result.candidates[0].evaluation.rejected.empty()) {
-    report["chosen"] =
-        candidateToJson(cluster, result.totals, result.candidates[0]);
-    report["chosen"]["binding_constraint"] = result.bindingConstraint;
-    if (!result.bindingDetail.empty())
-      report["chosen"]["binding_detail"] = result.bindingDetail;
-    report["chosen"]["devices"] = result.candidates[0].strategy.ranks();
-    if (!result.changes.empty())
-      report["chosen"]["changes"] = changesToJson(result);
-    if (!result.idle.empty())
-      report["chosen"]["idle"] = result.idle;
-    if (!context.detail.empty())
-      report["chosen"]["detail"] = detailToJson(context.detail, cluster);
-  }
+/// Adds the interval to the prediction of a candidate.
+static void addInterval(ordered_json &predicted, const Cluster &cluster,
+                        const SearchResult &result,
+                        const ReportContext &context,
+                        const Candidate &candidate) {
+  if (context.intervals && predicted.contains("step_seconds"))
+    predicted["interval"] = intervalToJson(
+        intervalOf(*context.intervals, cluster, result, candidate));
+}
+
+/// Returns null only if no candidate can be built; the chosen one may not fit.
+static ordered_json chosenToJson(const Cluster &cluster,
+                                 const SearchResult &result,
+                                 const ReportContext &context) {
+  if (result.candidates.empty() ||
+      !result.candidates[0].evaluation.rejected.empty())
+    return nullptr;
+  const Candidate &best = result.candidates[0];
+  ordered_json chosen = candidateToJson(cluster, result.totals, best);
+  addInterval(chosen["predicted"], cluster, result, context, best);
+  if (context.intervals && result.hasWinner())
+    chosen["chance_of_fastest"] =
+        context.intervals->chanceOfWinner(cluster, result);
+  chosen["binding_constraint"] = result.bindingConstraint;
+  if (!result.bindingDetail.empty())
+    chosen["binding_detail"] = result.bindingDetail;
+  chosen["devices"] = best.strategy.ranks();
+  if (!result.changes.empty())
+    chosen["changes"] = changesToJson(result);
+  if (!result.idle.empty())
+    chosen["idle"] = result.idle;
+  if (!context.detail.empty())
+    chosen["detail"] = detailToJson(context.detail, cluster);
+  return chosen;
+}
+
+/// Adds the candidates, the baselines and the Pareto front.
+static void addPlans(ordered_json &report, const Cluster &cluster,
+                     const SearchResult &result, const ReportContext &context) {
   report["candidates"] = ordered_json::array();
-  for (const Candidate &candidate : result.candidates)
-    report["candidates"].push_back(
-        candidateToJson(cluster, result.totals, candidate));
+  for (const Candidate &candidate : result.candidates) {
+    ordered_json json = candidateToJson(cluster, result.totals, candidate);
+    if (json.contains("predicted"))
+      addInterval(json["predicted"], cluster, result, context, candidate);
+    report["candidates"].push_back(std::move(json));
+  }
   report["baselines"] = ordered_json::array();
-  for (const Baseline &baseline : result.baselines)
-    report["baselines"].push_back(
-        baselineToJson(cluster, result.totals, baseline));
+  for (const Baseline &baseline : result.baselines) {
+    ordered_json json = baselineToJson(cluster, result.totals, baseline);
+    addInterval(json, cluster, result, context, baseline.candidate);
+    report["baselines"].push_back(std::move(json));
+  }
   report["pareto"] = ordered_json::array();
   for (const ParetoPoint &point : result.pareto.points())
     report["pareto"].push_back(
@@ -323,6 +343,17 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
          {"method", point.method},
          {"step_seconds", point.stepSeconds},
          {"memory_bytes", std::llround(point.memoryBytes)}});
+}
+
+ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
+                          const ReportContext &context) {
+  ordered_json report = {{"version", reportVersion},
+                         {"software", context.software},
+                         {"model", context.model},
+                         {"cluster", clusterToJson(cluster, result)}};
+  report["step"] = stepToJson(result.totals, context.detail);
+  report["chosen"] = chosenToJson(cluster, result, context);
+  addPlans(report, cluster, result, context);
   report["search"] = {{"seconds", result.seconds},
                       {"considered", result.considered},
                       {"pruned", result.pruned},
@@ -339,6 +370,12 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   report["verification"] = verificationToJson(context.verification);
   if (context.better)
     report["better"] = betterPlanToJson(*context.better);
+  if (context.job)
+    report["job"] = jobToJson(*context.job);
+  if (context.deadline)
+    report["deadline"] = deadlineToJson(*context.deadline);
+  for (const ClusterAnswer &answer : context.clusters)
+    report["clusters"].push_back(clusterAnswerToJson(answer));
   for (const WhatIf &whatIf : context.whatIfs)
     report["what_if"].push_back(whatIfToJson(whatIf));
   return report;

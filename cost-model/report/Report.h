@@ -2,6 +2,8 @@
 #pragma once
 
 #include "cost-model/report/ExpertLoads.h"
+#include "cost-model/report/Intervals.h"
+#include "cost-model/report/JobCost.h"
 #include "cost-model/report/ModelParts.h"
 #include "cost-model/report/StepDetail.h"
 #include "cost-model/report/TextLines.h"
@@ -47,9 +49,14 @@ struct ReportContext {
   std::vector<std::string> frozen;  ///< Parameter names.
   std::vector<std::string> remarks;
   Verification verification;
-  StepDetail detail = {};                ///< May be empty.
-  std::vector<WhatIf> whatIfs = {};      ///< For --what-if.
-  std::optional<BetterPlan> better = {}; ///< For --strategy=@FILE.
+  StepDetail detail = {};           ///< May be empty.
+  std::vector<WhatIf> whatIfs = {}; ///< For --what-if.
+  /// Of times and memory; null: unknown.
+  std::shared_ptr<const Intervals> intervals = {};
+  std::optional<JobCost> job = {}; ///< For --tokens.
+  std::optional<DeadlineAnswer> deadline = {};
+  std::vector<ClusterAnswer> clusters = {}; ///< If there are several.
+  std::optional<BetterPlan> better = {};    ///< For --strategy=@FILE.
   /// Why the precision is what it is, if the user did not choose it.
   std::string whyPrecision = {};
   std::string readAs = {}; ///< How FILE was interpreted.

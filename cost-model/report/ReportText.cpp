@@ -371,7 +371,7 @@ private:
   const SearchResult &result;
   TextForm form;
   Lines head, tableHead, tail;
-  Block candidates, baselines, changes, whatIfs, remarks;
+  Block candidates, baselines, changes, clusters, whatIfs, remarks;
 
   size_t fixedLines() const;
 };
@@ -400,10 +400,6 @@ static std::string precisionText(const SearchResult &result,
          fp8Share(result.totals, context.detail);
 }
 
-static void append(Lines &lines, const Lines &more) {
-  lines.insert(lines.end(), more.begin(), more.end());
-}
-
 /// The software that the numbers are of, the model and the cluster.
 static Lines titleOf(const Cluster &cluster, const SearchResult &result,
                      const ReportContext &context, const TextForm &form) {
@@ -420,9 +416,23 @@ static Lines titleOf(const Cluster &cluster, const SearchResult &result,
   return title;
 }
 
+/// Returns lines about the model and the whole job.
+static std::string modelFacts(const SearchResult &result,
+                              const ReportContext &context) {
+  std::string facts = modelPartsText(context.parts);
+  if (context.experts)
+    facts += expertLine(*context.experts) + "\n";
+  if (context.job)
+    facts += jobText(*context.job, unitOf(result.totals)) + "\n";
+  if (context.deadline)
+    facts += deadlineText(*context.deadline) + "\n";
+  return facts;
+}
+
 Screen::Screen(const Cluster &cluster, const SearchResult &result,
                const ReportContext &context, const TextForm &form)
     : result(result), form(form), changes(changesBlock(result, form)),
+      clusters(clustersBlock(context.clusters, unitOf(result.totals), form)),
       whatIfs(whatIfBlock(context, result, form)),
       remarks(remarksBlock(context, form)) {
   append(head, titleOf(cluster, result, context, form));
@@ -436,6 +446,8 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
     append(head, wrapLines(betterPlanText(*context.better), form, 4,
                            LineStyle::strong));
   std::string facts = idleLine(cluster, result);
+  if (result.hasWinner() && context.intervals)
+    facts += intervalText(*context.intervals, cluster, result) + "\n";
   if (result.hasWinner()) {
     const Evaluation &winner = result.candidates.front().evaluation;
     facts += memoryAndTraffic(cluster, winner) + offloadLine(winner) +
@@ -443,9 +455,7 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
              sharesLine(winner) +
              placementLine(cluster, winner.decisions.order);
   }
-  facts += modelPartsText(context.parts);
-  if (context.experts)
-    facts += expertLine(*context.experts) + "\n";
+  facts += modelFacts(result, context);
   for (size_t at = 0, end = 0; at < facts.size(); at = end + 1) {
     end = facts.find('\n', at);
     append(head, wrapLines(facts.substr(at, end - at), form));
@@ -489,6 +499,7 @@ Lines Screen::lines() const {
     left -= more;
     return taken + more;
   };
+  size_t forClusters = grow(clusters, 0, SIZE_MAX);
   size_t forCandidates = grow(candidates, 0, kFew);
   size_t forRemarks = grow(remarks, 0, kFew);
   size_t forBaselines = grow(baselines, 0, SIZE_MAX);
@@ -510,6 +521,7 @@ Lines Screen::lines() const {
   append(lines, baselines.fit(forBaselines));
   append(lines, changes.fit(forChanges));
   append(lines, front.fit(forFront));
+  append(lines, clusters.fit(forClusters));
   append(lines, whatIfs.fit(forWhatIfs));
   append(lines, tail);
   append(lines, remarks.fit(forRemarks));

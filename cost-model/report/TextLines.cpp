@@ -47,6 +47,10 @@ Lines wrapLines(const std::string &text, const TextForm &form, size_t indent,
   return lines;
 }
 
+void append(Lines &lines, const Lines &more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
 size_t Block::lines() const {
   size_t count = items.empty() ? 0 : title.size();
   for (const Lines &item : items)

@@ -30,6 +30,8 @@ std::vector<std::string> wrapText(const std::string &text, size_t width,
 Lines wrapLines(const std::string &text, const TextForm &form,
                 size_t indent = 4, LineStyle style = LineStyle::plain);
 
+void append(Lines &lines, const Lines &more);
+
 struct Block {
   Lines title;              ///< Shown if the block has items.
   std::vector<Lines> items; ///< The most important item is first.

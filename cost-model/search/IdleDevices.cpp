@@ -9,13 +9,6 @@
 
 namespace dpc::cost {
 
-static int64_t numNodes(const Cluster &cluster) {
-  int64_t nodes = 0;
-  for (const NodeGroup &group : cluster.groups)
-    nodes += group.nodes;
-  return nodes;
-}
-
 static int64_t mostPerNode(const Cluster &cluster) {
   int64_t most = 0;
   for (const NodeGroup &group : cluster.groups)
@@ -49,7 +42,7 @@ bool isWhole(const Cluster &cluster, const ClusterPart &part) {
 }
 
 Cluster partOf(const Cluster &cluster, const ClusterPart &part) {
-  assert(part.nodes >= 1 && part.nodes <= numNodes(cluster) &&
+  assert(part.nodes >= 1 && part.nodes <= cluster.numNodes() &&
          part.perNode >= 1 && part.perNode <= mostPerNode(cluster) &&
          "a part lies in its cluster");
   Cluster result = cluster;
@@ -100,12 +93,12 @@ static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
 /// True if `part` has the number of nodes to which (I3) rounds down.
 static bool isRoundedDown(const Cluster &cluster, const ClusterPart &part) {
   return part.perNode == mostPerNode(cluster) &&
-         part.nodes < numNodes(cluster) &&
-         part.nodes == smoothUpTo(numNodes(cluster));
+         part.nodes < cluster.numNodes() &&
+         part.nodes == smoothUpTo(cluster.numNodes());
 }
 
 std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
-  int64_t nodes = numNodes(cluster), inside = mostPerNode(cluster);
+  int64_t nodes = cluster.numNodes(), inside = mostPerNode(cluster);
   std::vector<ClusterPart> parts;
   if (cluster.numDevices() > kFewDevices)
     parts = roundParts(nodes, inside);
@@ -129,7 +122,7 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
 }
 
 std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks) {
-  int64_t nodes = numNodes(cluster), inside = mostPerNode(cluster);
+  int64_t nodes = cluster.numNodes(), inside = mostPerNode(cluster);
   if (ranks == cluster.numDevices())
     return {{nodes, inside}};
   std::vector<ClusterPart> parts;
@@ -450,8 +443,8 @@ Expected<PartResult> searchParts(const Cluster &cluster,
                  " does not divide evenly over nodes; "
                  "expected 1 to " +
                  std::to_string(mostPerNode(cluster)) +
-                 " ranks on each of 1 to " + std::to_string(numNodes(cluster)) +
-                 " nodes" +
+                 " ranks on each of 1 to " +
+                 std::to_string(cluster.numNodes()) + " nodes" +
                  (mostPerNode(cluster) > cluster.devicesPerNode()
                       ? " (smaller nodes with all their devices)"
                       : "")};

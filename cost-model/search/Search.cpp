@@ -14,7 +14,7 @@
 namespace dpc::cost {
 
 std::optional<Objective> symbolizeObjective(std::string_view name) {
-  if (name == "throughput" || name == "latency")
+  if (name == "throughput" || name == "latency" || name == "robust")
     return Objective::Throughput;
   if (name == "memory")
     return Objective::Memory;

@@ -29,8 +29,9 @@ namespace dpc::cost {
 
 enum class Objective { Throughput, Memory };
 
-/// Parses "throughput", "latency" or "memory". Throughput and latency are the
-/// same objective, because the batch of a step is fixed.
+/// Parses "throughput", "latency", "robust" or "memory". Throughput and latency
+/// are the same objective, because the batch of a step is fixed. The robust
+/// plan is chosen among the plans of the highest throughput.
 std::optional<Objective> symbolizeObjective(std::string_view name);
 
 /// Returns the value that `objective` minimizes: the step's seconds, or the

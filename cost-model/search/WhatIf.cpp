@@ -10,13 +10,6 @@ namespace dpc::cost {
 
 using nlohmann::ordered_json;
 
-static int64_t numNodes(const Cluster &cluster) {
-  int64_t nodes = 0;
-  for (const NodeGroup &group : cluster.groups)
-    nodes += group.nodes;
-  return nodes;
-}
-
 Cluster withMoreNodes(const Cluster &cluster, int64_t more) {
   Cluster larger = cluster;
   larger.groups.back().nodes += more;
@@ -25,7 +18,7 @@ Cluster withMoreNodes(const Cluster &cluster, int64_t more) {
 }
 
 std::vector<int64_t> nodesToAdd(const Cluster &cluster) {
-  int64_t nodes = numNodes(cluster);
+  int64_t nodes = cluster.numNodes();
   std::set<int64_t> counts = {1, (nodes + 3) / 4, (nodes + 1) / 2, nodes};
   return {counts.begin(), counts.end()};
 }
@@ -33,7 +26,7 @@ std::vector<int64_t> nodesToAdd(const Cluster &cluster) {
 std::vector<ChangedCluster> changedClusters(const Cluster &cluster) {
   constexpr const char *kNoLink =
       "the cluster has one node: ask with a cluster.json of two";
-  bool joinsNodes = numNodes(cluster) > 1;
+  bool joinsNodes = cluster.numNodes() > 1;
   std::vector<ChangedCluster> all;
   ChangedCluster node{"one more node", withMoreNodes(cluster, 1),
                       joinsNodes ? "" : kNoLink};

@@ -153,7 +153,7 @@ class TargetGpu(unittest.TestCase):
 class Command(unittest.TestCase):
     """command.json, from which --elastic compiles plans of the same step."""
     # command.json does not contain options for the strategy, for measurements and for output.
-    OTHERS = set("cluster strategy micro-batch top calibrate device links output emit report for headroom routing what-if explain print-pipeline diff dump-ir-dir version doctor completion help".split())
+    OTHERS = set("cluster strategy micro-batch top calibrate device links output emit report for headroom routing what-if tokens price deadline mtbf checkpoint-time restart-time explain print-pipeline diff dump-ir-dir version doctor completion help".split())
 
     def written(self, *words):
         with e2e.scratch() as scratch:

@@ -2,6 +2,7 @@
 """report.json's data about the simulated step adds up to its predicted numbers."""
 import fcntl
 import json
+import math
 import os
 import pty
 import struct
@@ -31,6 +32,10 @@ def report_of(folder, name, ranks, strategy, *more):
     e2e.must([e2e.tool("dpc-opt"), e2e.model(name), f"--cluster=local:{ranks}", "--global-batch=8", f"--strategy={strategy}",
               "--emit=report", "--verify=off", "-o", plan, *more])
     return e2e.read_json(os.path.join(plan, "report.json"))
+
+
+def cluster_file(name):
+    return os.path.join(e2e.SOURCE, "examples", "clusters", f"{name}.json")
 
 
 def last_end(timeline):
@@ -248,6 +253,114 @@ class WhatIf(unittest.TestCase):
     def test_only_when_asked(self):
         with e2e.scratch() as folder:
             self.assertNotIn("what_if", report_of(folder, "mlp", 2, "dp=2"))
+
+
+class Intervals(unittest.TestCase):
+    """The interval is that of the table of measured errors; the memory of a plan for dpc-run is exact."""
+
+    def report(self, folder, *more):
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={cluster_file('dgx-h100-1')}", "--global-batch=16", "--precision=bf16", "--emit=report",
+                  "--verify=off", *more, "-o", f"{folder}/plan"])
+        return e2e.read_report(f"{folder}/plan")
+
+    def test_every_prediction_has_an_interval(self):
+        with e2e.scratch() as folder:
+            report = self.report(folder)
+        for plan in [report["chosen"]["predicted"], *(row["predicted"] for row in report["candidates"] if "predicted" in row)]:
+            low, high = plan["interval"]["step_seconds"]
+            self.assertLess(low, high)
+            self.assertNotIn("memory_bytes", plan["interval"])
+        self.assertTrue(0 < report["chosen"]["chance_of_fastest"] <= 1)
+
+    def test_memory_of_other_software_has_an_interval_and_a_verdict(self):
+        with e2e.scratch() as folder:
+            interval = self.report(folder, "--for=megatron", "--strategy=dp=8")["chosen"]["predicted"]["interval"]
+        low, high = interval["memory_bytes"]
+        self.assertLess(low, high)
+        self.assertEqual(interval["memory_verdict"], "fits")
+
+    def test_a_robust_plan_is_not_slower_at_the_upper_end(self):
+        with e2e.scratch() as folder:
+            upper = [self.report(folder, f"--objective={objective}", "--for=megatron")["chosen"]["predicted"]["interval"]["step_seconds"][1]
+                     for objective in ("throughput", "robust")]
+        self.assertLessEqual(upper[1], upper[0] * (1 + 1e-9))
+
+    def test_a_folder_without_errors_is_named(self):
+        with e2e.scratch() as folder:
+            os.environ["DPC_MEASURED_DIR"] = folder
+            try:
+                remarks = " ".join(self.report(folder)["remarks"])
+            finally:
+                del os.environ["DPC_MEASURED_DIR"]
+        self.assertIn("predictions have no intervals: unknown measured errors 'runs'", remarks)
+
+
+class Job(unittest.TestCase):
+    def plan(self, folder, *more, **checks):
+        emit = [] if any(word.startswith("--emit") for word in more) else ["--emit=report"]
+        done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--global-batch=16", *emit, "--verify=off", *more, "-o", f"{folder}/plan"])
+        self.assertEqual(done.returncode, checks.get("code", 0), done.stderr)
+        return (e2e.read_report(f"{folder}/plan"), " ".join(done.stdout.split())) if done.returncode == 0 else done.stderr
+
+    def test_time_price_and_energy(self):
+        with e2e.scratch() as folder:
+            report, text = self.plan(folder, f"--cluster={cluster_file('dgx-h100-1')}", "--tokens=1B", "--price=2.5")
+        job, step = report["job"], report["chosen"]["predicted"]
+        self.assertEqual(job["steps"], math.ceil(1e9 / report["step"]["tokens"]))
+        self.assertAlmostEqual(job["step_seconds"] / (job["steps"] * step["step_seconds"]), 1, delta=1e-9)
+        self.assertAlmostEqual(job["goodput"], job["step_seconds"] / job["seconds"], delta=1e-12)
+        self.assertAlmostEqual(job["price"], 2.5 * 8 * job["seconds"] / 3600, delta=1e-6 * job["price"])
+        self.assertAlmostEqual(job["joules_at_most"], 700 * 8 * job["seconds"], delta=1e-6 * job["joules_at_most"])
+        for of_job, of_step in zip(job["seconds_interval"], step["interval"]["step_seconds"]):
+            self.assertAlmostEqual(of_job / job["seconds"], of_step / step["step_seconds"], delta=1e-9)
+        self.assertIn("job of 1B tokens: ", text)
+
+    def test_clusters_are_compared(self):
+        files = [cluster_file("dgx-h100-1"), cluster_file("p3-16xlarge-8")]
+        with e2e.scratch() as folder:
+            report, text = self.plan(folder, f"--cluster={','.join(files)}", "--precision=fp32", "--tokens=1B", "--price=2.5,1")
+            alone, _ = self.plan(folder, f"--cluster={files[1]}", "--precision=fp32", "--tokens=1B", "--price=1")
+        first, second = report["clusters"]
+        self.assertEqual([first["cluster"], second["cluster"]], files)
+        self.assertEqual(first["strategy"], report["chosen"]["strategy"])
+        self.assertEqual(first["job"], report["job"])
+        self.assertAlmostEqual(second["step_seconds"] / alone["chosen"]["predicted"]["step_seconds"], 1, delta=0.01)
+        self.assertAlmostEqual(second["job"]["price"] / alone["job"]["price"], 1, delta=0.01)
+        self.assertIn("devices step tokens/s job device-hours price", text)
+
+    def test_a_deadline_needs_the_fewest_nodes(self):
+        device = e2e.read_json(os.path.join(e2e.SOURCE, "cost-model", "devices", "cpu-local.json"))
+        with e2e.scratch() as folder:
+            path = os.path.join(folder, "cluster.json")
+
+            def ask(nodes, *more):
+                e2e.write_json(path, {"version": 1, "groups": [{"nodes": nodes, "devices_per_node": 1, "device": device}],
+                                      "levels": [{"name": "wire", "span": "cluster", "gigabytes_per_second": 100, "latency_microseconds": 1, "kind": "switch"}]})
+                return self.plan(folder, f"--cluster={path}", "--tokens=10M", *more)[0]
+            seconds = {nodes: ask(nodes)["job"]["seconds"] for nodes in (1, 2, 3, 4)}
+            self.assertLess(seconds[3], seconds[2])
+            for given in (2, 4):  # fewer nodes than needed, and more
+                answer = ask(given, f"--deadline={math.sqrt(seconds[2] * seconds[3])}s")["deadline"]
+                self.assertEqual((answer["nodes"], answer["devices"]), (3, 3))
+                self.assertAlmostEqual(answer["job"]["seconds"] / seconds[3], 1, delta=0.01)
+            self.assertIn("no plan on up to 32 nodes is fast enough", ask(2, "--deadline=1s")["deadline"]["why"])
+            self.assertIn("no plan on one node is fast enough", ask(1, "--deadline=1s")["deadline"]["why"])
+
+    def test_bad_words(self):
+        cluster = cluster_file("dgx-h100-1")
+        for words, message in (
+            (["--tokens=many"], "--tokens: 'many' is not an amount above 0, such as 15T, 300B or 1e9"),
+            (["--tokens=1B", "--deadline=30"], "--deadline: '30' is not a duration such as 90s, 10m, 12h or 30d"),
+            (["--price=2"], "--price needs --tokens"),
+            (["--deadline=3d"], "--deadline needs --tokens"),
+            (["--mtbf=3d"], "--mtbf needs --tokens"),
+            (["--tokens=1B", "--price=1,2"], "--price has 2 values, and --cluster has 1"),
+            (["--tokens=1B", "--emit=mlir"], "--tokens is for the report"),
+            ([f"--cluster={cluster}"], f"--cluster={cluster} is given twice"),
+            (["--cluster=no.json"], "no.json: cannot be read"),
+        ):
+            with self.subTest(words=words), e2e.scratch() as folder:
+                self.assertIn(message, self.plan(folder, f"--cluster={cluster}", *words, code=1))
 
 
 if __name__ == "__main__":

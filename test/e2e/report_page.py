@@ -71,7 +71,7 @@ report(outcome);
 SECTIONS = {"why", "mesh", "timeline", "phases", "memory", "traffic", "operators", "candidates", "baselines", "verification", "notes"}
 
 
-UNITS = {"": 1, "%": 0.01, "s": 1, "ms": 1e-3, "µs": 1e-6, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+UNITS = {"": 1, "%": 0.01, "s": 1, "ms": 1e-3, "µs": 1e-6, "min": 60, "h": 3600, "days": 86400, "kWh": 3.6e6, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def number_of(text):
@@ -159,6 +159,19 @@ class ReportPage(unittest.TestCase):
         self.assertRegex(seen["text"], "A search over all strategies finds dp=")
         # Baselines that do not match tp=4 are better than the Pareto front.
         self.assertRegex(seen["text"], r"Beyond the Pareto front: \d+ baselines?, evaluated to compare with")
+
+    def test_whole_job(self):
+        clusters = [os.path.join(e2e.SOURCE, "examples", "clusters", f"{name}.json") for name in ("dgx-h100-16", "p3-16xlarge-8")]
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={','.join(clusters)}", "--global-batch=64", "--precision=bf16", "--tokens=100B",
+                      "--price=2.5,1", "--deadline=300d", "--strategy=tp=1", "--emit=report", "--verify=off", "-o", f"{folder}/plan"])
+            report = e2e.read_json(f"{folder}/plan/report.json")
+            seen = self.visit(folder)
+        self.check(seen, SECTIONS | {"job", "deadline", "clusters"})
+        self.assertIn("90 % interval", seen["text"])
+        self.assertIn(f"The smallest cluster has {report['deadline']['nodes']} nodes", seen["text"])
+        columns = next(columns for caption, columns in seen["columns"].items() if caption.startswith("What would be chosen on each"))
+        self.assertEqual(columns["Price"][0], sorted((f"{round(row['job']['price']):,}" for row in report["clusters"]), key=number_of))
 
     def test_what_a_run_measured(self):
         with e2e.scratch() as folder:

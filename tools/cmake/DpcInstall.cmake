@@ -36,7 +36,7 @@ function(dpc_install)
   if(TARGET dpc_cuda)
     install(TARGETS dpc_cuda LIBRARY DESTINATION lib)
   endif()
-  foreach(folder devices software)
+  foreach(folder devices measured software)
     install(DIRECTORY "${CMAKE_SOURCE_DIR}/cost-model/${folder}/"
             DESTINATION share/dpc/${folder} FILES_MATCHING PATTERN "*.json")
   endforeach()

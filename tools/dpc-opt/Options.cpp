@@ -7,6 +7,7 @@
 #include "runtime/plan/PlanCommand.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dpc-opt/Doctor.h"
+#include "tools/dpc-opt/JobOptions.h"
 #include "tools/dpc-opt/SearchOptions.h"
 #include "tools/dpc-opt/StalePlan.h"
 #include "tools/driver/Exports.h"
@@ -24,7 +25,8 @@ using Strings = std::vector<std::string>;
 
 /// Options whose words CLI11 cannot convert.
 struct RawOptions {
-  Strings bind, frozen, trainable, emit, lrSchedule, lossScale;
+  Strings bind, clusters, frozen, trainable, emit, lrSchedule, lossScale;
+  std::vector<double> prices;
 };
 
 /// Returns a validator for numbers of samples. The search tries each divisor of
@@ -145,10 +147,12 @@ CLI::Validator compression() {
       "int8 or topk:SHARE with 0 < SHARE <= 1");
 }
 
-void addPlanOptions(CLI::App &app, CompileOptions &o) {
+void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.option_defaults()->group("Strategy");
-  app.add_option("--cluster", o.cluster,
-                 "cluster.json, or local:N for N ranks on this machine");
+  app.add_option("--cluster", raw.clusters,
+                 "cluster.json, or local:N for N ranks on this machine; the "
+                 "report compares several, and the plan is for the first")
+      ->delimiter(',');
   app.add_option(
          "--strategy", o.strategy,
          "auto, or fixed keys KEY=VALUE,... of the table below; @FILE: "
@@ -361,6 +365,7 @@ void finishEmit(CompileOptions &o, const Strings &words) {
 }
 
 void finish(CompileOptions &o, const RawOptions &raw) {
+  finishClusters(o, raw.clusters, raw.prices);
   if (!o.links.empty() && (o.calibrate.empty() || o.cluster.empty() ||
                            o.cluster.starts_with("local:")))
     throw CLI::ValidationError(
@@ -404,6 +409,7 @@ void finish(CompileOptions &o, const RawOptions &raw) {
         std::string(o.whatIf ? "--what-if" : "--report=json") +
         " is for the report; it is accepted with plan, report or an export in "
         "--emit");
+  finishJob(o);
   finishLrSchedule(o, raw.lrSchedule);
   if (!o.lossOutput.empty() && !o.loss.empty())
     throw CLI::ValidationError("--loss-output and --loss exclude each other: "
@@ -499,8 +505,9 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
              "dialect: see dpc-opt --help-passes.");
   addModelOptions(app, options, raw);
   addTrainOptions(app, options, raw);
-  addPlanOptions(app, options);
+  addPlanOptions(app, options, raw);
   addSearchOptions(app, options);
+  addJobOptions(app, options, raw.prices);
   addOutputOptions(app, options, raw);
   Questions questions;
   addQuestions(app, questions);

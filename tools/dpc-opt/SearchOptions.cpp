@@ -80,8 +80,9 @@ void addSearchOptions(CLI::App &app, CompileOptions &o) {
                "for the chosen strategy, in the form of --pass-pipeline");
   app.add_option("--objective", o.objective,
                  "throughput or latency (for a fixed batch both mean the "
-                 "shortest step), or memory")
-      ->check(CLI::IsMember({"throughput", "memory", "latency"}))
+                 "shortest step), memory, or robust: the shortest step at the "
+                 "upper end of its 90 % interval")
+      ->check(CLI::IsMember({"throughput", "memory", "latency", "robust"}))
       ->capture_default_str();
   app.add_option("--top", o.top, "Candidates the report keeps")
       ->check(aboveZero())

@@ -30,7 +30,8 @@ constexpr size_t kMaxPatterns = 64;
 constexpr int kThreads = 2;
 
 struct Options {
-  std::string file, plot, rows = "*";
+  std::vector<std::string> files;
+  std::string plot, errors, rows = "*";
   int64_t every = 1;
   bool details = false, json = false;
 };
@@ -112,7 +113,8 @@ Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
                            .measuredMemoryBytes = run.measuredMemoryBytes,
                            .memory = evaluation->memory,
                            .planMemory = evaluation->memory,
-                           .software = run.cluster.software.name};
+                           .software = run.cluster.software.name,
+                           .situation = situationOf(run)};
   if (run.measuredMemoryBytes <= 0 || !run.cluster.software.keepsMemory)
     return prediction;
   Expected<cost::Evaluation> own = replay.evaluate(withOwnMemory(run));
@@ -212,6 +214,21 @@ std::string listIds(const std::vector<std::string> &ids) {
   return ids.size() > kShown ? text + ", ..." : text;
 }
 
+/// The sources in a file are few if only some rows were replayed.
+void printCoverage(const std::vector<Prediction> &predictions) {
+  std::vector<cost::MeasuredError> errors = errorsOf(predictions);
+  for (auto [quantity, name] : {std::pair(cost::Quantity::Time, "time"),
+                                std::pair(cost::Quantity::Memory, "memory")}) {
+    cost::Coverage coverage =
+        cost::ErrorDistribution(errors, quantity).leaveSourcesOut();
+    if (coverage.rows > 0)
+      std::printf("90 %% intervals of %s, without the runs of the same source: "
+                  "%.1f %% of %lld rows inside, mean high / low %.2f\n",
+                  name, 100 * coverage.share(),
+                  static_cast<long long>(coverage.rows), coverage.width);
+  }
+}
+
 void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
   std::printf("%-14s %5s %11s %6s %11s %13s %12s %21s %12s %11s %9s\n",
               "source", "rows", "mean error", "max", "rank corr.",
@@ -244,6 +261,7 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
                 static_cast<long long>(all.memory.rows), 100 * all.memory.mean,
                 100 * all.planMemory.mean);
   std::printf("\n");
+  printCoverage(outcome.predictions);
   printSoftware(outcome.predictions);
   for (const auto &[why, ids] : outcome.skipped)
     std::printf("skipped %zu: %s (%s)\n", ids.size(), why.c_str(),
@@ -304,23 +322,51 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
   return json;
 }
 
-int validateFile(const Options &options) {
+/// Predicts the rows of a file. Returns "" or a one-line error.
+std::string validateFile(const Options &options, const std::string &file,
+                         const llvm::GlobPattern &glob, Outcome &outcome) {
+  Expected<std::vector<Row>> rows = readTable(file, runColumns());
+  if (!rows)
+    return rows.message();
+  std::vector<PublishedRun> runs =
+      chooseRuns(*rows, glob, options.every, outcome);
+  replay(runs, outcome);
+  return "";
+}
+
+/// Writes the errors from which intervals follow.
+bool writeErrors(const Options &options, const Outcome &outcome) {
+  constexpr size_t kMostOfSource = 40;
+  nlohmann::ordered_json json = cost::errorsToJson(
+      cost::thinned(errorsOf(outcome.predictions), kMostOfSource));
+  std::ofstream file(options.errors);
+  file << "{\"version\": " << json["version"]
+       << ",\n \"columns\": " << json["columns"] << ",\n \"rows\": [";
+  const char *separator = "\n  ";
+  for (const auto &row : json["rows"]) {
+    file << separator << row;
+    separator = ",\n  ";
+  }
+  file << "\n]}\n";
+  file.close();
+  return static_cast<bool>(file);
+}
+
+int run(const Options &options) {
   llvm::Expected<llvm::GlobPattern> glob =
       llvm::GlobPattern::create(options.rows, kMaxPatterns);
   if (!glob) {
     llvm::consumeError(glob.takeError());
     return fail("--rows=" + options.rows + ": not a valid glob");
   }
-  Expected<std::vector<Row>> rows = readTable(options.file, runColumns());
-  if (!rows)
-    return fail(rows.message());
   Outcome outcome;
-  std::vector<PublishedRun> runs =
-      chooseRuns(*rows, *glob, options.every, outcome);
-  if (runs.empty() && outcome.skipped.empty())
-    return fail(options.file + ": no row has an id like '" + options.rows +
-                "'");
-  replay(runs, outcome);
+  for (const std::string &file : options.files)
+    if (std::string error = validateFile(options, file, *glob, outcome);
+        !error.empty())
+      return fail(error);
+  if (outcome.predictions.empty() && outcome.skipped.empty())
+    return fail(options.files.back() + ": no row has an id like '" +
+                options.rows + "'");
   std::vector<Score> scores = scoresOf(outcome.predictions);
   if (options.json) {
     std::cout << toJson(outcome, scores).dump(2) << "\n";
@@ -329,6 +375,8 @@ int validateFile(const Options &options) {
       printDetails(outcome.predictions);
     printScores(outcome, scores);
   }
+  if (!options.errors.empty() && !writeErrors(options, outcome))
+    return fail(options.errors + ": cannot be written");
   if (options.plot.empty())
     return 0;
   std::ofstream plot(options.plot);
@@ -348,17 +396,23 @@ int main(int argc, char **argv) {
              "bench/data/published-runs.csv; rows whose notes do not begin "
              "with spec=full are skipped and counted.");
   app.name("dpc-validate");
-  app.add_option("FILE", o.file, "Measured runs (.csv)");
+  app.add_option("FILE", o.files, "Measured runs (.csv), one or several");
   app.add_option("--rows", o.rows,
                  "Only rows whose id matches this glob, such as {bloom,mpt}-*");
   app.add_option("--every", o.every, "Only every Nth row of each source")
       ->check(aboveZero());
   app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
+  app.add_option("--errors", o.errors,
+                 "Write the errors, at most 40 of each source, from which "
+                 "dpc-opt's intervals follow (cost-model/measured/runs.json)");
   app.add_flag("--details", o.details, "Print a line per row");
   app.add_flag("--json", o.json, "Print JSON instead of tables");
   return dpc::runProgram(app, argc, argv, [&] {
-    if (o.file.empty())
+    if (o.files.empty())
       throw CLI::RequiredError("FILE");
-    return validateFile(o);
+    if (!o.errors.empty() && (o.rows != "*" || o.every > 1))
+      throw CLI::ValidationError(
+          "--errors needs all rows; it is accepted without --rows and --every");
+    return run(o);
   });
 }

@@ -30,6 +30,7 @@ struct Machine {
   std::vector<int64_t> places;
   /// Whether --strategy fixes the order of the groups of nodes.
   bool isArranged = false;
+  std::vector<cost::Cluster> others; ///< The further clusters of --cluster.
 };
 
 struct Loaded {

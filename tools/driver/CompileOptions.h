@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/export/Import.h"
+#include "cost-model/report/JobTerms.h"
 #include "cost-model/strategy/Routing.h"
 
 #include <cstdint>
@@ -13,11 +14,17 @@
 
 namespace dpc {
 
+struct OtherCluster {
+  std::string file;
+  std::optional<double> price; ///< of a device and hour
+};
+
 /// Fields have the names of the options.
 struct CompileOptions {
   std::string model;
   std::string cluster;
-  std::string output; ///< The plan folder.
+  std::vector<OtherCluster> otherClusters; ///< to compare with `cluster`
+  std::string output;                      ///< The plan folder.
 
   std::map<std::string, int64_t> bind;
   int64_t globalBatch = 0;
@@ -46,6 +53,8 @@ struct CompileOptions {
   /// cost::kDefaultHeadroom, unless no plan fits then.
   std::optional<double> headroom;
   cost::Routing routing; ///< of tokens to experts
+  cost::JobTerms job;    ///< --tokens, --price, --mtbf, ...
+  double deadlineSeconds = 0;
   std::string objective = "throughput";
   int64_t top = 10;
   std::string precision = "fp32";

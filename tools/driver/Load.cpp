@@ -285,6 +285,12 @@ static LogicalResult loadMachine(Session &session, Machine &machine) {
     }
   for (const std::string &line : cost::partialDomains(machine.cluster))
     session.notice(file + ": " + line);
+  for (const OtherCluster &other : options.otherClusters) {
+    Expected<cost::Cluster> found = cost::loadCluster(other.file, device);
+    if (!found)
+      return session.fail(found.message());
+    machine.others.push_back(std::move(*found));
+  }
   Status arranged = cost::arrangeInPlace(
       machine.cluster, cost::groupsNamedIn(options.strategy), machine.places);
   machine.isArranged = !machine.places.empty();

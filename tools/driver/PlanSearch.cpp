@@ -247,6 +247,8 @@ static double leftFree(const cost::SearchResult &result) {
 
 Expected<cost::PartResult>
 PlanSearch::run(std::vector<std::string> &remarks) const {
+  if (options.objective == "robust")
+    return runRobust(remarks);
   double share = options.headroom.value_or(cost::kDefaultHeadroom);
   std::vector<std::string> said;
   auto found = runWithHeadroom(share, said);

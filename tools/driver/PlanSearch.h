@@ -29,6 +29,7 @@ struct PlanSearch {
   Expected<cost::PartResult> run(std::vector<std::string> &remarks) const;
 
 private:
+  Expected<cost::PartResult> runRobust(std::vector<std::string> &remarks) const;
   Expected<cost::PartResult>
   runWithHeadroom(double share, std::vector<std::string> &remarks) const;
   Expected<cost::PartResult> runAll(std::vector<std::string> &remarks) const;

@@ -332,10 +332,14 @@ static LogicalResult planForTarget(Session &session, Prepared &prepared) {
   const exports::Target *target = targetOf(session.options());
   if (!target || prepared.machine.cluster.groups.empty())
     return success();
-  if (std::string error = useTarget(session.options(), prepared.machine.cluster,
-                                    session.remarks());
-      !error.empty())
-    return session.fail(error);
+  std::vector<cost::Cluster *> clusters = {&prepared.machine.cluster};
+  for (cost::Cluster &other : prepared.machine.others)
+    clusters.push_back(&other);
+  for (cost::Cluster *cluster : clusters)
+    if (std::string error =
+            useTarget(session.options(), *cluster, session.remarks());
+        !error.empty())
+      return session.fail(error);
   exports::Job job = jobOf(session.options(), prepared);
   if (std::string why = whyNeverExpressible(*target, job); !why.empty())
     return session.fail("--for=" + std::string(target->name) + ": " + why);

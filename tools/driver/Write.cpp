@@ -3,6 +3,7 @@
 #include "passes/shard/Passes.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/Exports.h"
+#include "tools/driver/JobAnswers.h"
 #include "tools/driver/ModelParts.h"
 #include "tools/driver/Remarks.h"
 #include "tools/driver/Routers.h"
@@ -82,6 +83,22 @@ static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
     session.remark(text);
 }
 
+/// Adds intervals and the answers of --tokens, --deadline and several clusters.
+static void answerJob(Session &session, const Verified &verified,
+                      cost::ReportContext &context) {
+  auto errors = cost::loadMeasuredErrors();
+  if (errors)
+    context.intervals = std::make_shared<const cost::Intervals>(*errors);
+  else
+    session.remark("predictions have no intervals: " + errors.message());
+  if (context.intervals && !context.intervals->isKnown())
+    context.intervals = nullptr;
+  const cost::Intervals *intervals = context.intervals.get();
+  context.job = jobCostOf(session.options(), verified, intervals);
+  context.deadline = searchDeadline(session, verified, intervals);
+  context.clusters = compareClusters(session, verified, intervals);
+}
+
 /// Returns the contents of the report besides the search result. They include
 /// the simulated step and the answers of --what-if only if `reports` is true.
 static cost::ReportContext contextOf(Session &session, const Verified &verified,
@@ -108,6 +125,8 @@ static cost::ReportContext contextOf(Session &session, const Verified &verified,
     if (reports && options.whatIf)
       context.whatIfs = searchChanges(session, verified);
   }
+  if (reports)
+    answerJob(session, verified, context);
   context.parts = modelPartsOf(findProgram(verified.program.source()));
   if (verified.isExecutable())
     context.experts = expertLoadsOf(

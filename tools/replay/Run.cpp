@@ -64,6 +64,24 @@ PublishedRun withOwnMemory(const PublishedRun &run) {
   return own;
 }
 
+cost::Situation situationOf(const PublishedRun &run) {
+  const cost::Device &device = run.cluster.groups.front().device;
+  const cost::Strategy &strategy = run.strategy;
+  return {.device = device.name,
+          // "NAME (tensors)" and others are variants of NAME.
+          .software = run.cluster.software.name.substr(
+              0, run.cluster.software.name.find(" (")),
+          .precision = run.precision,
+          .capability = device.computeCapability,
+          .ranks = strategy.ranks(),
+          .isMixture = run.dims.experts > 1,
+          .splitsTensors = strategy.tp > 1,
+          .splitsLayers = strategy.pp > 1,
+          .splitsSequence = strategy.cp > 1,
+          .splitsExperts = strategy.ep > 1,
+          .shardsParameters = strategy.zero == 3};
+}
+
 static std::string lowered(std::string text) {
   std::ranges::transform(text, text.begin(),
                          [](unsigned char c) { return std::tolower(c); });
@@ -100,6 +118,7 @@ private:
   void readZero();
   void readPrecision();
   void readOverlap();
+  void readGraphs();
   void countTensorsAlone(double bytes);
   void readMeasured();
 };
@@ -150,6 +169,16 @@ void Reader::readOverlap() {
                       : stated.find("tp-comm") != std::string::npos;
   if (overlaps && run.strategy.sp && run.cluster.software.tensorChunks > 1)
     run.strategy.tpOverlap = cost::TpOverlap::Chunked;
+}
+
+/// If a CUDA graph has the whole iteration, the host launches it at once.
+void Reader::readGraphs() {
+  if (row.at("cuda_graph") != "full-iteration")
+    return;
+  cost::Software software = run.cluster.software;
+  software.name += " (CUDA graph)"; // part of clusterKey
+  software.hostKernelSeconds = software.hostStepSeconds = 0;
+  run.cluster.setSoftware(software);
 }
 
 /// "fp8", "fp8-cs" (current scaling) and "fp8-ds" (delayed scaling) have one
@@ -302,6 +331,7 @@ Expected<PublishedRun> Reader::read() {
     return Error{software.message()};
   run.cluster.setSoftware(*software);
   readOverlap();
+  readGraphs();
   readMeasured();
   if (!error.empty())
     return Error{error};

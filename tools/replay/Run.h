@@ -28,6 +28,7 @@
 #pragma once
 
 #include "cost-model/machine/Cluster.h"
+#include "cost-model/search/PredictionErrors.h"
 #include "cost-model/strategy/Strategy.h"
 #include "tools/replay/Model.h"
 
@@ -56,6 +57,9 @@ struct PublishedRun {
 /// Returns `run` with the buffers of dpc's plan instead of those of the
 /// software. This changes the memory but not the speed.
 PublishedRun withOwnMemory(const PublishedRun &run);
+
+/// Returns the properties of `run` that its prediction error depends on.
+cost::Situation situationOf(const PublishedRun &run);
 
 const std::vector<std::string> &runColumns();
 

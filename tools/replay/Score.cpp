@@ -128,4 +128,18 @@ std::vector<Score> scoresOf(const std::vector<Prediction> &predictions) {
   return scores;
 }
 
+std::vector<cost::MeasuredError>
+errorsOf(const std::vector<Prediction> &predictions) {
+  std::vector<cost::MeasuredError> errors;
+  for (const Prediction &p : predictions) {
+    cost::MeasuredError error{p.source, p.situation, {}, {}};
+    if (p.measuredSeconds > 0 && p.predictedSeconds > 0)
+      error.time = std::log(p.measuredSeconds / p.predictedSeconds);
+    if (p.measuredMemoryBytes > 0 && p.memory.total() > 0)
+      error.memory = std::log(p.measuredMemoryBytes / p.memory.total());
+    errors.push_back(std::move(error));
+  }
+  return errors;
+}
+
 } // namespace dpc::validate

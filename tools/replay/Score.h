@@ -1,6 +1,7 @@
 //===- Score.h - Errors of predictions --------------------------*- C++ -*-===//
 #pragma once
 
+#include "cost-model/search/PredictionErrors.h"
 #include "cost-model/solve/PeakMemory.h"
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct Prediction {
   /// that was measured, `planMemory` has those of dpc's plan.
   cost::MemoryBreakdown memory = {}, planMemory = {};
   std::string software = {};
+  cost::Situation situation = {};
 
   /// predicted / measured - 1.
   double timeError() const { return predictedSeconds / measuredSeconds - 1; }
@@ -62,6 +64,10 @@ double rankCorrelation(const std::vector<std::pair<double, double>> &pairs);
 /// Returns one score per source, in the order of first rows, and the score of
 /// all rows (`source` is "overall").
 std::vector<Score> scoresOf(const std::vector<Prediction> &predictions);
+
+/// Returns the errors of times, and of memory as the software keeps it.
+std::vector<cost::MeasuredError>
+errorsOf(const std::vector<Prediction> &predictions);
 
 /// Draws predicted against measured seconds as SVG, with logarithmic axes and
 /// one color per source.
