@@ -11,18 +11,18 @@ namespace dpc::cost {
 
 using nlohmann::ordered_json;
 
-PlanInterval Intervals::of(const Cluster &cluster, const ModelTotals &totals,
-                           const Candidate &candidate,
-                           double limitBytes) const {
-  Situation at = situationOf(cluster, totals, candidate.strategy);
+PlanInterval Intervals::of(const Cluster &cluster, const SearchResult &result,
+                           const Candidate &candidate) const {
+  Situation at = situationOf(cluster, result.totals, candidate.strategy);
   const Evaluation &evaluation = candidate.evaluation;
   PlanInterval interval;
-  interval.time = time.intervalAt(at);
-  interval.lowSeconds = interval.time.low * evaluation.stepSeconds;
-  interval.highSeconds = interval.time.high * evaluation.stepSeconds;
+  ErrorInterval factors = time.intervalAt(at);
+  interval.lowSeconds = factors.low * evaluation.stepSeconds;
+  interval.highSeconds = factors.high * evaluation.stepSeconds;
   if (!cluster.software.keepsMemory || !memory.isKnown())
     return interval;
-  ErrorInterval factors = memory.intervalAt(at);
+  factors = memory.intervalAt(at);
+  double limitBytes = usableBytesOf(result, candidate);
   double bytes = evaluation.memory.total();
   double low = factors.low * bytes, high = factors.high * bytes;
   interval.memory = {.lowBytes = low,
@@ -44,21 +44,6 @@ double Intervals::chanceOfWinner(const Cluster &cluster,
                    .withinSource);
 }
 
-/// Returns the bytes that a plan may use if it leaves no headroom.
-static double limitOf(const SearchResult &result, const Candidate &candidate) {
-  double limit = candidate.evaluation.memoryLimitBytes > 0
-                     ? candidate.evaluation.memoryLimitBytes
-                     : result.memoryLimitBytes;
-  return limit / (1 - result.headroom);
-}
-
-PlanInterval intervalOf(const Intervals &intervals, const Cluster &cluster,
-                        const SearchResult &result,
-                        const Candidate &candidate) {
-  return intervals.of(cluster, result.totals, candidate,
-                      limitOf(result, candidate));
-}
-
 size_t mostRobust(const Intervals &intervals, const Cluster &cluster,
                   const SearchResult &result) {
   size_t best = 0;
@@ -67,7 +52,7 @@ size_t mostRobust(const Intervals &intervals, const Cluster &cluster,
     const Candidate &candidate = result.candidates[i];
     if (!candidate.fits || !candidate.skipped.empty())
       continue;
-    PlanInterval interval = intervalOf(intervals, cluster, result, candidate);
+    PlanInterval interval = intervals.of(cluster, result, candidate);
     bool mayNotFit =
         interval.memory && interval.memory->verdict != MemoryVerdict::Fits;
     std::pair value(mayNotFit, interval.highSeconds);
@@ -82,7 +67,7 @@ size_t mostRobust(const Intervals &intervals, const Cluster &cluster,
 std::string intervalText(const Intervals &intervals, const Cluster &cluster,
                          const SearchResult &result) {
   const Candidate &winner = result.candidates.front();
-  PlanInterval interval = intervalOf(intervals, cluster, result, winner);
+  PlanInterval interval = intervals.of(cluster, result, winner);
   std::string text = "90 % interval: " + formatSeconds(interval.lowSeconds) +
                      " to " + formatSeconds(interval.highSeconds) + " a step";
   if (interval.memory)

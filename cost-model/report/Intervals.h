@@ -20,7 +20,6 @@ enum class MemoryVerdict { Fits, AtRisk, DoesNotFit };
 /// an interval.
 struct PlanInterval {
   double lowSeconds = 0, highSeconds = 0;
-  ErrorInterval time; ///< Factors.
   struct Memory {
     double lowBytes = 0, highBytes = 0;
     MemoryVerdict verdict = MemoryVerdict::Fits;
@@ -39,8 +38,10 @@ public:
                        const Strategy &strategy) const {
     return time.intervalAt(situationOf(cluster, totals, strategy));
   }
-  PlanInterval of(const Cluster &cluster, const ModelTotals &totals,
-                  const Candidate &candidate, double limitBytes) const;
+  /// Returns the interval of a candidate of `result`. Its memory is compared
+  /// with all usable bytes, also those of the headroom.
+  PlanInterval of(const Cluster &cluster, const SearchResult &result,
+                  const Candidate &candidate) const;
   /// Returns the probability that the first candidate of `result` is faster
   /// than all others that fit.
   double chanceOfWinner(const Cluster &cluster,
@@ -50,18 +51,13 @@ private:
   ErrorDistribution time, memory;
 };
 
-/// Returns the interval of a candidate of `result`. Its memory is compared with
-/// all usable bytes, also those of the headroom.
-PlanInterval intervalOf(const Intervals &intervals, const Cluster &cluster,
-                        const SearchResult &result, const Candidate &candidate);
-
 /// Returns the candidate that fits, also at the upper end of its memory's
 /// interval if there is one, and has the shortest step at the upper end of its
 /// time's interval.
 size_t mostRobust(const Intervals &intervals, const Cluster &cluster,
                   const SearchResult &result);
 
-/// "90 % interval: 2.05 to 3.05 s a step, 61.2 to 66.0 GiB (fits); ..."
+/// "90 % interval: 2.05 s to 3.05 s a step, 61.2 GiB to 66.0 GiB (fits); ..."
 std::string intervalText(const Intervals &intervals, const Cluster &cluster,
                          const SearchResult &result);
 

@@ -46,7 +46,7 @@ static std::string energyText(double joules) {
                                 : threeDigits(kilowattHours) + " kWh";
 }
 
-/// " (36.1 to 52.3 days)", or "" if the error is unknown.
+/// " (90 % interval: 36.1 days to 52.3 days)", or "" if the error is unknown.
 static std::string rangeText(const JobCost &job) {
   return job.error.low == job.error.high
              ? ""

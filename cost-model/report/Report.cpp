@@ -39,6 +39,13 @@ std::string formatBytes(double bytes) {
   return threeDigits(value) + " " + units[unit];
 }
 
+double usableBytesOf(const SearchResult &result, const Candidate &candidate) {
+  double limit = candidate.evaluation.memoryLimitBytes > 0
+                     ? candidate.evaluation.memoryLimitBytes
+                     : result.memoryLimitBytes;
+  return limit / (1 - result.headroom);
+}
+
 std::string formatShare(double share) { return format("%.3g %%", 100 * share); }
 
 std::string formatSeconds(double seconds) {
@@ -290,8 +297,8 @@ static void addInterval(ordered_json &predicted, const Cluster &cluster,
                         const ReportContext &context,
                         const Candidate &candidate) {
   if (context.intervals && predicted.contains("step_seconds"))
-    predicted["interval"] = intervalToJson(
-        intervalOf(*context.intervals, cluster, result, candidate));
+    predicted["interval"] =
+        intervalToJson(context.intervals->of(cluster, result, candidate));
 }
 
 /// Returns null only if no candidate can be built; the chosen one may not fit.

@@ -98,6 +98,10 @@ std::string verificationText(const Verification &verification,
 /// Returns "tokens" for models of sequences, else "samples".
 std::string_view unitOf(const ModelTotals &totals);
 
+/// Returns the bytes that the fullest rank of a plan may use if it leaves no
+/// headroom.
+double usableBytesOf(const SearchResult &result, const Candidate &candidate);
+
 /// "1.50 GiB", "12.0 MiB", "812 B".
 std::string formatBytes(double bytes);
 /// "5 %", "2.5 %".

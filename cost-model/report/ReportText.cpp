@@ -38,8 +38,6 @@ static std::string headline(const Cluster &cluster,
   const Evaluation &evaluation = best.evaluation;
   double step = std::max(evaluation.stepSeconds, 1e-12);
   double tokens = result.totals.tokensPerStep() / step;
-  double limit = evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
-                                                 : result.memoryLimitBytes;
   std::string rate =
       formatRate(tokens) + " " + std::string(unitOf(result.totals)) + "/s";
   return "chosen: " +
@@ -48,7 +46,7 @@ static std::string headline(const Cluster &cluster,
          ", " + formatSeconds(evaluation.stepSeconds) + " a step, " + rate +
          ", MFU " + percent(mfuOf(cluster, result.totals, best)) + ", " +
          formatBytes(evaluation.memory.total()) + " of " +
-         formatBytes(limit / (1 - result.headroom)) +
+         formatBytes(usableBytesOf(result, best)) +
          (result.headroom > 0
               ? " (" + formatShare(result.headroom) + " headroom kept)"
               : "") +

@@ -2,10 +2,10 @@
 //
 // How far a prediction may be off follows from measured runs that dpc-validate
 // replayed. The error of a run is r = log(measured / predicted). The runs of a
-// source (a paper, a table of a framework) share hardware, software and ways to
-// measure, so a new source has an offset of its own, which the runs of other
-// sources bound. The distribution at a situation x is that of a random-effects
-// model with local weights:
+// source (a paper, a table of a framework) share hardware, software and methods
+// of measurement, so a new source has an offset of its own, which the runs of
+// other sources bound. The distribution at a situation x is that of a
+// random-effects model with local weights:
 //
 //   w_i  = exp(-d(x, x_i)), for each run; d is distanceOf
 //   m_s, v_s: the weighted mean and variance of the errors of source s
@@ -24,8 +24,9 @@
 // 2018, section 5.2) of |r - mean| / sqrt(variance) of runs whose sources were
 // left out. A source of n runs weighs as sqrt(n) sources of one run.
 //
-// The weights of distanceOf and k maximize the likelihood of sources that were
-// left out, over a coarse grid.
+// The scale of distanceOf, its distance of generations and k have the largest
+// likelihood of sources that were left out, on a coarse grid; the other
+// distances are judged.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

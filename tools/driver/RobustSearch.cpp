@@ -56,8 +56,7 @@ PlanSearch::runRobust(std::vector<std::string> &remarks) const {
                         /*baselines=*/false};
     auto exact = fixed.run(ignored);
     auto upperOf = [&](const cost::SearchResult &result) {
-      return cost::intervalOf(intervals, found->used, result,
-                              result.candidates.front())
+      return intervals.of(found->used, result, result.candidates.front())
           .highSeconds;
     };
     if (exact && exact->search.hasWinner() &&
