@@ -36,9 +36,15 @@ def count(plan, dtype):
 
     touched = {phase: {root(number) for instruction in instructions for number in buffers_of(instruction)}
                for phase, instructions in plan["phases"].items()}
-    in_loop = touched["forward"] | touched["backward"]
-    copies = [number for number in touched["setup"] & in_loop if buffers[number]["dtype"] == dtype]
-    total = {"copies": sum(buffers[number]["bytes"] for number in copies)}
+    copies = touched["setup"] & (touched["forward"] | touched["backward"])
+    # Without micro-batches, ZeRO-1 and ZeRO-2 gather in the forward pass. What is gathered then replaces its shard
+    # until the update. ZeRO-3 gathers again in the backward pass, so it keeps the shards.
+    gathers = {phase: [op for op in plan["phases"][phase] if op["op"] == "all_gather"] for phase in ("forward", "backward")}
+    if not gathers["backward"]:
+        for gather in gathers["forward"]:
+            copies -= set(map(root, gather["ins"]))
+            copies |= set(map(root, gather["outs"]))
+    total = {"copies": sum(buffers[number]["bytes"] for number in copies if buffers[number]["dtype"] == dtype)}
     total["gradients"] = sum(b["bytes"] for b in buffers.values() if b["kind"] == "gradient" and b.get("view_of", -1) < 0)
     # Sums over micro-batches are filled with zeros in setup.
     sums = [buffers[op["buffer"]] for op in plan["phases"]["setup"] if op["op"] == "fill"]
