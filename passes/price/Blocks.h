@@ -79,13 +79,9 @@ private:
     /// The parameters that another segment also stores, and their gradients.
     cost::MemoryBreakdown copies;
   };
-  /// How the layers are divided among the virtual stages. `layersOf` counts
-  /// whole layers and determines the memory. `work` determines the time, in
-  /// layers; it may be fractional, because a cut may be inside a layer.
-  struct Layout {
-    std::vector<int64_t> layersOf;
-    std::vector<double> work;
-  };
+  /// How many layers each virtual stage has. It may be fractional, because a
+  /// cut may be inside a layer. Empty if there are fewer layers than stages.
+  using Layout = std::vector<double>;
   struct Plan {
     const LoweringSpec &spec;
     const Layout &layout;
@@ -120,6 +116,8 @@ private:
     double first = 0, layer = 1, last = 0;
   };
   Weights weights;
+  /// For each position at which stages may be cut, the seconds before it.
+  std::vector<double> cuts;
   std::vector<Segment> segments;
   /// Messages between the segment with one layer and the segment with two.
   std::vector<StageMessage> messages;

@@ -151,8 +151,8 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
            llvm::zip(rank.bytesPerLevel, part.bytesPerLevel))
         sum += bytes;
     };
-    if (plan.layout.work[v] > 0)
-      add(along(plan.parts[kOne], plan.parts[kTwo], plan.layout.work[v] - 1));
+    if (plan.layout[v] > 0)
+      add(along(plan.parts[kOne], plan.parts[kTwo], plan.layout[v] - 1));
     if (v == 0)
       add(plan.parts[kBefore]);
     if (v == plan.stages() - 1)
@@ -211,9 +211,8 @@ double Blocks::leastSeconds(const Plan &plan) const {
   std::vector<double> ranks(pp, 0), turns(pp, 0);
   for (int64_t v = 0; v < plan.stages(); ++v) {
     cost::PhaseSeconds all;
-    if (plan.layout.work[v] > 0)
-      all = phasesAlong(plan.parts[kOne], plan.parts[kTwo],
-                        plan.layout.work[v] - 1);
+    if (plan.layout[v] > 0)
+      all = phasesAlong(plan.parts[kOne], plan.parts[kTwo], plan.layout[v] - 1);
     if (v == 0)
       addPhases(all, plan.parts[kBefore]);
     if (v == plan.stages() - 1)
@@ -257,7 +256,7 @@ void Blocks::addMemory(const Plan &plan, int64_t rank,
   std::vector<int64_t> slots;
   cost::MemoryBreakdown shards;
   OffloadedBytes away;
-  auto add = [&](const StageLine &line, int64_t chunk, int64_t count,
+  auto add = [&](const StageLine &line, int64_t chunk, double count,
                  const cost::MemoryBreakdown &sharded) {
     chunks.push_back(line.bytes(count, /*framed=*/true));
     // A single stage runs one micro-batch at a time, and each segment keeps its
@@ -271,8 +270,8 @@ void Blocks::addMemory(const Plan &plan, int64_t rank,
     away.disk += part.disk;
   };
   for (int64_t v = rank; v < plan.stages(); v += spec.pp) {
-    int64_t chunk = v / spec.pp, count = plan.layout.layersOf[v];
-    if (count > 0) {
+    int64_t chunk = v / spec.pp;
+    if (double count = plan.layout[v]; count > 0) {
       cost::MemoryBreakdown sharded = segments[kOne].shards;
       for (auto [bytes, two] :
            llvm::zip(sharded.bytes, segments[kTwo].shards.bytes))

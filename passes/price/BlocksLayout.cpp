@@ -118,33 +118,20 @@ const Blocks::Layout *Blocks::layoutOf(int64_t pp, int64_t vpp) const {
   std::lock_guard<std::mutex> lock(*mutex);
   auto [it, isNew] = layouts.try_emplace({pp, vpp});
   Layout &layout = it->second;
-  if (!isNew)
-    return layout.work.empty() ? nullptr : &layout;
   int64_t stages = pp * vpp;
-  if (stages == 1) {
-    layout = {{layers}, {static_cast<double>(layers)}};
-    return &layout;
+  if (isNew && stages == 1) {
+    layout = {static_cast<double>(layers)};
+  } else if (isNew && placement->run.layers >= stages) {
+    std::vector<double> fine = cutEvenly(cuts, stages);
+    if (!fine.empty())
+      layout = workOf(std::move(fine));
+    // With several chunks, cuts between layers may balance the ranks better.
+    if (layers >= stages && (layout.empty() || vpp > 1)) {
+      std::vector<int64_t> counts = wholeLayers(stages);
+      Layout whole(counts.begin(), counts.end());
+      if (layout.empty() || mostOfRanks(whole, pp) < mostOfRanks(layout, pp))
+        layout = std::move(whole);
+    }
   }
-  if (placement->run.layers < stages)
-    return nullptr;
-  std::vector<double> fine = cutEvenly(placement->cuts, stages);
-  if (!fine.empty())
-    layout.work = workOf(std::move(fine));
-  if (layers < stages) {
-    // A cut inside a layer divides it between two stages, so that a stage with
-    // a little more work than a layer has no second one.
-    for (double work : layout.work)
-      layout.layersOf.push_back(
-          work > 0 ? std::max<int64_t>(1, std::llround(work)) : 0);
-    return layout.work.empty() ? nullptr : &layout;
-  }
-  layout.layersOf = wholeLayers(stages);
-  std::vector<double> whole(layout.layersOf.begin(), layout.layersOf.end());
-  // With several chunks, cuts between layers may balance the ranks better.
-  bool isBetter =
-      layout.work.empty() ||
-      (vpp > 1 && mostOfRanks(whole, pp) < mostOfRanks(layout.work, pp));
-  if (isBetter)
-    layout.work = std::move(whole);
-  return &layout;
+  return layout.empty() ? nullptr : &layout;
 }

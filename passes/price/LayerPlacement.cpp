@@ -54,6 +54,7 @@ static StagedOps withLayers(const StagedOps &ops, const LayerRun &run,
   auto append = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       result.seconds.push_back(ops.seconds[i]);
+      result.sums.push_back(ops.sums[i]);
       result.crossingBytes.push_back(ops.crossingBytes[i]);
       result.names.push_back(ops.names[i]);
     }
@@ -66,19 +67,12 @@ static StagedOps withLayers(const StagedOps &ops, const LayerRun &run,
 }
 
 /// Returns LayerPlacement::cuts: the positions where the fewest bytes cross.
-static std::vector<double> findCuts(const StagedOps &ops) {
-  std::vector<double> cuts = {0};
-  double seconds = 0;
-  int64_t at = 0;
-  auto cutAt = [&](int64_t end) {
-    for (; at < end; ++at)
-      seconds += ops.seconds[at];
-    cuts.push_back(seconds);
-  };
+static std::vector<int64_t> findCuts(const StagedOps &ops) {
+  std::vector<int64_t> cuts = {0};
   ArrayRef<double> crossing = ops.crossingBytes;
   for (int64_t cut : goodCuts(crossing.drop_back(), 0))
-    cutAt(cut + 1);
-  cutAt(ops.size());
+    cuts.push_back(cut + 1);
+  cuts.push_back(ops.size());
   return cuts;
 }
 

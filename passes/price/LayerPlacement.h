@@ -11,9 +11,9 @@ namespace dpc {
 struct LayerPlacement {
   LayerRun run;
   StagedOps ops;
-  /// For each position at which stages may be cut, including the begin and the
-  /// end of the program: the seconds of all ops before this position.
-  std::vector<double> cuts;
+  /// The positions at which stages may be cut, as numbers of ops before them,
+  /// including the begin and the end of the program.
+  std::vector<int64_t> cuts;
   bool trains = false;
   /// The number of layers in `run` minus the layers of the model. Positive if
   /// other ops look like layers.

@@ -267,7 +267,7 @@ StageParts StageLine::parts(int64_t wanted) const {
   return result;
 }
 
-StageBytes StageLine::bytes(int64_t wanted, bool hasFrame) const {
+StageBytes StageLine::bytes(double wanted, bool hasFrame) const {
   double times = stepsTo(wanted);
   const Memory &memory = hasFrame ? framed : inLine;
   StageBytes result;
@@ -291,7 +291,7 @@ void dpc::addTo(StageParts &sum, const StageParts &part) {
   addTraffic(sum.traffic, part.traffic);
 }
 
-OffloadedBytes StageLine::away(int64_t wanted) const {
+OffloadedBytes StageLine::away(double wanted) const {
   double times = stepsTo(wanted);
   return {std::llround(along(fewer.away.host, more.away.host, times)),
           std::llround(along(fewer.away.disk, more.away.disk, times))};

@@ -41,8 +41,9 @@ public:
             const StageProfile *more = nullptr, int64_t step = 1);
 
   StageParts parts(int64_t layers) const;
-  StageBytes bytes(int64_t layers, bool framed) const;
-  OffloadedBytes away(int64_t layers) const;
+  /// `layers` may be fractional, because a cut may be inside a layer.
+  StageBytes bytes(double layers, bool framed) const;
+  OffloadedBytes away(double layers) const;
   /// Returns false if the stages also differ in other ways than in layers, for
   /// example in buckets, so that they cannot be extrapolated.
   bool isLine() const { return isRegular; }
@@ -64,8 +65,8 @@ private:
   bool isRegular = true;
   Memory inLine, framed;
 
-  double stepsTo(int64_t wanted) const {
-    return static_cast<double>(wanted - layers) / static_cast<double>(step);
+  double stepsTo(double wanted) const {
+    return (wanted - static_cast<double>(layers)) / static_cast<double>(step);
   }
   static std::vector<Moment> besideFrame(const MemoryProfile &fewer,
                                          const MemoryProfile &more);

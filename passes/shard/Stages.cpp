@@ -276,6 +276,54 @@ static std::vector<double> secondsOf(const ProgramFacts &facts,
   return seconds;
 }
 
+/// Returns whether `op` adds gradients or passes one on.
+static bool passesOn(Operation *op) {
+  return isa<ConvertOp, BinaryOp, TransposeOp, ReshapeOp>(op);
+}
+
+/// Returns the values that become gradients of parameters, which the update
+/// reads: perhaps after they are added to other ones or converted.
+static DenseSet<Value> gradientsOfParameters(func::FuncOp func) {
+  DenseSet<Value> found;
+  SmallVector<Value> open;
+  for (Operation &op : func.getBody().front())
+    if (phaseOf(&op) == Phase::update)
+      llvm::append_range(open, op.getOperands());
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (op && found.insert(value).second && passesOn(op))
+      llvm::append_range(open, op->getOperands());
+  }
+  return found;
+}
+
+/// Sets StagedOps::sums.
+static void addSums(const ProgramFacts &facts, ArrayRef<Operation *> staged,
+                    double bytesPerSecond, StagedOps &ops) {
+  // A gradient is converted to f32, if it has another type, and then added.
+  constexpr double kSumBytes = 4;
+  auto bytesToAdd = [](Value gradient) {
+    double elements = tensorType(gradient).getNumElements();
+    bool isSum = tensorType(gradient).getElementType().isF32();
+    return 3 * kSumBytes * elements +
+           (isSum ? 0 : sizeInBytes(gradient) + kSumBytes * elements);
+  };
+  DenseSet<Value> ofParameters = gradientsOfParameters(facts.func);
+  for (Operation *op : staged) {
+    StagedOps::Sums &sums = ops.sums.emplace_back();
+    auto gradients = facts.gradientOps.find(op);
+    if (gradients != facts.gradientOps.end())
+      for (Operation *gradient : gradients->second)
+        for (Value value : gradient->getResults())
+          if (ofParameters.contains(value) && !passesOn(gradient)) {
+            sums.addSeconds += bytesToAdd(value) / bytesPerSecond;
+            if (!isHeavy(gradient))
+              sums.writeSeconds += sizeInBytes(value) / bytesPerSecond;
+          }
+  }
+}
+
 /// Returns the bytes that cross the cut after each op. Bytes of rows of experts
 /// count a thousand times, so that no cut falls between them: if axes split the
 /// experts, a rank has the rows of its whole group, and dpc-tile-experts needs
@@ -309,6 +357,9 @@ StagedOps dpc::findStagedOps(const ProgramFacts &facts,
   StagedOps ops;
   ops.seconds =
       secondsOf(facts, staged, cluster.slowestDevice(cost::DType::F32));
+  addSums(facts, staged,
+          cost::achievableBandwidth(cluster.slowestDevice(cost::DType::F32)),
+          ops);
   ops.crossingBytes = crossingBytes(staged);
   if (cost::isHeterogeneous(cluster))
     for (const cost::NodeGroup &group : cluster.groups)
@@ -380,6 +431,21 @@ static double rankShare(const LoweringSpec &spec) {
   return 1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
 }
 
+std::vector<double> StagedOps::secondsFor(const LoweringSpec &spec) const {
+  std::vector<double> result = seconds;
+  if (spec.ep > 1)
+    return result;
+  // tp splits gradients, and ZeRO 2 and 3 split their sums.
+  const int64_t copies = numRanks(spec) / spec.pp / spec.tp;
+  const int64_t shards = isHybrid(spec) ? spec.hybridShard : copies;
+  const double others = spec.numMicroBatches - 1;
+  for (auto [seconds, one] : llvm::zip_equal(result, sums))
+    seconds +=
+        others * (copies * one.writeSeconds +
+                  (spec.zero >= 2 ? copies / shards : copies) * one.addSeconds);
+  return result;
+}
+
 /// Balances stages on devices of different speeds, with `stageRoom`.
 static std::vector<int64_t> balanceHeterogeneous(const StagedOps &ops,
                                                  std::vector<double> cuts,
@@ -388,8 +454,12 @@ static std::vector<int64_t> balanceHeterogeneous(const StagedOps &ops,
   double share = rankShare(spec);
   StageProblem problem;
   problem.cutSeconds = std::move(cuts);
-  problem.seconds.push_back(ops.seconds);
-  llvm::append_range(problem.seconds, ops.secondsOfGroup);
+  problem.seconds.push_back(ops.secondsFor(spec));
+  for (const std::vector<double> &seconds : ops.secondsOfGroup) {
+    std::vector<double> &ofKind = problem.seconds.emplace_back(seconds);
+    for (int64_t i = 0; i < ops.size(); ++i)
+      ofKind[i] += problem.seconds.front()[i] - ops.seconds[i];
+  }
   for (std::vector<double> &seconds : problem.seconds)
     for (double &one : seconds)
       one *= share;
@@ -426,10 +496,9 @@ std::vector<int64_t> dpc::chooseStageStarts(const StagedOps &ops, bool trains,
                                             const cost::Cluster &cluster,
                                             const LoweringSpec &spec) {
   double share = rankShare(spec);
-  std::vector<double> seconds;
-  seconds.reserve(ops.seconds.size());
-  for (double whole : ops.seconds)
-    seconds.push_back(whole * share);
+  std::vector<double> seconds = ops.secondsFor(spec);
+  for (double &one : seconds)
+    one *= share;
   cost::GroupPlacement group = cost::placeAxis(
       cluster, cost::strideOf(rankOrder(spec), kPipelineAxis.str()), 2);
   share = 1.0 /
@@ -458,13 +527,18 @@ std::vector<int64_t> dpc::chooseStageStarts(const StagedOps &ops, bool trains,
     return starts;
   // The chunks of one rank may compensate for each other, which balanceStages
   // ignores. With the full cost of messages, stages are cut where fewer bytes
-  // cross. The faster of the two solutions is used.
-  std::vector<double> whole(cuts);
+  // cross; without sums of gradients, at other places. The fastest of the three
+  // solutions is used.
+  std::vector<double> whole(cuts), withoutSums(ops.seconds);
   for (double &cut : whole)
     cut *= times;
-  std::vector<int64_t> others = balanceStages(seconds, whole, spec.stages());
-  return slowestRank(others, seconds, cuts, spec) <
-                 slowestRank(starts, seconds, cuts, spec)
-             ? others
-             : starts;
+  for (double &one : withoutSums)
+    one *= rankShare(spec);
+  for (const std::vector<int64_t> &others :
+       {balanceStages(seconds, whole, spec.stages()),
+        balanceStages(withoutSums, cuts, spec.stages())})
+    if (slowestRank(others, seconds, cuts, spec) <
+        slowestRank(starts, seconds, cuts, spec))
+      starts = others;
+  return starts;
 }

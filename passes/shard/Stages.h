@@ -33,6 +33,13 @@ struct StagedOps {
   /// The seconds of each op with its gradients, for the whole batch on the
   /// slowest device.
   std::vector<double> seconds;
+  /// What the gradients of parameters of an op take in addition for every
+  /// micro-batch but the first one, without any split.
+  struct Sums {
+    double writeSeconds = 0; ///< Of gradients; a GEMM writes them meanwhile.
+    double addSeconds = 0;   ///< To add them to their f32 sums.
+  };
+  std::vector<Sums> sums; ///< Of each op.
   /// The bytes produced up to each op and read after it, for the whole batch.
   std::vector<double> crossingBytes;
   std::vector<mlir::StringRef> names;
@@ -40,6 +47,10 @@ struct StagedOps {
   std::vector<std::vector<double>> secondsOfGroup;
 
   int64_t size() const { return seconds.size(); }
+  /// Returns `seconds` with the sums of the micro-batches of `spec`. With ep,
+  /// returns `seconds`: sums move cuts into layers, and a cut between a router
+  /// and its experts prevents their exchange of rows.
+  std::vector<double> secondsFor(const LoweringSpec &spec) const;
 };
 StagedOps findStagedOps(const ProgramFacts &facts,
                         const cost::Cluster &cluster);

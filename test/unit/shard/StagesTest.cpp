@@ -106,6 +106,7 @@ StagedOps layered(int64_t layers) {
   auto add = [&](mlir::StringRef name, double seconds, double crossing) {
     ops.names.push_back(name);
     ops.seconds.push_back(seconds);
+    ops.sums.emplace_back();
     ops.crossingBytes.push_back(crossing);
   };
   add("dpc.gather", 9, 1);
@@ -118,7 +119,7 @@ StagedOps layered(int64_t layers) {
   return ops;
 }
 
-Starts equalStages(int64_t layers, int64_t pp) {
+cost::Cluster wire(int64_t pp) {
   cost::Cluster cluster;
   cluster.groups.push_back(cost::NodeGroup{1, pp, cost::Device()});
   cost::Level level;
@@ -126,6 +127,11 @@ Starts equalStages(int64_t layers, int64_t pp) {
   level.span = pp;
   level.bytesPerSecond = 1e9;
   cluster.levels.push_back(level);
+  return cluster;
+}
+
+Starts equalStages(int64_t layers, int64_t pp) {
+  cost::Cluster cluster = wire(pp);
   cluster.software.equalStages = true;
   LoweringSpec spec;
   spec.pp = pp;
@@ -140,4 +146,31 @@ TEST(EqualStages, LayersOrAlsoEmbeddingAndHead) {
   // The embedding and the head count as one layer each, so the stages get one,
   // two and one of the four layers.
   EXPECT_EQ(equalStages(4, 3), Starts({4, 10}));
+}
+
+TEST(Stages, CountSumsOfGradientsForEachMicroBatch) {
+  // 9 s for the embedding, 8 layers of 5 s, and 7 s for the head.
+  StagedOps ops = layered(8);
+  LoweringSpec spec;
+  spec.pp = 2;
+  spec.numMicroBatches = 4;
+  EXPECT_EQ(chooseStageStarts(ops, true, wire(2), spec), Starts({13}));
+  // Adding the gradient of the table to its sum takes 5 s in each of the three
+  // other micro-batches, so the first stage gets two layers fewer.
+  ops.sums.front() = {.writeSeconds = 2, .addSeconds = 3};
+  EXPECT_EQ(ops.secondsFor(spec).front(), 9 + 3 * 5);
+  EXPECT_EQ(ops.secondsFor(spec).back(), 7);
+  EXPECT_EQ(chooseStageStarts(ops, true, wire(2), spec), Starts({8}));
+  // Ranks of tp share the table. Those of dp have a copy each.
+  spec.tp = 5;
+  EXPECT_EQ(ops.secondsFor(spec).front(), 9 + 3 * 5);
+  spec.dp = 2;
+  EXPECT_EQ(ops.secondsFor(spec).front(), 9 + 2 * 3 * 5);
+  spec.ep = 2;
+  EXPECT_EQ(ops.secondsFor(spec).front(), 9);
+  spec.ep = 1;
+  spec.zero = 2; // Each of them has a half of the sum.
+  EXPECT_EQ(ops.secondsFor(spec).front(), 9 + 3 * (2 * 2 + 3));
+  spec.numMicroBatches = 1;
+  EXPECT_EQ(ops.secondsFor(spec).front(), 9);
 }
