@@ -2,13 +2,13 @@
 #include "cost-model/search/BlockSearch.h"
 
 #include "cost-model/search/Neighbours.h"
+#include "cost-model/search/TriedValues.h"
 #include "runtime/base/Parallel.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
-#include <numbers>
 #include <string_view>
 #include <unordered_map>
 
@@ -109,25 +109,6 @@ void BlockSearch::addBlock(size_t first) {
   Block &block = blocks.emplace_back();
   block.features = blockFeatures(*pending[first].strategy);
   block.place = corrections.addPlace(block.features);
-}
-
-/// Returns the probability that a normal variable is below `z` deviations.
-static double probabilityBelow(double z) {
-  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
-}
-
-/// Returns how much a normal variable is expected to fall below `least`, where
-/// values above it count as 0 (Jones et al., Efficient Global Optimization of
-/// Expensive Black-Box Functions, 1998, equation 15).
-static double expectedImprovement(double mean, double deviation, double least) {
-  constexpr double kFar = 4; // deviations
-  double ahead = least - mean;
-  if (ahead < -kFar * deviation || deviation <= 0)
-    return std::max(0.0, ahead);
-  double z = ahead / deviation;
-  double density =
-      std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi_v<double>);
-  return ahead * probabilityBelow(z) + deviation * density;
 }
 
 /// Returns by how much a strategy is expected to be better than the value
@@ -339,23 +320,50 @@ double BlockSearch::leastValue() const {
   return fits ? std::min(incumbent, rankOf(*found).second) : incumbent;
 }
 
+/// Returns the best value that the corrected estimates of `block` have, of the
+/// strategies that need at most `factor` times the memory; infinity if none.
+double BlockSearch::estimateOf(const Block &block, double factor) const {
+  const double secondsFactor = corrections.secondsFactor(block.place),
+               bytesFactor = corrections.bytesFactor(block.place);
+  double best = std::numeric_limits<double>::infinity();
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Sample &sample = samples[k];
+    const double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
+    if (!sample.isAllowed || bytes > factor * problem.feasibility.limitBytes())
+      continue;
+    const double seconds =
+        std::max(sample.seconds * secondsFactor, sample.boundSeconds);
+    best = std::min(best, problem.value(seconds, bytes));
+  }
+  return best;
+}
+
 /// Returns whether `block` has a strategy that is estimated to be at most
 /// `factor` times as slow, or as large, as `least`.
 bool BlockSearch::isNear(const Block &block, double least,
                          double factor) const {
-  const double secondsFactor = corrections.secondsFactor(block.place),
-               bytesFactor = corrections.bytesFactor(block.place);
-  for (size_t k = block.begin; k < block.end; ++k) {
-    const Sample &sample = samples[k];
-    const double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
-    const double seconds =
-        std::max(sample.seconds * secondsFactor, sample.boundSeconds);
-    if (sample.isAllowed &&
-        bytes <= factor * problem.feasibility.limitBytes() &&
-        problem.value(seconds, bytes) < factor * least)
-      return true;
-  }
-  return false;
+  return estimateOf(block, factor) < factor * least;
+}
+
+/// Returns at most `most` blocks, each with a value of a key that no measured
+/// block has, the best estimates first.
+std::vector<size_t> BlockSearch::untriedValues(size_t most) const {
+  const double least = leastValue();
+  TriedValues tried(TriedValues::Keys::OfBlocks);
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t b = 0; std::isfinite(least) && b < blocks.size(); ++b)
+    if (blocks[b].isMeasured)
+      tried.add(*pending[blocks[b].members.front()].strategy);
+    else if (double value = estimateOf(blocks[b], kWorstValue);
+             value < kWorstValue * least)
+      order.emplace_back(value, b);
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> chosen;
+  for (auto [value, b] : order)
+    if (chosen.size() < most &&
+        tried.add(*pending[blocks[b].members.front()].strategy))
+      chosen.push_back(b);
+  return chosen;
 }
 
 /// Returns whether a measurement of `block` seems worth its time, or whether no
@@ -408,6 +416,12 @@ void BlockSearch::measurePromising(int64_t most, bool all) {
                              Turn::Near};
   for (int64_t round = 0; count < most; ++round) {
     const size_t wanted = std::min<size_t>(width, most - count);
+    if (all && round > 0)
+      if (std::vector<size_t> untried = untriedValues(wanted);
+          !untried.empty()) {
+        measure(untried);
+        continue;
+      }
     const Turn turn = all ? kTurns[round % 5] : Turn::Megatron;
     std::vector<size_t> chosen = choose(turn, wanted);
     if (all) {
@@ -429,8 +443,13 @@ void BlockSearch::measurePromising(int64_t most, bool all) {
 
 void BlockSearch::run(int64_t most, bool all) {
   measurePromising(all ? most - (most - count) / kOfChanges : most, all);
+  if (all)
+    runChanges(most);
+}
+
+void BlockSearch::runChanges(int64_t most) {
   const size_t width = static_cast<size_t>(problem.evaluator.batchSize());
-  while (all && count < most) {
+  while (count < most) {
     std::vector<size_t> changes =
         unmeasuredChanges(std::min<size_t>(width, most - count));
     if (changes.empty())

@@ -12,6 +12,8 @@
 //   * the neighbours of the best block so far,
 //   * the most promising blocks of all, and
 //   * the most promising blocks with layouts of Megatron-LM.
+// After the first round, the values of keys that no measured block has come
+// first (TriedValues.h).
 // The search ends when no expected improvement is worth a measurement and, in
 // its first measurements, no block is estimated to be nearly as good as the
 // best plan; but not before a plan fits. Until then, of the blocks that seem
@@ -43,6 +45,8 @@ public:
   /// Measures blocks until `most` blocks are measured or further blocks seem
   /// useless. Unless `all`, only measures blocks with layouts of Megatron-LM.
   void run(int64_t most, bool all);
+  /// Only measures blocks that differ in one change from the best plan.
+  void runChanges(int64_t most);
   int64_t measured() const { return count; }
   /// Returns the seconds and bytes of `pending[i]`: composed, or estimated and
   /// corrected by the errors of the formulas.
@@ -88,7 +92,9 @@ private:
   /// `hasStages` is given; null if there is none.
   const Pending *best(std::optional<bool> hasStages = std::nullopt) const;
   double leastValue() const;
+  double estimateOf(const Block &block, double factor) const;
   bool isNear(const Block &block, double least, double factor) const;
+  std::vector<size_t> untriedValues(size_t most) const;
   std::vector<size_t> unmeasuredChanges(size_t most) const;
   bool mayImprove(size_t block) const;
   Promise rankOf(const Pending &entry) const;
@@ -99,7 +105,7 @@ private:
   std::vector<Lesson> &lessons;
   double incumbent;
   std::vector<Block> blocks;
-  Corrections corrections;
+  Corrections corrections{kErrorsOfFormulas};
   std::vector<size_t> sampled;
   std::vector<Sample> samples;
   std::vector<size_t> known; ///< The entries with composed evaluations.

@@ -6,6 +6,7 @@
 #include "cost-model/search/ConfirmWinner.h"
 #include "cost-model/search/Explain.h"
 #include "cost-model/search/Neighbours.h"
+#include "cost-model/search/TriedValues.h"
 #include "runtime/base/Parallel.h"
 
 #include <algorithm>
@@ -58,7 +59,8 @@ void BranchAndBound::learn(const Candidate &candidate) {
 }
 
 /// Applies (P1) and (P2) of Search.h. Candidates must beat the value `worst`.
-bool BranchAndBound::isPruned(const Pending &entry, double worst) const {
+static bool isPruned(const SearchProblem &problem, const Pending &entry,
+                     double worst) {
   return entry.bounds.memoryBytes > problem.feasibility.limitBytes() ||
          problem.value(entry.bounds.stepSeconds, entry.bounds.memoryBytes) >
              worst;
@@ -73,7 +75,7 @@ std::string BranchAndBound::whyPruned(const Pending &entry, double worst,
   if (entry.bounds.memoryBytes > limit)
     return isFirst ? ""
                    : "at least " + overMemory(entry.bounds.memoryBytes, limit);
-  if (!isPruned(entry, worst))
+  if (!isPruned(problem, entry, worst))
     return "";
   double bound =
       problem.value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
@@ -104,6 +106,26 @@ BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
           entry.stateBytes + entry.otherBytes * bytesFactor > limit, promise};
 }
 
+/// Calls `visit` with the entries that are not done and that `accepts` accepts,
+/// the most promising first, until it returns false.
+void BranchAndBound::visitByPromise(
+    const std::vector<Pending> &pending,
+    const std::function<bool(const Pending &)> &accepts,
+    const std::function<bool(size_t)> &visit) const {
+  std::vector<std::pair<Promise, size_t>> order;
+  for (size_t i = 0; i < pending.size(); ++i)
+    if (!pending[i].isDone && accepts(pending[i]))
+      order.emplace_back(promiseOf(pending[i]), i);
+  std::make_heap(order.begin(), order.end(), std::greater<>());
+  while (!order.empty()) {
+    std::pop_heap(order.begin(), order.end(), std::greater<>());
+    size_t i = order.back().second;
+    order.pop_back();
+    if (!visit(i))
+      return;
+  }
+}
+
 /// Returns at most `count` entries that are not done, the most promising first.
 /// If `near` is not empty, only returns neighbours of these candidates, which
 /// differ from one of them by at most `changes`.
@@ -111,30 +133,24 @@ std::vector<size_t>
 BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
                               const std::vector<const Candidate *> &near,
                               int changes) const {
-  auto isNear = [&](const Strategy &strategy) {
+  auto isNear = [&](const Pending &entry) {
     return near.empty() ||
            std::ranges::any_of(near, [&](const Candidate *candidate) {
-             return areNeighbours(strategy, candidate->strategy, changes);
+             return areNeighbours(*entry.strategy, candidate->strategy,
+                                  changes);
            });
   };
-  std::vector<std::pair<Promise, size_t>> order;
-  for (size_t i = 0; i < pending.size(); ++i)
-    if (!pending[i].isDone && isNear(*pending[i].strategy))
-      order.emplace_back(promiseOf(pending[i]), i);
   std::vector<size_t> found, others;
   std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> degrees;
-  std::make_heap(order.begin(), order.end(), std::greater<>());
-  while (!order.empty() && found.size() < count) {
-    std::pop_heap(order.begin(), order.end(), std::greater<>());
-    size_t i = order.back().second;
-    order.pop_back();
+  visitByPromise(pending, isNear, [&](size_t i) {
     // The best neighbour for each combination of degrees comes first.
     const Strategy &next = *pending[i].strategy;
     bool isFirstOfMove =
         near.empty() ||
         degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
     (isFirstOfMove ? found : others).push_back(i);
-  }
+    return found.size() < count;
+  });
   others.resize(std::min(others.size(), count - found.size()));
   found.insert(found.end(), others.begin(), others.end());
   return found;
@@ -206,12 +222,45 @@ int64_t BranchAndBound::evaluateChanges(std::vector<Pending> &pending,
   return evaluations;
 }
 
+/// Evaluates at most `most` strategies, each with a value of a key that no
+/// evaluated strategy has, and returns how many.
+int64_t BranchAndBound::evaluateValues(std::vector<Pending> &pending,
+                                       int64_t most) {
+  int64_t evaluations = 0;
+  while (evaluations < most) {
+    TriedValues tried(TriedValues::Keys::All);
+    for (const Pending &entry : pending)
+      if (entry.isDone && !entry.isPruned)
+        tried.add(*entry.strategy);
+    const size_t count =
+        std::min(problem.evaluator.batchSize(), most - evaluations);
+    // A value may be better than the errors of other values say.
+    const double limit = kWorstValue * pool.leastValue();
+    auto isNear = [&](const Pending &entry) {
+      auto [isTooLarge, excess, seemsTooLarge, value] = promiseOf(entry);
+      double estimate =
+          problem.value(entry.seconds, entry.stateBytes + entry.otherBytes);
+      return !isTooLarge && !seemsTooLarge && std::min(value, estimate) < limit;
+    };
+    std::vector<size_t> next;
+    visitByPromise(pending, isNear, [&](size_t i) {
+      if (tried.add(*pending[i].strategy))
+        next.push_back(i);
+      return next.size() < count;
+    });
+    if (next.empty())
+      break;
+    evaluations += evaluateSome(pending, next, false).value_or(0);
+  }
+  return evaluations;
+}
+
 /// If only some can be evaluated, stops when no other one seems to be about as
 /// good as the best one.
 void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   outgrown.clear();
   estimateAll(pending);
-  corrections = Corrections();
+  corrections = Corrections(kErrorsOfFormulas);
   for (Pending &entry : pending)
     entry.place = corrections.addPlace(strategyFeatures(*entry.strategy));
   for (const Lesson &lesson : lessons)
@@ -219,6 +268,7 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   const SearchOptions &options = problem.options;
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
+  bool triesValues = false;
   constexpr double kError = 1.25; // Of the corrected estimates.
   const int64_t promising = isLimited ? most - most / kOfChanges : most;
   while (evaluations < promising) {
@@ -227,11 +277,10 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
     if (evaluations == 0 && std::isfinite(options.goesOnUpTo))
       count = 1;
     std::vector<size_t> next = mostPromising(pending, count);
-    double best = pool.best();
     if (next.empty())
       break;
-    Promise limit{false, 0, false, kError * best};
-    if (isLimited && std::isfinite(best) &&
+    Promise limit{false, 0, false, kError * pool.leastValue()};
+    if (isLimited && std::isfinite(pool.best()) &&
         promiseOf(pending[next.front()]) > limit)
       break;
     const Candidate *extended =
@@ -242,8 +291,15 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
           !near.empty())
         next = std::move(near);
     evaluations += evaluateSome(pending, next, evaluations == 0).value_or(0);
-    if (std::isfinite(pool.best()) && pool.best() > options.goesOnUpTo)
+    if (!std::isfinite(pool.best()))
+      continue;
+    if (pool.best() > options.goesOnUpTo)
       break;
+    if (isLimited && !triesValues &&
+        pool.best() <= kError * pool.leastValue()) {
+      triesValues = true;
+      evaluations += evaluateValues(pending, (promising - evaluations) / 2);
+    }
   }
   if (isLimited && pool.best() <= options.goesOnUpTo)
     evaluations += evaluateChanges(pending, most - evaluations);
@@ -261,7 +317,7 @@ void BranchAndBound::countSkipped(std::vector<Pending> &pending,
     if (entry.isDone && !entry.isPruned)
       return;
     entry.isDone = false;
-    ++(isPruned(entry, worst) ? proven : open);
+    ++(isPruned(problem, entry, worst) ? proven : open);
   });
   counted.pruned += proven;
   counted.skipped += open;
@@ -294,6 +350,15 @@ void BranchAndBound::search(std::vector<Pending> pending) {
   listed.clear();
 }
 
+/// Replaces composed evaluations by those in the pool, some of which are exact.
+static void takeExact(const CandidatePool &pool,
+                      std::vector<Pending> &pending) {
+  for (Pending &entry : pending)
+    if (entry.composed)
+      if (const Candidate *known = pool.find(*entry.strategy))
+        *entry.composed = known->evaluation;
+}
+
 /// Measures blocks. If no measured plan fits, evaluates strategies one by one.
 void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   const SearchOptions &options = problem.options;
@@ -301,19 +366,25 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   bool hasChoice = asked > 1;
   if (options.baselines && !megatron)
     addMegatronLayouts(pending);
-  BlockSearch blocks(problem, pending, blockLessons, pool.best(),
+  BlockSearch blocks(problem, pending, blockLessons, pool.leastValue(),
                      [this](Pending &entry) { estimate(entry); });
   blocks.onMeasured = [&] { reportProgress(pending); };
   constexpr int64_t kMegatronBlocks = 4;
   blocks.run(hasChoice ? options.maxEvaluations : kMegatronBlocks, hasChoice);
   keepComposed(pending);
-  if (hasChoice && !anyFitsConfirmed(problem, pool)) {
-    // Exact evaluations replace composed ones that only seemed to fit.
-    for (Pending &entry : pending)
-      if (const Candidate *known =
-              entry.composed ? pool.find(*entry.strategy) : nullptr)
-        *entry.composed = known->evaluation;
-    blocks.run(blocks.measured() + options.maxEvaluations, true);
+  // Exact evaluations replace composed ones, and the search goes on around the
+  // plan that is then the best.
+  constexpr int kRounds = 3;
+  for (int round = 0; hasChoice && round < kRounds; ++round) {
+    bool fits = anyFitsConfirmed(problem, pool);
+    takeExact(pool, pending);
+    int64_t measured = blocks.measured();
+    if (fits)
+      blocks.runChanges(options.maxEvaluations);
+    else
+      blocks.run(measured + options.maxEvaluations, true);
+    if (blocks.measured() == measured)
+      break;
     keepComposed(pending);
   }
   keepOutgrown(pending, &blocks);

@@ -2,9 +2,10 @@
 //
 // Private to the search. Candidates are listed and bounded, then evaluated in
 // the order of their estimates. Each evaluation corrects the estimates of
-// similar candidates. If the number of evaluations is limited, one of every
-// three rounds evaluates neighbours (Neighbours.h) of the best candidate so
-// far, and the last rounds evaluate those with one change.
+// similar candidates. If the number of evaluations is limited, the search tries
+// each value of a key after the first round (TriedValues.h). One of every three
+// rounds evaluates neighbours (Neighbours.h) of the best candidate so far, and
+// the last rounds evaluate those with one change.
 // Strategies that share segments are evaluated by blocks instead
 // (BlockSearch.h). Search.h gives the pruning rules (P1) and (P2).
 //
@@ -50,13 +51,16 @@ private:
   void estimate(Pending &entry) const;
   void estimateAll(std::vector<Pending> &pending) const;
   Promise promiseOf(const Pending &entry) const;
+  void visitByPromise(const std::vector<Pending> &pending,
+                      const std::function<bool(const Pending &)> &accepts,
+                      const std::function<bool(size_t)> &visit) const;
   std::vector<size_t>
   mostPromising(const std::vector<Pending> &pending, size_t count,
                 const std::vector<const Candidate *> &near = {},
                 int changes = 0) const;
-  bool isPruned(const Pending &entry, double worst) const;
   std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
   void evaluateEach(std::vector<Pending> pending);
+  int64_t evaluateValues(std::vector<Pending> &pending, int64_t most);
   int64_t evaluateChanges(std::vector<Pending> &pending, int64_t most);
   std::optional<int64_t> evaluateSome(std::vector<Pending> &pending,
                                       const std::vector<size_t> &chosen,
@@ -71,7 +75,8 @@ private:
 
   const SearchProblem &problem;
   CandidatePool &pool;
-  Corrections corrections; ///< of strategies that are evaluated one by one
+  /// Of strategies that are evaluated one by one.
+  Corrections corrections{kErrorsOfFormulas};
   std::vector<Lesson> blockLessons, lessons;
   std::deque<std::vector<Strategy>> listed;
   std::optional<Candidate> megatron;

@@ -7,7 +7,6 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <map>
 
 namespace dpc::cost {
 
@@ -40,8 +39,8 @@ Candidate estimatedCandidate(const SearchProblem &problem,
                              const Strategy &strategy) {
   Candidate candidate;
   candidate.strategy = strategy;
-  candidate.evaluation =
-      estimateByFormula(problem.cluster, problem.totals, strategy);
+  candidate.evaluation = estimateByFormula(problem.cluster, problem.totals,
+                                           problem.gemmTimes, strategy);
   candidate.fits = problem.feasibility.fits(candidate.evaluation);
   candidate.method = "formula";
   return candidate;
@@ -66,80 +65,50 @@ bool mayFitNearLimit(const SearchProblem &problem, const Candidate &candidate) {
 void CandidatePool::confirm(Candidate &candidate, Evaluation exact) {
   assert(!exact.isComposed && "exact evaluations are not composed");
   double seconds = candidate.composedSeconds, bytes = candidate.composedBytes;
+  if (candidate.evaluation.isComposed && exact.rejected.empty())
+    errors.teach({strategyFeatures(candidate.strategy),
+                  std::log(exact.stepSeconds / seconds),
+                  std::log(exact.memory.total() / bytes)});
   candidate =
       candidateOf(problem, Strategy(candidate.strategy), std::move(exact));
   candidate.composedSeconds = seconds;
   candidate.composedBytes = bytes;
 }
 
-/// Strategies with the same key have about the same error when composed.
-static auto errorKey(const Strategy &strategy) {
-  return std::tuple(strategy.pp == 1, strategy.schedule, strategy.recompute,
-                    strategy.zero == 3, strategy.cp > 1, strategy.sp,
-                    strategy.offload);
-}
-
-/// Their times have about the same error if only these keys agree.
-static auto timeKey(const Strategy &strategy) {
-  return std::tuple(strategy.pp == 1, strategy.schedule, strategy.zero == 3,
-                    strategy.offload);
-}
-
-namespace {
-
-/// The mean error of composed numbers.
-struct ComposedError {
-  double seconds = 0, bytes = 0; ///< sums of logarithms
-  double count = 0;
-
-  void add(const Candidate &candidate) {
-    const Evaluation &exact = candidate.evaluation;
-    seconds += std::log(exact.stepSeconds / candidate.composedSeconds);
-    bytes += std::log(exact.memory.total() / candidate.composedBytes);
-    ++count;
-  }
-  double secondsFactor() const { return count ? std::exp(seconds / count) : 1; }
-  double bytesFactor() const { return count ? std::exp(bytes / count) : 1; }
-};
-
-} // namespace
-
-/// Whether an exact evaluation replaced a composed one.
-static bool isConfirmed(const Candidate &candidate) {
-  return !candidate.evaluation.isComposed && candidate.composedSeconds > 0 &&
-         candidate.evaluation.rejected.empty();
-}
-
-bool CandidatePool::knowsErrorOf(const Strategy &strategy) const {
-  return std::ranges::any_of(candidates, [&](const Candidate &candidate) {
-    return isConfirmed(candidate) &&
-           errorKey(candidate.strategy) == errorKey(strategy);
-  });
-}
-
 void CandidatePool::correctComposed() {
-  std::map<decltype(errorKey(Strategy())), ComposedError> errors;
-  std::map<decltype(timeKey(Strategy())), ComposedError> ofTimes;
-  for (const Candidate &candidate : candidates) {
-    if (!isConfirmed(candidate))
-      continue;
-    errors[errorKey(candidate.strategy)].add(candidate);
-    ofTimes[timeKey(candidate.strategy)].add(candidate);
-  }
   for (Candidate &candidate : candidates) {
     Evaluation &evaluation = candidate.evaluation;
     if (!evaluation.isComposed || !evaluation.rejected.empty())
       continue;
-    const ComposedError &error = errors[errorKey(candidate.strategy)];
-    const ComposedError &ofTime =
-        error.count ? error : ofTimes[timeKey(candidate.strategy)];
-    evaluation.stepSeconds = candidate.composedSeconds * ofTime.secondsFactor();
-    double bytes = candidate.composedBytes * error.bytesFactor();
+    size_t place = errors.addPlace(strategyFeatures(candidate.strategy));
+    evaluation.stepSeconds =
+        candidate.composedSeconds * errors.secondsFactor(place);
+    double bytes = candidate.composedBytes * errors.bytesFactor(place);
     double factor = bytes / evaluation.memory.total();
     for (double &category : evaluation.memory.bytes)
       category *= factor;
     candidate.fits = problem.feasibility.fits(evaluation);
   }
+}
+
+double CandidatePool::gainOf(const Candidate &candidate) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Candidate &other : candidates)
+    if (!other.evaluation.isComposed && other.method != "formula" && other.fits)
+      least = std::min(least, problem.valueOf(other));
+  if (!std::isfinite(least))
+    return least;
+  size_t place = errors.addPlace(strategyFeatures(candidate.strategy));
+  const Evaluation &mean = candidate.evaluation;
+  const double value = problem.valueOf(candidate), bytes = mean.memory.total();
+  if (problem.options.objective == Objective::Memory)
+    return expectedImprovement(value, value * errors.bytesDeviation(place),
+                               least);
+  double fits =
+      probabilityBelow(std::log(problem.feasibility.limitOf(mean) / bytes) /
+                       errors.bytesDeviation(place));
+  return fits * expectedImprovement(
+                    value, value * errors.secondsDeviation(place), least);
 }
 
 bool CandidatePool::anyFits() const {

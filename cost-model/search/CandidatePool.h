@@ -5,8 +5,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cost-model/search/ErrorModel.h"
 #include "cost-model/search/Feasibility.h"
+#include "cost-model/search/GemmTimes.h"
 #include "cost-model/search/Search.h"
+
+#include <algorithm>
 
 namespace dpc::cost {
 
@@ -15,13 +19,15 @@ struct SearchProblem {
   SearchProblem(const Cluster &cluster, Evaluator &evaluator,
                 const SearchOptions &options)
       : cluster(cluster), evaluator(evaluator), options(options),
-        totals(evaluator.totals()), feasibility(cluster) {}
+        totals(evaluator.totals()), feasibility(cluster),
+        gemmTimes(cluster, totals) {}
 
   const Cluster &cluster;
   Evaluator &evaluator;
   const SearchOptions &options;
   ModelTotals totals;
   Feasibility feasibility;
+  GemmTimes gemmTimes;
 
   double value(double seconds, double bytes) const {
     return cost::valueOf(options.objective, seconds, bytes);
@@ -72,11 +78,13 @@ public:
 
   /// Replaces a candidate by its exact evaluation.
   void confirm(Candidate &candidate, Evaluation exact);
-  /// Corrects composed evaluations by the errors of similar ones that exact
-  /// evaluations have replaced.
+  /// Corrects composed evaluations by the errors of those that exact
+  /// evaluations have replaced (ErrorModel.h).
   void correctComposed();
-  /// Returns whether correctComposed knows the error of similar strategies.
-  bool knowsErrorOf(const Strategy &strategy) const;
+  /// Returns by how much the exact evaluation of a composed candidate is
+  /// expected to be better than the best exact one that fits; infinite if there
+  /// is none.
+  double gainOf(const Candidate &candidate);
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
   bool anyFits() const;
   void sort();
@@ -91,6 +99,10 @@ public:
   double worstShown() const;
   /// Returns the value of the best candidate that fits; infinite if none fits.
   double best() const;
+  /// Returns the same, or the value that the search has to beat if it is less.
+  double leastValue() const {
+    return std::min(best(), problem.options.valueToBeat);
+  }
   /// Returns the allowed candidate or baseline whose neighbours are evaluated
   /// next, or null. A plan that exceeds the memory limit counts as slower than
   /// it is. If `hasStages` is given, only considers plans with several stages,
@@ -107,6 +119,7 @@ public:
 private:
   const SearchProblem &problem;
   ParetoFront front;
+  Corrections errors{kErrorsOfCompositions};
 };
 
 } // namespace dpc::cost

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace dpc::cost {
 
@@ -20,68 +21,57 @@ static bool isInexact(const Candidate &candidate) {
          candidate.evaluation.rejected.empty();
 }
 
-/// Returns whether an exact evaluation of `candidate` may be better than the
-/// first candidate. `evaluated` candidates were evaluated so far.
-static bool mayWin(const SearchProblem &problem, const CandidatePool &pool,
-                   const Candidate &candidate, size_t evaluated, size_t most) {
-  // For interleaved schedules, composed times are too long, because they
-  // include messages that are sent ahead. For other candidates, the error is
-  // unknown until a similar one is evaluated. So a few of both that seem slower
-  // are evaluated.
-  constexpr double kFaster = 0.998, kSlower = 1.03;
-  constexpr size_t kMostSlower = 4;
-  // Many composed memories are equal, and differ by this when exact.
-  constexpr double kLarger = 1.06;
-  if (!isInexact(candidate))
-    return false;
-  const Candidate &first = pool.candidates.front();
-  if (&candidate == &first)
-    return true;
-  bool mayBeTooSlow =
-      evaluated < kMostSlower &&
-      (candidate.strategy.vpp > 1 || !pool.knowsErrorOf(candidate.strategy));
-  double factor = problem.options.objective == Objective::Memory ? kLarger
-                  : mayBeTooSlow                                 ? kSlower
-                                                                 : kFaster;
-  return evaluated < most && mayFitNearLimit(problem, candidate) &&
-         (!first.fits ||
-          problem.valueOf(candidate) < factor * problem.valueOf(first));
+/// Returns the candidates to evaluate next: the first one, unless it is exact,
+/// and then, up to `most`, those that are expected to be better than the best
+/// exact one, the most promising first. If the first one does not fit, the
+/// others are those whose exact memory may fit.
+static std::vector<size_t> nextToSettle(const SearchProblem &problem,
+                                        CandidatePool &pool, size_t most) {
+  constexpr double kLeastGain = 0.001; // of the first candidate's value
+  constexpr size_t kAtOnce = 2;
+  const std::vector<Candidate> &candidates = pool.candidates;
+  std::vector<size_t> next;
+  std::vector<std::pair<double, size_t>> others;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate &candidate = candidates[i];
+    if (!isInexact(candidate))
+      continue;
+    const Candidate &first = candidates.front();
+    double value = problem.valueOf(candidate);
+    if (i == 0)
+      next.push_back(i);
+    else if (!first.fits && mayFitNearLimit(problem, candidate))
+      others.emplace_back(value, i);
+    else if (double gain = first.fits ? pool.gainOf(candidate) : 0;
+             gain > kLeastGain * problem.valueOf(first))
+      others.emplace_back(std::isfinite(gain) ? -gain : value, i);
+  }
+  std::sort(others.begin(), others.end());
+  // The second one is often needed as well, because more compositions are too
+  // fast than too slow.
+  size_t room = most > 0 || !next.empty() ? kAtOnce - next.size() : 0;
+  for (size_t k = 0; k < std::min(room, others.size()); ++k)
+    next.push_back(others[k].second);
+  return next;
 }
 
 void settle(const SearchProblem &problem, CandidatePool &pool, size_t most) {
-  constexpr size_t kAtOnce = 2;
-  std::vector<Candidate> &candidates = pool.candidates;
   size_t evaluated = 0;
-  pool.sort();
-  while (!isFarBehind(problem, pool)) {
-    std::vector<size_t> next;
-    for (size_t i = 0; i < candidates.size(); ++i)
-      if (mayWin(problem, pool, candidates[i], evaluated, most))
-        next.push_back(i);
-    // The first candidate comes first, then the fastest other candidates.
-    std::stable_sort(next.begin(), next.end(), [&](size_t a, size_t b) {
-      return std::pair(a > 0, problem.valueOf(candidates[a])) <
-             std::pair(b > 0, problem.valueOf(candidates[b]));
-    });
+  for (pool.sort(); !isFarBehind(problem, pool); pool.sort()) {
+    std::vector<size_t> next =
+        nextToSettle(problem, pool, most - std::min(most, evaluated));
     if (next.empty())
       return;
-    next.resize(std::min(next.size(), kAtOnce));
     evaluated += next.size();
-    // Composed times are more often too short than too long, so the second
-    // candidate is often needed as well.
-    if (next.size() == 1 && next[0] == 0 && candidates.size() > 1 &&
-        isInexact(candidates[1]) && mayFitNearLimit(problem, candidates[1]))
-      next.push_back(1);
     std::vector<Strategy> strategies;
     strategies.reserve(next.size());
     for (size_t i : next)
-      strategies.push_back(candidates[i].strategy);
+      strategies.push_back(pool.candidates[i].strategy);
     std::vector<Evaluation> answers =
         problem.evaluator.evaluateMany(strategies);
     for (size_t k = 0; k < next.size(); ++k)
-      pool.confirm(candidates[next[k]], std::move(answers[k]));
+      pool.confirm(pool.candidates[next[k]], std::move(answers[k]));
     pool.correctComposed();
-    pool.sort();
   }
 }
 

@@ -70,17 +70,26 @@ private:
   std::vector<double> residuals;           ///< L^-1 of the observed values
 };
 
+/// Of errors in seconds and in bytes.
+struct ErrorPriors {
+  ErrorPrior seconds, bytes;
+};
+/// Of evaluation / estimate by formula (FormulaEstimate.h).
+extern const ErrorPriors kErrorsOfFormulas;
+/// Of exact / composed evaluation (Evaluation::isComposed).
+extern const ErrorPriors kErrorsOfCompositions;
+
 /// The logarithm of evaluation / estimate for one strategy.
 struct Lesson {
   Features features{};
   std::optional<double> seconds, bytes;
 };
 
-/// The errors of the formulas for the seconds of a step and for the bytes that
-/// are neither weights nor optimizer states.
+/// The errors of the estimates of the seconds of a step and of the bytes. Of
+/// formulas, the bytes are those that are neither weights nor optimizer states.
 class Corrections {
 public:
-  Corrections();
+  explicit Corrections(const ErrorPriors &priors);
   static constexpr size_t kMostLessons = 256;
 
   /// Returns the number of the place, which equal features share.
@@ -107,5 +116,13 @@ private:
   size_t lessons = 0;
   std::map<Features, size_t> places;
 };
+
+/// Returns the probability that a normal variable is below `z` deviations.
+double probabilityBelow(double z);
+
+/// Returns how much a normal variable is expected to fall below `least`, where
+/// values above it count as 0 (Jones et al., Efficient Global Optimization of
+/// Expensive Black-Box Functions, 1998, equation 15).
+double expectedImprovement(double mean, double deviation, double least);
 
 } // namespace dpc::cost

@@ -134,12 +134,27 @@ struct Bounds {
 };
 
 /// Totals of the unpartitioned training step, for formulas and report.json.
+/// Products [rows, k] x [k, n] of activations and weights that have one shape.
+struct GemmTotals {
+  int64_t batch = 1;        ///< Stacked weights, such as those of experts.
+  double rowsPerSample = 0; ///< Of each of them.
+  int64_t n = 0, k = 0;
+  double count = 0; ///< In the forward pass of all layers.
+
+  double flopsPerSample() const {
+    return 2 * count * double(batch) * rowsPerSample * double(n) * double(k);
+  }
+};
+
 struct ModelTotals {
   double parameters = 0;
   double parameterBytes = 0; ///< As stored on the device.
   /// Of the copies in the compute type; 0 if parameters are stored in it.
   double copyBytes = 0;
-  double gradientBytes = 0;  ///< Of all gradients.
+  double gradientBytes = 0; ///< Of all gradients.
+  /// The part of `gradientBytes` of parameters that the first and the last
+  /// stage read, such as an embedding that is also the head.
+  double tiedBytes = 0;
   double optimizerBytes = 0; ///< States and master weights.
   double flopsPerStep = 0;   ///< Forward and backward pass of the global batch.
   double activationBytesPerSample = 0; ///< Kept for the backward pass.
@@ -147,10 +162,12 @@ struct ModelTotals {
   int64_t globalBatch = 1;
   int64_t layers = 1;              ///< Repeated blocks; the largest pp * vpp.
   double hiddenBytesPerSample = 0; ///< Output of a block, which pp and tp send.
-  /// The product of activations and a weight that takes the most FLOPs in the
-  /// layers: [rows of a sample, k] x [k, n]. Without products, all are 0.
-  double gemmRowsPerSample = 0;
-  int64_t gemmN = 0, gemmK = 0;
+  /// The ones of layers, which occur several times, come before others, and the
+  /// ones with the most FLOPs come first.
+  std::vector<GemmTotals> gemms = {};
+  /// The kernels of a micro-batch in the forward and the backward pass of all
+  /// layers, without GEMMs and without elementwise ops, which are often fused.
+  double otherKernels = 0;
   int64_t experts = 1;         ///< Largest number in a block; 1 = none.
   double expertParameters = 0; ///< The part of `parameters` in experts.
   /// Bytes that go into and out of a block's experts in the forward pass.

@@ -16,13 +16,14 @@
 //             (Korthikanti et al. 2022, equations 1 to 4); with sp and
 //             without recompute, it keeps the two gathered inputs of GEMMs; a
 //             tensor grid keeps nothing whole.
-//   compute   The FLOPs of m * mb samples divided by the rate of the block's
-//             GEMMs, plus the time to read or write the activations 3 times,
-//             plus the same for parameters, gradients and optimizer states, and
-//             to read and write the sums of gradients over several
-//             micro-batches, to which GEMMs add. On heterogeneous devices: the
-//             time of the slowest device times heterogeneousShare
-//             (HeterogeneousCluster.h).
+//   compute   The GEMMs of m micro-batches of mb samples (GemmTimes.h), the
+//             other FLOPs divided by the rate of the block's largest GEMM, and
+//             the launches of the other kernels of each micro-batch, plus the
+//             time to read or write the activations 3 times, plus the same for
+//             parameters, gradients and optimizer states, and to read and write
+//             the sums of gradients over several micro-batches, to which GEMMs
+//             add. On heterogeneous devices: the time of the slowest device
+//             times heterogeneousShare (HeterogeneousCluster.h).
 //   recompute Full keeps a block's input, for a third more FLOPs. Selective
 //             keeps the results of GEMMs (about 18 of 34 parts of a block's
 //             activations), for one more pass over the activations.
@@ -34,7 +35,9 @@
 //   pp        A message of a block's output per micro-batch, chunk and
 //             direction, which sp splits over tp. Messages travel behind the
 //             computation of other micro-batches, except those of the first
-//             and of the last one, which all stages wait for.
+//             and of the last one, which all stages wait for. Gradients of tied
+//             parameters travel to the first stage, behind the backward pass of
+//             a single micro-batch, and the parameters travel back.
 //   tp        2 all_reduces of a block's output in each of the forward and the
 //             backward pass, per block and micro-batch, all exposed. In a grid
 //             a x b, each factor reduces the parts that the other one split.
@@ -76,7 +79,7 @@ namespace {
 class Formula {
 public:
   Formula(const Cluster &cluster, const ModelTotals &totals,
-          const Strategy &strategy);
+          const GemmTimes &gemms, const Strategy &strategy);
   Evaluation estimate();
 
 private:
@@ -92,7 +95,6 @@ private:
     return totals.copyBytes > 0 ? totals.copyBytes : totals.parameterBytes;
   }
   double computeSeconds() const;
-  double rate() const;
   /// Adds `times` collectives to the traffic, and returns their seconds.
   double communicate(Collective kind, double bytes, const GroupPlacement &group,
                      double times);
@@ -108,6 +110,7 @@ private:
 
   const Cluster &cluster;
   const ModelTotals &totals;
+  const GemmTimes &gemms;
   const Strategy &strategy;
   const Device &device;
   DType type;
@@ -124,8 +127,8 @@ private:
 } // namespace
 
 Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
-                 const Strategy &strategy)
-    : cluster(cluster), totals(totals), strategy(strategy),
+                 const GemmTimes &gemms, const Strategy &strategy)
+    : cluster(cluster), totals(totals), gemms(gemms), strategy(strategy),
       device(cluster.slowestDevice(
           computeType(cluster.groups.front().device, totals.computeType))),
       type(computeType(device, totals.computeType)), dp(double(strategy.dp)),
@@ -232,23 +235,18 @@ double Formula::offloadSeconds() const {
                                                      OffloadTarget::Disk);
 }
 
-/// Returns the FLOP/s that a rank reaches in the largest GEMM of a block.
-double Formula::rate() const {
-  if (totals.gemmRowsPerSample == 0)
-    return device.peak(type) * device.gemm.peakFraction;
-  GemmShape shape;
-  shape.m = std::max<int64_t>(
-      1, std::llround(microBatch * totals.gemmRowsPerSample / cp));
-  shape.n = std::max<int64_t>(1, std::llround(double(totals.gemmN) / tp));
-  shape.k = totals.gemmK;
-  return shape.flops() / gemmSeconds(device, type, shape);
-}
-
 double Formula::computeSeconds() const {
   double samples = numMicroBatches * microBatch;
-  double flops = totals.flopsPerStep * samples / double(totals.globalBatch);
+  double others = totals.flopsPerStep * samples / double(totals.globalBatch) -
+                  gemms.flops(samples);
+  double passesSeconds =
+      numMicroBatches / pp *
+          (gemms.seconds(microBatch / cp, strategy.tp, expertRanks) +
+           totals.otherKernels * device.launchSeconds) +
+      std::max(0.0, others) / (shards * cp) /
+          gemms.rate(microBatch / cp, strategy.tp);
   if (strategy.recompute == Recompute::Full)
-    flops *= 4.0 / 3.0;
+    passesSeconds *= 4.0 / 3.0;
   double passes = strategy.recompute == Recompute::Selective ? 4 : 3;
   double traffic = passes * samples * activationBytes() * splitOfTensors() / pp;
   double update = 0;
@@ -265,8 +263,8 @@ double Formula::computeSeconds() const {
           ? heterogeneousShare(cluster, strategy, std::llround(numMicroBatches),
                                type)
           : 1;
-  return heterogeneous * (flops / (shards * cp) / rate() +
-                          traffic / cp / achievableBandwidth(device)) +
+  return heterogeneous *
+             (passesSeconds + traffic / cp / achievableBandwidth(device)) +
          update / achievableBandwidth(device);
 }
 
@@ -371,11 +369,20 @@ double Formula::pipelineSeconds(double compute) {
   if (strategy.sp)
     bytes /= tp;
   double times = directions * numMicroBatches * double(strategy.vpp);
-  double seconds = communicate(
-      Collective::SendRecv, bytes,
-      placeAxis(cluster, strategy.tp * strategy.cp * strategy.dp, 2), times);
+  GroupPlacement neighbour =
+      placeAxis(cluster, strategy.tp * strategy.cp * strategy.dp, 2);
+  double seconds = communicate(Collective::SendRecv, bytes, neighbour, times);
   double first = directions * (pp - 1) * seconds / times;
-  return first + std::max(0.0, seconds - compute);
+  double tied = 0;
+  if (totals.training && totals.tiedBytes > 0) {
+    double shard =
+        totals.tiedBytes / tp / (strategy.zero >= 1 ? zeroShards : 1);
+    int64_t inside = strategy.tp * strategy.cp * strategy.dp;
+    tied = communicate(Collective::SendRecv, shard,
+                       placeAxis(cluster, inside * (strategy.pp - 1), 2),
+                       numMicroBatches > 1 ? 2 : 1);
+  }
+  return first + std::max(0.0, seconds - compute) + tied;
 }
 
 /// Returns how many micro-batches a rank could run while it waits for stages.
@@ -405,8 +412,14 @@ Evaluation Formula::estimate() {
 }
 
 Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
+                             const GemmTimes &gemms, const Strategy &strategy) {
+  return Formula(cluster, totals, gemms, strategy).estimate();
+}
+
+Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
                              const Strategy &strategy) {
-  return Formula(cluster, totals, strategy).estimate();
+  return estimateByFormula(cluster, totals, GemmTimes(cluster, totals),
+                           strategy);
 }
 
 } // namespace dpc::cost

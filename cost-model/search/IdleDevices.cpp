@@ -281,11 +281,14 @@ bool PartSearch::hasPlenty() const {
 
 /// (I6) of the header.
 void PartSearch::limitEffort(SearchOptions &options) const {
-  if (!best->search.hasWinner() || cluster.numDevices() <= kFewDevices)
+  if (!best->search.hasWinner())
+    return;
+  double value = valueOf(objective, best->search.candidates.front().evaluation);
+  options.valueToBeat = value;
+  if (cluster.numDevices() <= kFewDevices)
     return;
   constexpr double kOff = 1.15; // More than the error of composed evaluations.
   constexpr double kOthers = 1.3; // Possible gain of other plans.
-  double value = valueOf(objective, best->search.candidates.front().evaluation);
   options.closeLookUpTo = kOff * value;
   if (hasPlenty())
     options.goesOnUpTo = kOthers * value;

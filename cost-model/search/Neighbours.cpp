@@ -51,13 +51,14 @@ static int changedGroups(const Strategy &a, const Strategy &b) {
   return std::popcount(groups) + others;
 }
 
-/// Returns the distance of the micro-batches: that of their sizes, or that of
-/// their numbers if it is smaller. If a degree moves to the data-parallel one,
-/// the largest micro-batch becomes smaller.
+/// Returns the distance of the micro-batches: the smallest one of their sizes,
+/// their numbers, and their numbers per stage. If ranks move from or to the
+/// data-parallel ones, either the sizes or the numbers change.
 static int microBatches(const Strategy &a, const Strategy &b) {
   return std::min(
-      octaves(a.microBatch, b.microBatch),
-      octaves(a.microBatch * a.dp * a.pp, b.microBatch * b.dp * b.pp));
+      {octaves(a.microBatch, b.microBatch),
+       octaves(a.microBatch * a.dp, b.microBatch * b.dp),
+       octaves(a.microBatch * a.dp * a.pp, b.microBatch * b.dp * b.pp)});
 }
 
 /// Returns the distance of all keys except the degrees and the schedule.

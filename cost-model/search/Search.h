@@ -91,6 +91,9 @@ struct SearchOptions {
   /// measured, starting with the most promising. The other candidates are only
   /// bounded. Baselines do not count.
   int64_t maxEvaluations = INT64_MAX;
+  /// The value of a plan that is known. Only better plans are searched for, but
+  /// the first plan that fits is always found.
+  double valueToBeat = std::numeric_limits<double>::infinity();
   /// Limits for a search whose winner is compared with a known plan, as values
   /// of the objective. A winner above `closeLookUpTo` is not evaluated exactly,
   /// and the search ends if the first evaluation is above `goesOnUpTo`.

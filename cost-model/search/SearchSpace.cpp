@@ -15,7 +15,7 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster) {
   space.maxPp = std::max(totals.layers, kStages);
   bool hasMany = cluster.numDevices() > kManyDevices;
   space.idleStages = !hasMany;
-  if (totals.gemmRowsPerSample > 1)
+  if (!totals.gemms.empty() && totals.gemms.front().rowsPerSample > 1)
     space.maxCp = cluster.devicesPerNode();
   space.experts = totals.experts;
   // On many devices, only one ep per link level is tried.

@@ -276,6 +276,9 @@ struct StrategySpace {
   std::vector<int64_t> expertSpans;
   /// Whether to try tp as the squarest two-dimensional grid and as a cube too.
   bool grids = false;
+  /// Whether to try sp with such a grid, which already shards activations along
+  /// two dimensions: it saves some memory and no time.
+  bool sequencesOfGrids = false;
   /// The number of devices of a node, the only hybrid_shard above 1 that is
   /// tried; 0 = none.
   int64_t nodeRanks = 0;

@@ -145,9 +145,10 @@ static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
   if (request.hybridShard)
     return {*request.hybridShard};
   int64_t inner = space.nodeRanks / (strategy.tp * strategy.cp);
-  // Below ZeRO 3, hybrid sharding saves little traffic between nodes.
-  bool isOne = strategy.zero < 3 || inner <= 1 || strategy.dp <= inner ||
-               strategy.dp % inner != 0;
+  // ZeRO 2 is rarely the best (SearchSpace.cpp).
+  bool isTried = strategy.zero == 1 || strategy.zero == 3 || request.zero;
+  bool isOne = strategy.zero == 0 || !isTried || inner <= 1 ||
+               strategy.dp <= inner || strategy.dp % inner != 0;
   return isOne ? std::vector<int64_t>{1} : std::vector<int64_t>{1, inner};
 }
 
@@ -158,8 +159,7 @@ static std::vector<bool> sequenceToTry(const StrategyRequest &request,
     return {false};
   if (request.sp)
     return {*request.sp};
-  // A grid already shards activations along two dimensions.
-  if (!strategy.tp.grid.empty())
+  if (!strategy.tp.grid.empty() && !space.sequencesOfGrids)
     return {false};
   return space.sequenceParallel ? std::vector<bool>{false, true}
                                 : std::vector<bool>{false};

@@ -19,6 +19,21 @@ using namespace dpc;
 
 static double bytesOf(Value value) { return sizeInBytes(tensorType(value)); }
 
+/// Returns whether an embedding and a product read `parameter`, which may be
+/// converted and moved before.
+static bool isTied(Value parameter) {
+  bool isEmbedded = false, isMultiplied = false;
+  SmallVector<Value> values{parameter};
+  while (!values.empty())
+    for (Operation *user : values.pop_back_val().getUsers()) {
+      isEmbedded |= isa<EmbeddingOp>(user);
+      isMultiplied |= isa<MatmulOp>(user);
+      if (isa<ConvertOp, TransposeOp, ReshapeOp>(user))
+        values.push_back(user->getResult(0));
+    }
+  return isEmbedded && isMultiplied;
+}
+
 static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
   cost::ModelTotals &sums = result.sums;
   for (BlockArgument arg : func.getArguments()) {
@@ -31,6 +46,7 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
       sums.parameters += type.getNumElements();
       sums.parameterBytes += bytesOf(arg);
       sums.gradientBytes += bytesOf(arg);
+      sums.tiedBytes += isTied(arg) ? bytesOf(arg) : 0;
       // Only master weights are converted. ZeRO shards them like states.
       auto copy = llvm::find_if(arg.getUsers(), llvm::IsaPred<ConvertOp>);
       if (copy != arg.getUsers().end())
@@ -124,10 +140,8 @@ static bool isWeight(Value value) {
 
 namespace {
 
-/// Finds the GEMM of ModelTotals::gemmN. GEMMs of one shape count together.
-/// Layers repeat their shapes, so that a shape that occurs once, such as that
-/// of the head, only counts if no shape is repeated.
-class LargestGemm {
+/// Collects ModelTotals::gemms.
+class Gemms {
 public:
   void add(MatmulOp op, int64_t globalBatch) {
     if (!isWeight(op.getB()))
@@ -139,40 +153,56 @@ public:
     // One matrix `b` for all batches makes one product of all rows. Stacked
     // weights, such as those of experts, make one product each.
     double rows = static_cast<double>(result.getNumElements()) / n;
-    if (b.getRank() > 2)
+    int64_t batch = 1;
+    if (b.getRank() > 2) {
+      batch = b.getNumElements() / (n * k);
       rows = static_cast<double>(result.getDimSize(result.getRank() - 2));
-    Shape &shape = shapes[{rows / globalBatch, n, k}];
-    shape.flops += cast<CostOpInterface>(*op).getFlops();
-    ++shape.count;
+    }
+    ++counts[{rows / globalBatch, batch, n, k}];
   }
 
   void writeTo(cost::ModelTotals &sums) const {
-    std::pair<bool, double> most{false, 0};
-    for (const auto &[sizes, shape] : shapes) {
-      std::pair<bool, double> rank{shape.count > 1, shape.flops};
-      if (rank <= most)
-        continue;
-      most = rank;
-      std::tie(sums.gemmRowsPerSample, sums.gemmN, sums.gemmK) = sizes;
+    for (const auto &[sizes, count] : counts) {
+      auto [rows, batch, n, k] = sizes;
+      sums.gemms.push_back({batch, rows, n, k, count});
     }
+    llvm::sort(sums.gemms,
+               [](const cost::GemmTotals &a, const cost::GemmTotals &b) {
+                 return std::pair(a.count > 1, a.flopsPerSample()) >
+                        std::pair(b.count > 1, b.flopsPerSample());
+               });
   }
 
 private:
-  struct Shape {
-    double flops = 0;
-    int64_t count = 0;
-  };
-  std::map<std::tuple<double, int64_t, int64_t>, Shape> shapes;
+  std::map<std::tuple<double, int64_t, int64_t, int64_t>, double> counts;
 };
 
 } // namespace
+
+/// Returns whether `op` is usually a kernel of its own, or the one that other
+/// ops are fused with. GEMMs do not count.
+static bool isOtherKernel(Operation *op) {
+  switch (kernelRole(op)) {
+  case KernelRole::row:
+  case KernelRole::reduction:
+  case KernelRole::alone:
+    return true;
+  case KernelRole::none:
+    return isa<CostOpInterface>(op) && !isa<MatmulOp>(op);
+  case KernelRole::mover:
+  case KernelRole::source:
+  case KernelRole::elementwise:
+    return false;
+  }
+  llvm_unreachable("all roles are handled");
+}
 
 static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
   cost::ModelTotals &sums = result.sums;
   sums.training = func.getName() == "train_step";
   double activations = 0, ofExperts = 0;
   int64_t attentions = 0;
-  LargestGemm largest;
+  Gemms gemms;
   SmallVector<Operation *> forward;
   for (Operation &op : func.getBody().front())
     if (phaseOf(&op) == Phase::forward)
@@ -186,12 +216,14 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
     }
     if (auto matmul = dyn_cast<MatmulOp>(op)) {
       if (phaseOf(&op) == Phase::forward)
-        largest.add(matmul, sums.globalBatch);
+        gemms.add(matmul, sums.globalBatch);
       Type type = matmul.getA().getType().getElementType();
       sums.computeType = costType(type);
       if (fp8SizesOf(matmul))
         sums.fp8Flops += cast<CostOpInterface>(op).getFlops();
     }
+    if (llvm::is_contained({Phase::forward, Phase::backward}, phaseOf(&op)))
+      sums.otherKernels += isOtherKernel(&op);
     attentions += isa<AttentionOp>(op);
     if (auto norm = dyn_cast<NormOp>(op); norm && !sums.hiddenBytesPerSample)
       sums.hiddenBytesPerSample = bytesOf(norm.getX()) / sums.globalBatch;
@@ -204,7 +236,7 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
         ofExperts += rows.contains(result) ? bytesOf(result) : 0;
       }
   }
-  largest.writeTo(sums);
+  gemms.writeTo(sums);
   sums.activationBytesPerSample = activations / sums.globalBatch;
   sums.expertRowBytesPerSample = ofExperts / sums.globalBatch;
   sums.layers = std::max<int64_t>({1, attentions, countBlocks(func)});
@@ -277,6 +309,22 @@ ProgramTotals dpc::sumUp(func::FuncOp func) {
   return result;
 }
 
+/// Returns the GEMMs of a program with `layers` more layers than `fewer`.
+static std::vector<cost::GemmTotals>
+gemmsAlong(const std::vector<cost::GemmTotals> &fewer,
+           const std::vector<cost::GemmTotals> &more, int64_t layers) {
+  std::vector<cost::GemmTotals> result = more;
+  for (cost::GemmTotals &gemm : result) {
+    auto same = llvm::find_if(fewer, [&](const cost::GemmTotals &other) {
+      return std::tie(gemm.batch, gemm.rowsPerSample, gemm.n, gemm.k) ==
+             std::tie(other.batch, other.rowsPerSample, other.n, other.k);
+    });
+    double before = same == fewer.end() ? 0 : same->count;
+    gemm.count = before + layers * (gemm.count - before);
+  }
+  return result;
+}
+
 ProgramTotals dpc::alongLayers(const ProgramTotals &fewer,
                                const ProgramTotals &more, int64_t layers) {
   ProgramTotals result = fewer;
@@ -290,8 +338,10 @@ ProgramTotals dpc::alongLayers(const ProgramTotals &fewer,
         &cost::ModelTotals::optimizerBytes, &cost::ModelTotals::flopsPerStep,
         &cost::ModelTotals::fp8Flops, &cost::ModelTotals::expertParameters,
         &cost::ModelTotals::activationBytesPerSample,
-        &cost::ModelTotals::expertRowBytesPerSample})
+        &cost::ModelTotals::expertRowBytesPerSample,
+        &cost::ModelTotals::otherKernels})
     extend(member);
+  result.sums.gemms = gemmsAlong(fewer.sums.gemms, more.sums.gemms, layers);
   result.sums.layers += layers * (more.sums.layers - fewer.sums.layers);
   result.attentionFlops +=
       layers * (more.attentionFlops - fewer.attentionFlops);

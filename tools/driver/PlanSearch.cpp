@@ -138,6 +138,7 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   cost::SearchOptions search;
   search.request = request;
   search.space = cost::spaceFor(evaluator.totals(), part);
+  search.space.sequencesOfGrids = objective() == cost::Objective::Memory;
   search.top = options.top;
   // The time of an evaluation is 10 to 100 us per op and order of heterogeneous
   // groups. For a deep model, it is the time for a few layers.

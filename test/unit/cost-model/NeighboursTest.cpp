@@ -28,6 +28,21 @@ TEST(Neighbours, DifferInTwoKeysAtMost) {
   EXPECT_FALSE(areNeighbours(a, b));
 }
 
+TEST(Neighbours, StagesKeepSizesOrNumbersOfMicroBatches) {
+  Strategy a;
+  a.dp = 8;
+  a.pp = 2;
+  a.microBatch = 16;
+  Strategy b = a;
+  b.dp = 4;
+  b.pp = 4;
+  EXPECT_TRUE(areNeighbours(a, b, 1)); // twice as many micro-batches
+  b.microBatch = 32;
+  EXPECT_TRUE(areNeighbours(a, b, 1)); // as many
+  b.microBatch = 8;
+  EXPECT_FALSE(areNeighbours(a, b, 1));
+}
+
 TEST(Neighbours, ShardsWithinANodeAreOneValueOfAKey) {
   Strategy a;
   a.dp = 12;

@@ -339,7 +339,7 @@ TEST(Search, TheSpaceHasTheSupportedKeys) {
   EXPECT_EQ(space.maxCp, 1);
   EXPECT_EQ(space.nodeRanks, 4);
   EXPECT_TRUE(space.grids && space.offload && space.idleStages);
-  totals.gemmRowsPerSample = 16;
+  totals.gemms = {{.rowsPerSample = 16, .n = 8, .k = 8, .count = 2}};
   EXPECT_EQ(spaceFor(totals, toyCluster(4)).maxCp, 4);
   EXPECT_EQ(space.experts, 1);
   totals.experts = 8;
