@@ -381,7 +381,7 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
     int64_t measured = blocks.measured();
     if (fits)
       blocks.runChanges(options.maxEvaluations);
-    else
+    else if (round == 0)
       blocks.run(measured + options.maxEvaluations, true);
     if (blocks.measured() == measured)
       break;
@@ -471,9 +471,15 @@ void BranchAndBound::keepComposed(const std::vector<Pending> &pending) {
   std::stable_sort(miss, far, [&](const Candidate &a, const Candidate &b) {
     return problem.valueOf(a) < problem.valueOf(b);
   });
+  // Compositions of plans with stages and without have different errors, so
+  // the best ones of both are kept.
   auto keep = [&](auto begin, auto end, size_t most) {
-    for (; begin != end && most > 0; ++begin, --most)
-      pool.candidates.push_back(std::move(*begin));
+    size_t room[] = {most, most};
+    for (; begin != end; ++begin)
+      if (size_t &left = room[begin->strategy.pp > 1]; left > 0) {
+        --left;
+        pool.candidates.push_back(std::move(*begin));
+      }
   };
   constexpr size_t kMisses = 16;
   bool nothingFits = miss == found.begin();

@@ -17,9 +17,8 @@
 
 namespace dpc::cost {
 
-/// For a value that no strategy with it was tried with, the most promising
-/// strategy is tried if it is estimated to be at most this many times as slow,
-/// or as large, as the best plan.
+/// A new value is only tried with strategies that are estimated to be at most
+/// this many times as slow, or as large, as the best plan.
 inline constexpr double kWorstValue = 1.25;
 
 class TriedValues {

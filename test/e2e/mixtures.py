@@ -206,7 +206,7 @@ class Mixtures(e2e.ScratchTest):
         e2e.must([e2e.tool("dpc-model"), "moe", *"--layers=4 --hidden=1024 --heads=16 --kv-heads=4 --ffn=2048 --expert-ffn=2048 --experts=32 --topk=4"
                   " --seq=1024 --vocab=8000 --capacity=0".split(), "-o", model])
         links = e2e.read_json(f"{e2e.SOURCE}/examples/clusters/dgx-h100-1.json")
-        links["levels"][0].update(gigabytes_per_second=240, in_network_reduction=False)
+        links["levels"][0].update(in_network_reduction=False)
         with open(cluster, "w") as file:
             json.dump(links, file)
         reports = {}
@@ -216,19 +216,19 @@ class Mixtures(e2e.ScratchTest):
                 e2e.tool("dpc-opt"), model, f"--cluster={cluster}", "--global-batch=8", "--train=adamw", "--precision=bf16", f"--strategy={strategy}",
                 f"--routing={routing}", "--verify=off", "--emit=report", "--report=json", "-o", self.path("report")]))
 
-        report("balanced", "pp=1")
-        report("zipf:1.2", "pp=1")
-        chosen = reports["balanced", "pp=1"]["chosen"]
+        report("balanced", "tp=1")
+        report("zipf:1.2", "tp=1")
+        chosen = reports["balanced", "tp=1"]["chosen"]
         self.assertEqual(chosen["strategy"]["ep"], 8)
         same = f"dp=8,ep=8,zero={chosen['strategy']['zero']}"
         report("zipf:1.2", same)
-        remarks = [text for text in reports["balanced", "pp=1"]["remarks"] if text.startswith("if tokens choose experts as in zipf:1.2, this plan takes")]
+        remarks = [text for text in reports["balanced", "tp=1"]["remarks"] if text.startswith("if tokens choose experts as in zipf:1.2, this plan takes")]
         self.assertEqual(len(remarks), 1)
-        self.assertEqual([text for text in reports["zipf:1.2", "pp=1"]["remarks"] if text.startswith("if tokens")], [])
+        self.assertEqual([text for text in reports["zipf:1.2", "tp=1"]["remarks"] if text.startswith("if tokens")], [])
         seconds = {key: report["chosen"]["predicted"]["step_seconds"] for key, report in reports.items()}
         self.assertIn(f"takes {1e3 * seconds['zipf:1.2', same]:.1f} ms a step, and dp=", remarks[0])
         # The search for this routing finds a plan that is at least as fast.
-        self.assertLessEqual(seconds["zipf:1.2", "pp=1"], float(remarks[0].split(" ms: --routing")[0].split()[-1]) / 1e3 * 1.005)
+        self.assertLessEqual(seconds["zipf:1.2", "tp=1"], float(remarks[0].split(" ms: --routing")[0].split()[-1]) / 1e3 * 1.005)
 
     def test_plans_for_gpus_order_the_rows(self):
         """On GPUs, each product has a workspace for the order of its rows."""
