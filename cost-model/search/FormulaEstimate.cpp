@@ -369,15 +369,14 @@ double Formula::pipelineSeconds(double compute) {
   if (strategy.sp)
     bytes /= tp;
   double times = directions * numMicroBatches * double(strategy.vpp);
-  GroupPlacement neighbour =
-      placeAxis(cluster, strategy.tp * strategy.cp * strategy.dp, 2);
-  double seconds = communicate(Collective::SendRecv, bytes, neighbour, times);
+  const int64_t inside = strategy.tp * strategy.cp * strategy.dp;
+  double seconds = communicate(Collective::SendRecv, bytes,
+                               placeAxis(cluster, inside, 2), times);
   double first = directions * (pp - 1) * seconds / times;
   double tied = 0;
   if (totals.training && totals.tiedBytes > 0) {
     double shard =
         totals.tiedBytes / tp / (strategy.zero >= 1 ? zeroShards : 1);
-    int64_t inside = strategy.tp * strategy.cp * strategy.dp;
     tied = communicate(Collective::SendRecv, shard,
                        placeAxis(cluster, inside * (strategy.pp - 1), 2),
                        numMicroBatches > 1 ? 2 : 1);

@@ -1,5 +1,4 @@
 //===- TriedValues.cpp - The values of keys that were tried ---------------===//
-//------------------===//
 #include "cost-model/search/TriedValues.h"
 
 namespace dpc::cost {

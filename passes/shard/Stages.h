@@ -48,8 +48,9 @@ struct StagedOps {
 
   int64_t size() const { return seconds.size(); }
   /// Returns `seconds` with the sums of the micro-batches of `spec`. With ep,
-  /// returns `seconds`: sums move cuts into layers, and a cut between a router
-  /// and its experts prevents their exchange of rows.
+  /// returns `seconds`: with sums, stages are also cut inside layers with
+  /// experts, and a published layout of DeepSeek-V3 is estimated to take 15.5 s
+  /// instead of 9.7 s.
   std::vector<double> secondsFor(const LoweringSpec &spec) const;
 };
 StagedOps findStagedOps(const ProgramFacts &facts,
