@@ -1,5 +1,4 @@
 //===- TriedValues.h - The values of keys that were tried -------*- C++ -*-===//
-//-*-===//
 //
 // Private to the search. The formulas may be wrong in the same way for all
 // strategies with one value of a key. A search learns such an error when it
